@@ -6,6 +6,7 @@ over large tables as over small ones.
 
 # ruff: noqa: S608 - names are made of letters, digits and `_` or quoted here; values are literals quoted here
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import duckdb
@@ -19,9 +20,11 @@ _MOST_EXAMPLES: Final = 20
 _LONGEST_EXAMPLE: Final = 100
 _MOST_COLUMNS: Final = 300
 _EMPTY: Final = "['', 'N/A', 'n/a', 'NULL', 'null', '#N/A', '-']"
-_MONEY: Final = r"\s*\(?[-+]?\s*[$€£¥]?\s*[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s*[$€£¥]?\)?\s*"
-_COMMA_MONEY: Final = r"\s*\(?[-+]?\s*[$€£¥]?\s*[-+]?(\d{1,3}([.\x{a0}\x{202f} ]\d{3})+|\d+)(,\d+)?\s*[$€£¥]?\)?\s*"
-"""As French, German and Spanish write it; what can be read both ways is read the other way."""
+_CURRENCY: Final = "[$€£¥]|EUR|USD|GBP|CHF"
+_SIGNED: Final = rf"\s*\(?[-+]?\s*({_CURRENCY})?\s*[-+]?"
+_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}(,\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
+_COMMA_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
+"""As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
 
 _connection: duckdb.DuckDBPyConnection | None = None
 
@@ -69,12 +72,19 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
             continue
         if options != header or not _is_undivided(connection, question["delimiter"]):
             break
+    has_commas = question["delimiter"] == ";" and _has_decimal_commas(connection)
+    if has_commas and (points := [title for title, kind in _kinds(connection) if kind == "DOUBLE"]):
+        # `1.420` is a thousand and more there.
+        types = ", ".join(f"{quoted_text(title)}: 'VARCHAR'" for title in points)
+        source = f"read_csv({path}, {options}, types={{{types}}})"
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM {source}")
+    forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     try:
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
         taken: set[str] = set()
         named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
         selected = ", ".join(
-            f'{_expression(connection, title) if kind == "VARCHAR" else quoted_name(title)} AS "{name}"'
+            f'{_expression(connection, title, forms) if kind == "VARCHAR" else quoted_name(title)} AS "{name}"'
             for title, name, kind in named
         )
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
@@ -98,15 +108,32 @@ def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool
     return delimiter in title or bool(found.fetchall()[0][0])
 
 
-def _expression(connection: duckdb.DuckDBPyConnection, title: str) -> str:
+def _kinds(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    return [(str(title), str(kind)) for title, kind, *_ in connection.execute("DESCRIBE raw").fetchall()]
+
+
+def _has_decimal_commas(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a column of texts can only be read as amounts with commas before their decimals."""
+    for column in (quoted_name(title) for title, kind in _kinds(connection) if kind == "VARCHAR"):
+        matched = f"count(*) FILTER (regexp_full_match({column}, $1))"
+        counted = f"SELECT count({column}), {matched}, {matched.replace('$1', '$2')} FROM raw"
+        values, with_commas, with_points = connection.execute(counted, [_COMMA_MONEY, _MONEY]).fetchall()[0]
+        if with_points < values == with_commas:
+            return True
+    return False
+
+
+def _expression(connection: duckdb.DuckDBPyConnection, title: str, forms: Sequence[str]) -> str:
     """The column as a number if all of it is money of one currency or has thousands separators, else as it is."""
     column = quoted_name(title)
-    for form, digits in ((_MONEY, f"regexp_replace({column}, '[^0-9.]', '', 'g')"), (_COMMA_MONEY, _comma(column))):
+    point, comma = f"regexp_replace({column}, '[^0-9.]', '', 'g')", _comma(column)
+    for form in forms:
+        digits = point if form == _MONEY else comma
         amounts, values, plain, currencies = connection.execute(
             f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
             f" count(*) FILTER (regexp_full_match({column}, '0\\d+')),"
-            f" count(DISTINCT nullif(regexp_replace({column}, '[^$€£¥]', '', 'g'), '')) FROM raw",
-            [form],
+            f" count(DISTINCT nullif(regexp_extract({column}, $2), '')) FROM raw",
+            [form, _CURRENCY],
         ).fetchall()[0]
         if 0 < values == amounts and not plain and currencies <= 1:
             return f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END * CAST({digits} AS DOUBLE)"
