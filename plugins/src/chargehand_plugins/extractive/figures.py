@@ -10,22 +10,20 @@ from activities.contracts.rounds import ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand_plugins.extractive.grammar import Figure
 from chargehand_plugins.extractive.lexicon import is_currency, number, sentence, totals
+from chargehand_plugins.extractive.periods import read_calendar
 from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
-_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})"}
 _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
 
 
 def sql_of(figure: Figure) -> str:
     """Write the query: for each group the value, how many rows it rests on, and whether there is doubt about it."""
     measure = f'"{figure.measure.name}"' if figure.measure else "*"
-    if figure.operation in {"count", "list"}:
-        value = "count(*)"
-    else:
-        is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "most", "least"}
-        value = ("sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")).format(measure)
+    if figure.measure and (held := read_calendar(figure.measure)):
+        measure = held.sql
+    value = "count(*)" if figure.function == "count" else f"{figure.function}({measure})"
     part = [condition.sql for condition in figure.conditions if condition.is_value]
     counted = ""
     if figure.operation == "share":
@@ -50,11 +48,11 @@ def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     """List what makes a row of the result unsure."""
     table = f'"{figure.table.name}"'
     found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
-    found += ["count(*) > 1"] if figure.is_single else []
+    found += ["count(*) > 1"] if figure.function == "any_value" else []
     found += figure.doubts
     if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
-    if figure.operation == "least" and figure.group and figure.conditions:
+    if figure.operation == "least" and figure.group and figure.conditions and figure.function in {"count", "sum"}:
         # A group without any row that counts has the least of all, and is not among the results.
         everything = f"SELECT count(DISTINCT {group}) FROM {table} WHERE NOT {_total_sql(figure) or 'false'}"
         found.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
@@ -144,7 +142,9 @@ def _amount(figure: Figure, row: _Row) -> str:
     title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
     unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
     unit = row.name if figure.currency and not figure.group else unit
-    is_year = figure.is_single and isinstance(row.value, int) and 1900 <= row.value <= 2100
+    is_year = (
+        figure.function in {"any_value", "max", "min"} and isinstance(row.value, int) and 1900 <= row.value <= 2100
+    )
     return f"{row.value if is_year else number(row.value, figure.language)} {unit}".rstrip()
 
 
@@ -152,8 +152,10 @@ def _what(figure: Figure, rows: Sequence[_Row]) -> str:
     title = title_of(figure.measure) if figure.measure else ""
     if figure.operation == "list" and figure.group:
         return title_of(figure.group)
-    is_sum = figure.operation == "sum" or (not figure.is_single and any(row.rows > 1 for row in rows))
-    of_rows = figure.operation if figure.operation in {*_VALUES, "count", "share"} else "sum" if is_sum else "value"
+    is_plain = figure.function in {"any_value", "sum"} and figure.operation != "sum" and all(r.rows < 2 for r in rows)
+    is_ranked = figure.function == "any_value" or (figure.operation in _ORDERS and figure.function in {"max", "min"})
+    function = "mean" if figure.function == "avg" else figure.function
+    of_rows = "share" if figure.operation == "share" else "value" if is_plain or is_ranked else function
     measured = sentence(of_rows, figure.language).format(title or sentence("rows", figure.language))
     shape = sentence(figure.operation, figure.language) if figure.group else "{}"
     return shape.format(measured, title_of(figure.group) if figure.group else "")

@@ -8,12 +8,14 @@ from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.sql_names import quoted_text
 from activities.documents.words import language_of
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.periods import Calendar, is_day
+from chargehand_plugins.extractive.periods import Calendar, is_day, read_calendar
 from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
 
 _T = TypeVar("_T")
 _MOST_TOKENS: Final = 40
 _MOST_CUTS: Final = 2_000
+_FUNCTIONS: Final = {"mean": "avg", "max": "max", "min": "min", "sum": "sum", "share": "sum"}
+_EXTREMES: Final = {"max": "max", "dearest": "max", "late": "max", "min": "min", "cheapest": "min", "early": "min"}
 _NEAR: Final = 3
 """How many words may stand between a number and the column that it compares."""
 
@@ -41,8 +43,8 @@ class Figure(NamedTuple):
     period_text: str
     currency: Column | None
     """The column of currencies that amounts are kept apart by."""
-    is_single: bool
-    """Whether the figure holds only for one row, or one row a group, since more of them make no sum."""
+    function: str
+    """The SQL function that makes one value of the rows; `any_value` where more than one row leaves doubt."""
     is_loose: bool
     """Whether a column was named by some of its words only."""
     language: str
@@ -102,6 +104,8 @@ class _Reading:
         self._columns = vocabulary.table.columns
         self._parts = [part for at, part in enumerate(cut) if not self._is_relation(cut, at)]
         self._marks = [part.mark for part in self._parts if part.mark]
+        if "what" in self._marks and "count" in self._marks[1:]:
+            self._marks.remove("count")  # `what is the average number of …` asks for the average.
         self._opener = _only([mark for mark in self._marks if mark in lexicon.OPENERS]) or ""
         aggregates = [mark for mark in self._marks if mark in lexicon.AGGREGATES]
         # `which … in total` asks for the sums of the groups.
@@ -110,16 +114,23 @@ class _Reading:
         self._aggregate = _only(ranks if self._opener in {"which", "who"} and ranks else aggregates) or ""
         self._values = [part for part in self._parts if part.column]
         self._periods = [part for part in self._parts if part.period]
+        if self._aggregate == "mean" and "per" in self._marks and self._group() == vocabulary.key:
+            # Each row is of one already.
+            self._marks.remove("per")
+            self._parts = [part for part in self._parts if part.mark != "per"]
         self._words = [part.tokens[0] for part in self._parts if part.is_word]
         plain = lexicon.empty_words(vocabulary.language)
         self._said = frozenset(token.stem for token in self._words if token.word not in plain)
 
     def _is_relation(self, parts: Sequence[Part], at: int) -> bool:
         """Whether a part is the `from` or `to` before the value of a column that is where something comes or goes."""
-        plain = lexicon.empty_words(self._vocabulary.language)
-        following = (part for part in parts[at + 1 :] if not (part.is_word and part.tokens[0].word in plain))
+        following = (part for part in parts[at + 1 :] if not self._is_plain(part))
         column = getattr(next(following, None), "column", None)
         return column is not None and parts[at].mark in {"from", "to"} and lexicon.matches(parts[at].mark, column.name)
+
+    def _is_plain(self, part: Part) -> bool:
+        """Whether a part is a word that changes nothing."""
+        return part.is_word and part.tokens[0].word in lexicon.empty_words(self._vocabulary.language)
 
     def figures(self) -> Iterator[Figure]:
         """Yield what the parts ask for, with each measure that they name."""
@@ -146,23 +157,31 @@ class _Reading:
                 column = self._compared(at)
                 if column is None:
                     return None
-                sql = " AND ".join(f'"{column.name}" {sign} {end}' for sign, end in part.limits)
-                shown = [f"{sign} {lexicon.number(end, self._vocabulary.language)}" for sign, end in part.limits]
+                against, language = part.against, self._vocabulary.language
+                sides = [(sign, f'"{against.name}"' if against else end) for sign, end in part.limits]
+                sql = " AND ".join(f'"{column.name}" {sign} {end}' for sign, end in sides)
+                ends = [title_of(against) if against else lexicon.number(end, language) for _, end in part.limits]
+                shown = [f"{sign} {end}" for (sign, _), end in zip(part.limits, ends, strict=True)]
                 found.append(Condition(column, sql, f"{title_of(column)} {', '.join(shown)}"))
         return found
 
     def _compared(self, at: int) -> Column | None:
         """Find the column of numbers that the words after a comparison name, or else those before it."""
         vocabulary = self._vocabulary
-        numbers = [column for column in self._columns if vocabulary.is_number(column)]
+        against = self._parts[at].against
+        numbers = [column for column in self._columns if vocabulary.is_number(column) and column != against]
         for places in (self._parts[at + 1 : at + 1 + _NEAR], self._parts[max(0, at - _NEAR) : at]):
-            tokens = [part.tokens[0] for part in places if part.is_word]
+            tokens = [*self._parts[at].tokens, *(part.tokens[0] for part in places if part.is_word)]
             stems = {token.stem for token in tokens}
             whole = [column for column in numbers if vocabulary.words(column) <= stems]
             partly = [column for column in numbers if vocabulary.words(column) & stems]
             measured = [c for c in numbers if any(vocabulary.names_column(c, token) for token in tokens)]
             if column := _only(whole) or _only(partly) or _only(measured):
                 return column
+        if against:
+            units = vocabulary.units(against)
+            alike = [column for column in numbers if vocabulary.units(column) == units]
+            return _only([column for column in alike if not vocabulary.has(column, "priced")])
         has_currency = any(part.column == vocabulary.currency is not None for part in self._parts[at + 1 : at + 2])
         return _only(list(filter(vocabulary.is_money, numbers)) or numbers) if has_currency else None
 
@@ -174,6 +193,9 @@ class _Reading:
             return None
         if self._parts[at].mark == "who":
             return _only([each for each in self._columns if lexicon.matches("persons", each.name)])
+        following = (part for part in self._parts[at + 1 :] if not part.mark and not self._is_plain(part))
+        if self._opener == "which" and getattr(next(following, None), "column", None):
+            return vocabulary.key
         words = [part.tokens[0] for part in self._parts[at + 1 :] if part.is_word]
         plain = lexicon.empty_words(vocabulary.language) if self._opener == "list" else frozenset[str]()
         words = words[next((at for at, token in enumerate(words) if token.word not in plain), len(words)) :]
@@ -197,9 +219,6 @@ class _Reading:
         operation = self._operation(measure, group, left, conditions)
         if not operation or not left.issubset(word for name in vocabulary.names for word in name):
             return
-        is_ranked = operation in {"most", "least"}
-        is_sum = measure and not (self._aggregate in {"max", "min", "dearest", "cheapest"} and not self._is_total)
-        is_added = is_sum and measure and vocabulary.adds_up(measure, unasked=not self._is_total)
         is_amount = measure is not None and vocabulary.is_number(measure) and not vocabulary.units(measure)
         is_loose = measure is not None and not named >= vocabulary.words(measure) and operation != "count"
         if operation == "list":
@@ -210,21 +229,34 @@ class _Reading:
             measure=None if operation == "count" else measure,
             group=group,
             conditions=conditions,
-            doubts=self._doubts(operation, calendar),
+            doubts=self._doubts(operation, calendar, measure),
             period_text=" ".join(token.text for part in self._periods for token in part.tokens),
             currency=vocabulary.currency if is_amount else None,
-            is_single=not is_added and (is_ranked or operation in {"value", "per"}),
+            function=self._function(operation, measure),
             is_loose=is_loose,
             language=vocabulary.language,
         )
 
-    def _doubts(self, operation: str, calendar: Calendar | None) -> tuple[str, ...]:
+    def _function(self, operation: str, measure: Column | None) -> str:
+        """Choose what makes one value of several rows; `any_value` if nothing does."""
+        if measure is None or operation in {"count", "list"}:
+            return "count"
+        if operation in _FUNCTIONS:
+            return _FUNCTIONS[operation]
+        is_extreme = self._aggregate in _EXTREMES and not self._is_total
+        if is_extreme and not self._vocabulary.adds_up(measure):
+            return _EXTREMES[self._aggregate]
+        is_added = not is_extreme and self._vocabulary.adds_up(measure, unasked=not self._is_total)
+        return "sum" if is_added else "any_value"
+
+    def _doubts(self, operation: str, calendar: Calendar | None, measure: Column | None) -> tuple[str, ...]:
         """List what makes figures over time unsure: several years, or rows that nothing tells apart."""
         is_yearless = any(part.period and not part.period.has_year for part in self._periods)
         found = (
             [f"count(DISTINCT {calendar.part(1, 4)}) > 1"] if calendar and is_yearless and calendar.length > 4 else []
         )
-        if calendar and operation in {"mean", "max", "min"} and not self._vocabulary.key:
+        is_added = measure is not None and self._vocabulary.adds_up(measure)
+        if calendar and operation in {"mean", "max", "min"} and is_added and not self._vocabulary.key:
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
         return tuple(found)
 
@@ -233,8 +265,9 @@ class _Reading:
         found = [
             Condition(
                 part.column,
-                f'lower("{part.column.name}") = {quoted_text(part.value.lower())}',
-                f"{title_of(part.column)} = {part.value}",
+                f'lower(CAST("{part.column.name}" AS VARCHAR)) {"<>" if part.is_not else "="} '
+                f"{quoted_text(part.value.lower())}",
+                f"{title_of(part.column)} {'≠' if part.is_not else '='} {part.value}",
                 is_value=True,
             )
             for part in self._values
@@ -256,13 +289,17 @@ class _Reading:
         vocabulary = self._vocabulary
         tokens = [token for part in self._parts if part.is_word or part.mark for token in part.tokens]
         taken = frozenset[str]().union(*map(vocabulary.words, others))
-        return frozenset(t.stem for t in tokens if measure and vocabulary.names_column(measure, t)) - taken
+        named = {t.stem for t in tokens if measure and vocabulary.names_column(measure, t)}
+        if self._aggregate in _FUNCTIONS and self._opener != "count" and measure and vocabulary.is_the_amount(measure):
+            named |= {t.stem for t in tokens if any(t.stem in name for name in vocabulary.names)}
+        return frozenset(named) - taken
 
     def _left(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
         """List the stems that no column accounts for."""
         vocabulary = self._vocabulary
         taken = frozenset[str]().union(*map(vocabulary.words, others))
         columns = [measure, *(column for column in others if vocabulary.is_number(column))]
+        columns += [vocabulary.calendar.column] if vocabulary.calendar and self._periods else []
         taken |= {
             t.stem for t in self._words if any(column and vocabulary.names_column(column, t) for column in columns)
         }
@@ -278,7 +315,19 @@ class _Reading:
             taken |= vocabulary.words(vocabulary.key)
         if vocabulary.key in others:
             taken |= {token.stem for token in self._words if any(token.stem in name for name in vocabulary.names)}
-        return self._said - taken
+        return self._said - taken - self._labels()
+
+    def _labels(self) -> frozenset[str]:
+        """List the stems beside a value that are part of the name of its column, as in `a double room`."""
+        found: set[str] = set()
+        for at, part in enumerate(self._parts):
+            beside = [*self._parts[max(0, at - 1) : at], *self._parts[at + 1 : at + 2]]
+            named = lexicon.stems(title_of(part.column), self._vocabulary.language) if part.column else ()
+            own = {word for word in named if not lexicon.matches("kinds", word)}
+            if len(own) != 1:
+                continue
+            found |= {near.tokens[0].stem for near in beside if near.is_word} & own
+        return frozenset(found)
 
     def _operation(
         self, measure: Column | None, group: Column | None, left: frozenset[str], conditions: tuple[Condition, ...]
@@ -293,9 +342,11 @@ class _Reading:
             "text": measure is not None and not is_number,
             "rows": measure is None,
             "row": is_row,
+            "time": measure is not None and read_calendar(measure) is not None,
             "day": measure is not None and is_day(measure),
             "adds": measure is not None and vocabulary.adds_up(measure),
-            "wise": bool(vocabulary.key or vocabulary.calendar),
+            "wise": bool(vocabulary.key or vocabulary.calendar)
+            or (measure is not None and not vocabulary.adds_up(measure)),
             "part": len(self._values) == 1,
             "limited": bool(conditions),
             "named": not any(part.limits or (part.period and part.period.side) for part in self._parts),

@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 from activities.documents.words import stem, words
 
 OPENERS: Final = frozenset({"count", "amount", "what", "which", "who", "when", "list"})
-AGGREGATES: Final = frozenset({"share", "sum", "mean", "max", "most", "dearest", "min", "least", "cheapest"})
+AGGREGATES: Final = frozenset(
+    {"share", "sum", "mean", "max", "most", "dearest", "min", "least", "cheapest", "early", "late"}
+)
 COMPARISONS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
@@ -20,7 +22,9 @@ _TOKEN: Final = re.compile(
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
-_CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
+_TOTAL: Final = re.compile(r"\b([Gg]esamt)(?=[a-zß-ÿ]{4})")
+_UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
+_CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
 
 
 class Token(NamedTuple):
@@ -55,6 +59,17 @@ def shapes() -> tuple[Shape, ...]:
 def pattern(name: str) -> str:
     """Find a regular expression, or a list with `|`, of words of all languages."""
     return str(_data()["tables"][name])
+
+
+@cache
+def concepts() -> Sequence[tuple[str, str]]:
+    """List what says that a column holds something, and what such a column is called, both as patterns."""
+    tables = _data()["tables"]
+    return [(said, tables.get(held, held)) for said, held in tables["concepts"]]
+
+
+def is_concept(word: str) -> bool:
+    return any(re.fullmatch(said, word) for said, _ in concepts())
 
 
 @cache
@@ -134,13 +149,14 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
-    found = _TOKEN.findall(_CAMEL.sub(" ", _GENITIVE.sub("", text)))
+    found = _TOKEN.findall(_TOTAL.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text))))
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 
 def _token(text: str, language: str) -> Token:
     word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
-    return Token(text, word, stem(word, language))
+    folded = _UMLAUT.sub(r"\1", word) if language == "de" else word
+    return Token(text, word, stem(folded, language))
 
 
 def stems(text: str, language: str) -> tuple[str, ...]:
