@@ -5,7 +5,7 @@ import io
 import re
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from PIL import Image
 
@@ -19,6 +19,8 @@ DOCUMENTS: Final = ROOT / "examples" / "harbour-ferries"
 TAPE: Final = ROOT / "examples" / "tapes" / "engine-faults.jsonl"
 
 _MOST_BYTES: Final = 200_000
+_PHONE: Final = 390
+"""Pixels of width."""
 
 
 async def main() -> None:
@@ -34,12 +36,17 @@ async def main() -> None:
             started = _run("start", "--state-dir", state, *request)
             web_ui = _found(r"Session ferries: (\S+)", started).replace("/ferries", f"/{taped.name}")
             async with open_chromium() as chromium, chromium.tab() as tab:
-                await tab.page.set_viewport_size({"width": 1280, "height": 860})
                 await _open(tab, (taped / "report.html").as_uri(), "main")
                 await _take(tab, "report")
                 await _open(tab, sign_in, "#goal")
-                await _open(tab, f"{tab.page.url}sessions/ferries", "text=The plan awaits your approval")
+                sessions = f"{tab.page.url}sessions"
+                await _open(tab, f"{sessions}/ferries", "text=The plan awaits your approval")
                 await _take(tab, "console")
+                await _take(tab, "console-phone", width=_PHONE)
+                await _open(tab, f"{sessions}/{taped.name}", "#live .answer")
+                await _take(tab, "console-dark", scheme="dark")
+                await _take(tab, "console-phone-dark", width=_PHONE, scheme="dark")
+                await _window(tab)
                 await _open(tab, web_ui, "text=supervisor: plan")
                 await tab.page.get_by_text("supervisor: synthesis").first.scroll_into_view_if_needed()
                 await _take(tab, "web-ui")
@@ -50,9 +57,15 @@ async def _open(tab: Tab, url: str, selector: str) -> None:
     await tab.page.wait_for_selector(selector)
 
 
-async def _take(tab: Tab, name: str) -> None:
+async def _window(tab: Tab, width: int = 1280, scheme: Literal["light", "dark"] = "light") -> None:
+    await tab.page.set_viewport_size({"width": width, "height": 860})
+    await tab.page.emulate_media(color_scheme=scheme)
+
+
+async def _take(tab: Tab, name: str, *, width: int = 1280, scheme: Literal["light", "dark"] = "light") -> None:
     """Save what the window shows, with as few colours as make it small."""
-    picture = Image.open(io.BytesIO(await tab.page.screenshot())).convert("RGB").quantize(64)
+    await _window(tab, width, scheme)
+    picture = Image.open(io.BytesIO(await tab.page.screenshot())).convert("RGB").quantize(128)
     path = IMAGES / f"{name}.png"
     picture.save(path, optimize=True)
     assert path.stat().st_size < _MOST_BYTES, f"{path} is too large"

@@ -48,7 +48,7 @@ class Page(HTMLParser):
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
     """How it ended, the answer, what is open, and one line a source; no query, no claim, and each quotation once. What
-    a pipe gets is the same."""
+    a pipe gets is the same, and neither the page nor Markdown names a source by its digest."""
     query = Source(ref="sql:d932a81d", title="SELECT 1", quote="n\n1", about="outages.csv: sum of minutes")
     manual = Source(ref="manual.pdf#page=2", title="Manual > 3 Oil > 3.1 When", quote="every six months")
     of = report(answer="They are **tested** [S1], “every six months” [S2].", sources=(query, manual))
@@ -66,6 +66,7 @@ def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
     assert words.count("every six months") == 1
     assert "SELECT" not in words
     assert " ".join(short_text(of).replace("**", "").split()) == words
+    assert not any(query.ref in made for made in (report_page(of, trace()), report_markdown(of)))
 
 
 def test_markdown_holds_the_whole_report() -> None:

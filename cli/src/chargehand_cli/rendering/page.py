@@ -164,7 +164,7 @@ def _source(source: Source, quotes: list[str], attachments: Attachments) -> _Sho
     words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
     return _ShownSource(
-        name=one_safe_line(source.ref, _LONGEST_SOURCE_NAME),
+        name=one_safe_line(source.about or source.ref, _LONGEST_SOURCE_NAME),
         title="" if source.ref.partition("#")[0] == about else about,
         more=more,
         link=text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",

@@ -208,7 +208,7 @@ def _source(number: int, source: Source) -> str:
     quote = _inline(source.quote)
     if len(quote) > _QUOTE_CHARACTERS:
         quote = quote[: _QUOTE_CHARACTERS - 1] + "…"
-    return f"- **[S{number}]** {_inline(source.ref)}{title}{url}" + (f"\n  > {quote}" if quote else "")
+    return f"- **[S{number}]** {_inline(source.about or source.ref)}{title}{url}" + (f"\n  > {quote}" if quote else "")
 
 
 def _inline(text: str) -> str:

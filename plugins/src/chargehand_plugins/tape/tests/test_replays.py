@@ -149,7 +149,8 @@ async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["wind-limits", "engine-faults"])
 async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: str) -> None:
-    """Each replays without documents: two agents succeed, nothing is missing, and every mark has its quoted source."""
+    """Each replays without documents: two agents succeed, nothing is missing, every mark has its quoted source, and
+    what was computed is told in words."""
     tape = TAPES / f"{name}.jsonl"
     async with worker(client, tmp_path, tape=tape) as chargehand:
         result = await run(chargehand, SessionRequest.model_validate(read_request(tape)))
@@ -159,6 +160,7 @@ async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: st
     assert result.gaps == ()
     assert set(re.findall(r"\[S(\d+)\]", result.answer)) == {str(number + 1) for number in range(len(result.sources))}
     assert all(source.quote for source in result.sources)
+    assert all(source.about for source in result.sources if source.ref.startswith("sql:"))
     assert result.brain == "hand-written (replayed)"
 
 
