@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 _REFRESHES_PER_SECOND: Final = 8
+_GO_ON: Final = ("waiting", "running")
 _MOST_WRITTEN: Final = 150
 """Characters of what an agent is writing, the last ones."""
 
@@ -61,16 +62,12 @@ class Lines:
     def __exit__(self, *_ending: object) -> None: ...
 
     def update(self, status: Status) -> None:
+        self._update_subtasks(each for each in status.subtasks if each.state not in _GO_ON)
         if status.state != self._state:
             self._state = status.state
             spend = spend_facts(status) if status.turns else []
             self._line(" · ".join([f"session {standing(status.state).words}", *spend]))
-        for record in status.subtasks:
-            before = self._subtasks.get(record.id)
-            current = (record.state, record.attempts)
-            if before != current:
-                self._subtasks[record.id] = current
-                self._line(describe_record(record, self._clock()))
+        self._update_subtasks(each for each in status.subtasks if each.state in _GO_ON)
         for question in status.questions:
             if (question.subtask, question.open_until) not in self._questions:
                 self._questions.add((question.subtask, question.open_until))
@@ -82,6 +79,13 @@ class Lines:
                 self._line(f"? {one_safe_line(call.subtask, 20)} asks to use {describe_call(call)}")
                 for line in argument_lines(call):
                     self._write(f"{'':11}{line}")
+
+    def _update_subtasks(self, records: Iterable[SubtaskRecord]) -> None:
+        for record in records:
+            current = (record.state, record.attempts)
+            if self._subtasks.get(record.id) != current:
+                self._subtasks[record.id] = current
+                self._line(describe_record(record, self._clock()))
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
@@ -260,6 +264,5 @@ def describe_call(call: PendingCall) -> str:
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
     """Describe a subtask in one line."""
     who = f"{SUBTASK_MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
-    goes_on = record.state in ("waiting", "running")
-    more = one_safe_line(record.instruction, 120) if goes_on else record_reason(record)
+    more = one_safe_line(record.instruction, 120) if record.state in _GO_ON else record_reason(record)
     return ": ".join(filter(None, [who, record_words(record, at), more]))

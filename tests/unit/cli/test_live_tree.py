@@ -33,7 +33,8 @@ def drawn(found: Status, remark: str = "", moment: datetime | None = None) -> st
 
 
 def test_there_is_a_line_for_each_change() -> None:
-    """A change is said once, with the time since the beginning; what stays the same is not said again."""
+    """A change is said once, with the time since the beginning; what stays the same is not said again. What ended is
+    said before the state that it leads to."""
     lines: list[str] = []
     times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
     shown = Lines(write=lines.append, clock=lambda: next(times, at(3)))
@@ -41,12 +42,15 @@ def test_there_is_a_line_for_each_change() -> None:
     shown.update(status(_RUNNING, _AFTER))
     shown.update(status(_RUNNING, _AFTER))
     shown.update(status(_DONE, _AFTER))
+    shown.update(status(_DONE, _AFTER.model_copy(update={"state": "success"}), state="synthesising"))
 
     assert [line.partition("] ")[2] for line in lines] == [
         "session executing · 1 of 20 turns · $0.00 of $2.00",
         "▶ T1 reader: running, 0.0 s: Read the rules.",
         "· T2 writer: waiting for T1: Write it up.",
         "✔ T1 reader: success, 2.0 s",
+        "✔ T2 writer: success",
+        "session writing the report · 1 of 20 turns · $0.00 of $2.00",
     ]
 
 

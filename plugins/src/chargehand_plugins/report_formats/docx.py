@@ -134,7 +134,7 @@ def _add_sources(document: "Document", report: Report) -> None:
     for number, source in enumerate(report.sources, start=1):
         paragraph = document.add_paragraph()
         paragraph.add_run(f"S{number}  ").bold = True
-        names = dict.fromkeys(filter(None, (source.about or source.ref, source.title)))
+        names = [source.about] if source.about else filter(None, dict.fromkeys((source.ref, source.title)))
         paragraph.add_run(safe_text(" · ".join(names)))
         if source.url and is_web_address(source.url):
             paragraph.add_run(" ")

@@ -95,13 +95,15 @@ def test_hostile_text_is_text_in_a_document() -> None:
 
 
 def test_figures_and_text_stand_on_their_side() -> None:
-    """Numbers of a column to the right, Arabic from the right, a source as a link."""
+    """Numbers of a column to the right, Arabic from the right, a source as a link, a computed one in its words."""
     source = Source(ref="https://a.example/b", url="https://a.example/b")
+    query = Source(ref="sql:d932a81d", title="SELECT 1", about="outages.csv: sum of minutes")
     answer = "مرحبا بالعالم\n\nHello\n\n| part | 2025 |\n|---|---|\n| 7 valves | 1,200 |\n| pump | −3.5 % |"
-    written = docx("", report(answer=answer, sources=(source,)), Attachments())
+    written = docx("", report(answer=answer, sources=(source, query)), Attachments())
     assert written
     read = Document(io.BytesIO(written))
 
+    assert read.paragraphs[-1].text == "S2  outages.csv: sum of minutes"
     from_the_right = [each.text for each in read.paragraphs if cast("Any", each)._p.xpath("./w:pPr/w:bidi")]
     aligned = [[cell.paragraphs[0].alignment for cell in row.cells] for row in read.tables[0].rows]
     assert from_the_right == ["مرحبا بالعالم"]
