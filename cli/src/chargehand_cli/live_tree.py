@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
-from chargehand import AgentTextEvent, Event, PendingCall, Status, SubtaskRecord, TurnEvent
+from chargehand import AgentTextEvent, Event, PendingCall, Question, Status, SubtaskRecord, TurnEvent
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.progress import TONES, argument_lines, record_reason, record_words, spend_facts
@@ -206,9 +206,19 @@ def session_tree(
     facts = " · ".join([*(spend_facts(status) if status else ()), elapsed])
     head = _line((state, TONES[tone]), " ", name, (f"\n{facts}", "bright_black"))
     tree = Tree(head, guide_style="bright_black")
-    for record in status.subtasks if status else ():
-        colour = TONES[record.state]
-        reason = record_reason(record)
+    if status:
+        _add_subtasks(tree, status, at, texts)
+        _add_decisions(tree, status, at)
+    if remark:
+        tree.add(Text(one_safe_line(remark, 300), style="yellow"))
+    return tree
+
+
+def _add_subtasks(tree: "Tree", status: Status, at: datetime, texts: Texts) -> None:
+    from rich.text import Text
+
+    for record in status.subtasks:
+        colour, reason = TONES[record.state], record_reason(record)
         subtask = tree.add(
             _line(
                 (f"{SUBTASK_MARKS[record.state]} ", colour),
@@ -222,32 +232,29 @@ def session_tree(
             name, _, below = path.partition("/")
             if text and name == record.id:
                 written = one_safe_line(text_end(text, _MOST_WRITTEN))
-                subtask.add(
-                    Text.assemble((f"{one_safe_line(below, 40)} " if below else "", "bold"), (written, "italic"))
-                )
-    for question in status.questions if status else ():
-        tree.add(
-            Text.assemble(
-                ("? ", "yellow"),
-                (f"{one_safe_line(question.subtask, 20)} {one_safe_line(question.agent, 40)} asks ", "bold"),
-                one_safe_line(question.text, 400),
-                (f"  until {clock_time(question.open_until, at)}", "bright_black"),
-            )
-        )
-    for call in status.calls if status else ():
-        asked = tree.add(
-            Text.assemble(
-                ("? ", "yellow"),
-                (f"{one_safe_line(call.subtask, 20)} {one_safe_line(call.agent, 40)} asks to use ", "bold"),
-                describe_call(call),
-                (f"  until {clock_time(call.open_until, at)}", "bright_black"),
-            )
-        )
+                who = f"{one_safe_line(below, 40)} " if below else ""
+                subtask.add(Text.assemble((who, "bold"), (written, "italic")))
+
+
+def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:
+    """Add what waits for a person."""
+    for question in status.questions:
+        tree.add(_asked(question, "asks", one_safe_line(question.text, 400), at))
+    for call in status.calls:
+        asked = tree.add(_asked(call, "asks to use", describe_call(call), at))
         for line in argument_lines(call):
             asked.add(_line(line))
-    if remark:
-        tree.add(Text(one_safe_line(remark, 300), style="yellow"))
-    return tree
+
+
+def _asked(wait: Question | PendingCall, asks: str, what: str, at: datetime) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble(
+        ("? ", "yellow"),
+        (f"{one_safe_line(wait.subtask, 20)} {one_safe_line(wait.agent, 40)} {asks} ", "bold"),
+        what,
+        (f"  until {clock_time(wait.open_until, at)}", "bright_black"),
+    )
 
 
 def _line(*parts: str | tuple[str, str]) -> "Text":

@@ -96,7 +96,7 @@ def _turn(subtask: str) -> dict[str, Any]:
 
 def _screen(tree: LiveTree) -> str:
     output = StringIO()
-    Console(file=output, width=100, force_terminal=False).print(tree._tree())
+    Console(file=output, width=100, force_terminal=False).print(tree._tree())  # pyright: ignore[reportPrivateUsage]  # what is redrawn
     return " ".join(output.getvalue().partition("Read the rules.\n")[2].split())
 
 
