@@ -150,12 +150,8 @@ def _action(step: Draft) -> Action:
     ]
     name = step.name
     if step.kind == "turn":
-        name = words(
-            "live",
-            "turn",
-            number=step.activity_id.removeprefix("turn-").replace(".again-", ", again "),
-            purpose=step.purpose,
-        )
+        number = step.activity_id.removeprefix("turn-").replace(".again-", ", again ")
+        name = words("live", "turn", number=number, purpose=step.purpose)
     return Action(
         id=step.id,
         words=name,
