@@ -76,8 +76,7 @@ class Ledgers:
             if name.startswith(prefix):
                 handle = client.get_workflow_handle(name)
                 try:
-                    await handle.signal(SignalName.SET_LIMITS, self.tenants.limits_of(name.removeprefix(prefix)))
-                    await handle.signal(SignalName.COUNT_ANEW)
+                    await handle.signal(SignalName.COUNT_ANEW, self.tenants.limits_of(name.removeprefix(prefix)))
                 except RPCError as error:
                     if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended meanwhile
                         raise

@@ -100,8 +100,9 @@ class TenantWorkflow:
     def set_limits(self, limits: TenantLimits) -> None:
         self._messages.append(("", lambda: self._ledger.use(limits)))
 
-    @workflow.signal(name=SignalName.COUNT_ANEW, description="The database may have been restored.")
-    def count_anew(self) -> None:
+    @workflow.signal(name=SignalName.COUNT_ANEW, description="A worker has started: the database may be another one.")
+    def count_anew(self, limits: TenantLimits) -> None:
+        self.set_limits(limits)
         self._is_doubtful = True
 
     def _take(self, envelope: Envelope, body: AdmissionRequest | Idling | Leaving) -> None:

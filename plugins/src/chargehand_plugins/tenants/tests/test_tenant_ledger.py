@@ -30,7 +30,7 @@ from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import eventually, until
 from workflows import options
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
-from workflows.registry import workflow_runner
+from workflows.registry import RefuseBadInput, workflow_runner
 
 _NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 _cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)
@@ -171,6 +171,7 @@ async def _ledger(client: Client, find: _Find, spent: Callable[[], Decimal] = De
         workflows=[TenantWorkflow],
         activities=[find_ended, count_spent],
         workflow_runner=workflow_runner(),
+        interceptors=[RefuseBadInput()],
     ):
         ledger = await client.start_workflow(
             TenantWorkflow.run, LedgerRequest(tenant="acme", limits=_LIMITS), id=f"{queue}/acme", task_queue=queue
@@ -234,7 +235,7 @@ async def test_a_ledger_of_a_restored_database_counts_anew(client: Client, monke
     async with _ledger(client, find, lambda: spent) as ledger:
         await eventually(lambda: _usage(ledger), lambda usage: not usage.spent_usd)
         spent = Decimal("0.7")
-        await ledger.signal(SignalName.COUNT_ANEW)
+        await ledger.signal(SignalName.COUNT_ANEW, _LIMITS)
         usage = await eventually(lambda: _usage(ledger), lambda usage: usage.spent_usd > 0)
 
     assert usage.spent_usd == spent
