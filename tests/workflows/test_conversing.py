@@ -376,19 +376,23 @@ async def test_an_agent_that_reaches_out_gets_no_private_text(desk: Desk) -> Non
 
 
 async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
-    """When a model declines, the reply says so, and the next message is answered from the whole transcript."""
-    script = Script().replies("Hello", say("Hello.")).replies("bad", refuse)
+    """When a model declines or says nothing, the reply says so, and the next message is answered from the whole
+    transcript."""
+    script = Script().replies("Hello", say("Hello.")).replies("bad", refuse).replies("silent", say(" "))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         await asyncio.wait_for(talk.say(text="Hello"), 20)
         declined = await asyncio.wait_for(talk.say(text="Do something bad."), 20)
+        silent = await asyncio.wait_for(talk.say(text="Be silent."), 20)
         later = await asyncio.wait_for(talk.say(text="Go on."), 20)
 
+    assert "without a word" in silent.text
     assert (declined.kind, declined.reason) == ("failure", "refused")
     assert declined.text.startswith("This could not be answered: ")
     assert later.text == "I see."
     assert [past.said for past in opened.model.tasks(ConverseTask)[-1].rounds if past.said] == [
         "Do something bad.",
+        "Be silent.",
         "Go on.",
     ]
 

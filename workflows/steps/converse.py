@@ -253,8 +253,10 @@ def _reply(
 ) -> Reply:
     """Give the reply to all messages that it answers."""
     text = outcome.content
-    if not text and isinstance(outcome, Failure | Escalation):
+    if not text.strip() and isinstance(outcome, Failure | Escalation):
         text = f"This could not be answered: {outcome.message or outcome.reason}"
+    elif not (text.strip() or said):
+        text = " ".join(["The agent replied without a word.", *gaps])
     reply = Reply(
         number=0,
         agent=talk.dialogue.floor,
