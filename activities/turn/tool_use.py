@@ -34,6 +34,7 @@ from activities.turn.apply_once import ActingCalls, apply_once, idempotency_key
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import JsonSchema
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
 from chargehand.tools import failed
@@ -99,7 +100,7 @@ class ToolActivities:
         tool = self.tools.get(request.tool)
         if tool is None:
             return CallProblems(problems=(f"tool: this worker has no '{request.tool}'",))
-        found = await asyncio.to_thread(value_problems, tool.spec.parameters, request.arguments, "arguments")
+        found = await asyncio.to_thread(_problems, tool.spec.parameters, request.arguments)
         return CallProblems(problems=tuple(found))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
@@ -173,6 +174,14 @@ class ToolActivities:
             "This carries text from the user's own documents, which must not leave. Leave out their names, headings "
             "and contents. Open only addresses that were found, exactly as they were found."
         )
+
+
+def _problems(parameters: JsonSchema, arguments: Mapping[str, JsonValue]) -> list[str]:
+    """List what keeps arguments from being a call's; one that may be null may be absent, as in a model's call."""
+    known = parameters.get("properties")
+    named = known.items() if isinstance(known, Mapping) else ()
+    absent = {name: None for name, schema in named if isinstance(schema, dict) and not value_problems(schema, None)}
+    return value_problems(parameters, {**absent, **arguments}, "arguments")
 
 
 def _takes_out(request: ToolRequest, sent: Mapping[str, JsonValue], described: Sequence[str]) -> bool:
