@@ -35,7 +35,7 @@ class Language:
     numbers: Mapping[str, str]
     """Value to the words for it; `50 percent` and `2 times` have a unit of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
-    """For each subject, its sides: up and down, more and less, must and may, all and some, most and least."""
+    """For each subject, its sides: up and down, more and less, before and after, must and may, all and some."""
     phrases: Mapping[str, re.Pattern[str]]
     """Words that deny without a negation, and that plan."""
     courtesy: re.Pattern[str]

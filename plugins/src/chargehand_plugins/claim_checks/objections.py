@@ -6,6 +6,7 @@ another scale or unit, the other direction, a duty or an extent that is wider. A
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
@@ -19,7 +20,7 @@ from chargehand_plugins.claim_checks.table_figures import (
     read_table,
     runs_against,
 )
-from chargehand_plugins.claim_checks.words import months_of, without_months
+from chargehand_plugins.claim_checks.words import months_of, sides_of, without_months
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import language_of, spoken_in
 
@@ -29,6 +30,8 @@ _POSSESSIVE: Final = re.compile(r"['’]s$")
 _LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
 _STEM: Final = 4
+_BOUND: Final = 12
+"""Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
 
 
 def objections_of(
@@ -71,12 +74,18 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
         if figure.is_in(there) or figure.values <= {Decimal(1)}:
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
-        if places:
-            yield from places[0] if all(places) else ()
+        if places and all(places):
+            before = claim[max(figure.start - _BOUND, 0) : figure.start]
+            is_bound = bool(sides_of("amount", before, spoken_in(claim)))
+            yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
+        elif places:
+            continue
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not tables)
         elif not (
-            (figure.is_word and not any(map(figure.counts_as, there)))  # it may count what no figure counts
+            (
+                figure.is_word and figure.scale == 1 and not any(map(figure.counts_as, there))
+            )  # it may count what no figure counts
             or is_derived(figure, there)
             or any(is_computed_from(figure, claim, table) for table in tables)
         ):

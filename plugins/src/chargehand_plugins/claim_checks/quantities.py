@@ -18,7 +18,7 @@ _CURRENCY: Final = r"US\$|USD|EUR|GBP|CHF|JPY|[$€£¥]"
 _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
 _ROUNDED_DIGITS: Final = 2
-"""Significant digits that a rounded figure has at least."""
+"""Significant digits that a rounded figure has at least; `nine million` has one."""
 _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
@@ -94,9 +94,10 @@ class Quantity:
         mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
         if not mine.isdisjoint(theirs):
             return True
+        least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
         for one in mine:
             for two in theirs:
-                if isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two):
+                if isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two, least):
                     return True
         return False
 
@@ -107,15 +108,15 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     text, codes = in_figures(text), spoken_in(text)
     figures = (_figure(match, text, codes) for match in _figure_pattern().finditer(text))
     words = [
-        (match, value)
+        (match, value, code)
         for code in codes
         for value, pattern in _number_words(code).items()
         for match in pattern.finditer(text)
     ]
-    shares = [match for match, value in words if " " in value]  # "three quarters" is no "three"
+    shares = [match for match, value, _ in words if " " in value]  # "three quarters" is no "three"
     whole = (
-        _word_quantity(text, match, value)
-        for match, value in words
+        _word_quantity(text, match, value, code)
+        for match, value, code in words
         if " " in value or not any(share.start() <= match.start() < share.end() for share in shares)
     )
     found = (*_distributed([*figures], text), *whole)
@@ -238,18 +239,21 @@ def _times(values: frozenset[Decimal | str], factor: Decimal) -> frozenset[Decim
     return frozenset(value * factor if isinstance(value, Decimal) else value for value in values)
 
 
-def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
+def _word_quantity(text: str, match: re.Match[str], value: str, code: str) -> Quantity:
     number, _, own_unit = value.partition(" ")
-    following = None if own_unit else _unit_pattern().match(text, match.end())
+    scale = None if own_unit else _scale_word(code).match(text, match.end())
+    end = scale.end() if scale else match.end()
+    following = None if own_unit else _unit_pattern().match(text, end)
     unit, size = unit_of(following["unit"]) if following else (own_unit, Decimal(1))
     return Quantity(
-        text[match.start() : following.end() if following else match.end()],
+        text[match.start() : following.end() if following else end],
         frozenset({Decimal(number)}),
         unit,
         size,
-        "" if unit else _noun(text, match.end()),
+        "" if unit else _noun(text, end),
         is_word=True,
         start=match.start(),
+        scale=Decimal(_factors(code, scale[1])[0]) if scale else Decimal(1),
     )
 
 
@@ -258,15 +262,15 @@ def _noun(text: str, end: int) -> str:
     return following[1].casefold() if following else ""
 
 
-def _rounds(rounded: Decimal, exact: Decimal) -> bool:
+def _rounds(rounded: Decimal, exact: Decimal, least: int) -> bool:
     """Whether a number is another one, rounded to fewer digits of which enough are left."""
     if rounded == exact or exact.adjusted() != rounded.adjusted():
         return rounded == exact
     exponent = _last_place(rounded)
     if exponent <= _last_place(exact):  # it has no digit that could have been rounded away
         return False
-    last = min(exponent, rounded.adjusted() + 1 - _ROUNDED_DIGITS)
-    if rounded.adjusted() - exponent + 1 < _ROUNDED_DIGITS and last:  # 10 to 90 have two
+    last = min(exponent, rounded.adjusted() + 1 - least)
+    if rounded.adjusted() - exponent + 1 < least and last:  # 10 to 90 have two
         return False
     with localcontext(prec=2 * _DIGITS):
         return exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP) == rounded
@@ -314,7 +318,12 @@ def _all_units() -> str:
 
 @cache
 def _unit_pattern() -> re.Pattern[str]:
-    return re.compile(rf"{_GAP}(?:d’|d'|de )?(?P<unit>{_all_units()})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"{_GAP}(?:d’|d'|de |di )?(?P<unit>{_all_units()})(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _scale_word(code: str) -> re.Pattern[str]:
+    return re.compile(rf"[ \u00a0-]({'|'.join(languages()[code].scales.values())})(?!\w)", re.IGNORECASE)
 
 
 @cache

@@ -26,17 +26,17 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     own = content(claim)
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
+    about = " ".join(titles)
     is_denied = is_negated(nearest) != is_negated(claim)
-    if is_denied and covered(content(without_negations(claim)), content(nearest)) >= _SAME:
+    if is_denied and covered(content(without_negations(claim)), content(f"{about} {nearest}")) >= _SAME:
         yield Objection("It denies what its source says." if is_negated(claim) else "Its source denies it.")
     if near >= _RELATED and not is_denied:
-        for subject in ("direction", "amount"):
+        for subject in ("direction", "amount", "order"):
             mine, theirs = sides_of(subject, claim), sides_of(subject, nearest)
             if mine and theirs and not mine & theirs:
                 yield Objection(f"It says the opposite of its source ({subject}).", is_certain=subject == "direction")
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
-    about = " ".join(titles)
     yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
 
 
@@ -77,7 +77,7 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     is_wider = _ALL in extent and not other - {_PART}
     is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
-        yield Objection("It says more than its source (extent).", is_certain=True)
+        yield Objection("It says more than its source (extent).", is_certain=covered(own, content(nearest)) >= _SAME)
     clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
     if is_open and not (duties or phrase_in("planned", claim) or is_negated(claim)):

@@ -113,10 +113,16 @@ class ResultTable:
         dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
         return next(iter(dated), "") or "".join(_months(labels))
 
-    def years_of(self, column: int) -> frozenset[int]:
-        """List the columns that have the title of one, whatever the year."""
-        titles = [{stem for stem in self.stems(each) if not stem.isdigit()} for each in range(len(self.header))]
-        return frozenset(other for other, title in enumerate(titles) if other == column or title == titles[column])
+    def in_time(self, columns: frozenset[int]) -> frozenset[int]:
+        """Add to columns those with the same titles but for the year; if there are none, find the only such ones."""
+        titles = [
+            frozenset(stem for stem in self.stems(each) if not stem.isdigit()) for each in range(len(self.header))
+        ]
+        alike = {title for title in titles if titles.count(title) > 1}
+        if columns or len(alike) == 1:
+            alike = {titles[each] for each in columns} or alike
+            return columns | {each for each, title in enumerate(titles) if title in alike}
+        return columns
 
     def place_of(self, cell: Cell, text: str, *, is_by_row: bool) -> str:
         """Return what orders figures as a text names their rows or columns; empty if it does not name one."""
@@ -201,22 +207,23 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
 
 def runs_against(claim: str, table: ResultTable) -> bool:
     """Whether two figures that a claim compares, in time or as it names them, differ the other way round."""
-    rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
+    rows, columns = table.named_rows(claim), table.named_columns(claim)
     sides = sides_of("direction", claim)
     if sides:
-        columns = {each for each in range(len(table.header)) if not columns.isdisjoint(table.years_of(each))}
-    chosen = [cell for cell in table.cells if cell.row in rows and cell.column in columns]
+        columns = table.in_time(columns)
+        rows = rows or frozenset(range(len(table.rows)))
+    chosen = [cell for cell in table.cells if cell.row in rows and (not columns or cell.column in columns)]
     is_by_row = len({cell.column for cell in chosen}) == 1
     if sides:
         order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
     else:
         sides = frozenset(1 - side for side in sides_of("amount", claim))  # of "more than", the second falls short
         order = [table.place_of(cell, claim, is_by_row=is_by_row) for cell in chosen]
-    is_clear = len(chosen) == len({*order} - {""}) == 2 and len(sides) == 1
+    is_clear = len(chosen) == len({*order} - {""}) >= 2 and len(sides) == 1
     if not is_clear or is_negated(claim) or sides_of("extremes", claim):
         return False
-    first, last = chosen if order[0] < order[1] else reversed(chosen)
-    return first.value > last.value if 0 in sides else 1 in sides and first.value < last.value
+    (_, first), *_, (_, last) = sorted(zip(order, (cell.value for cell in chosen), strict=True))
+    return first > last if 0 in sides else 1 in sides and first < last
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 1,500 hand-written cases in eleven languages, and by laws."""
+"""What speaks against a claim: by 1,900 hand-written cases in twelve languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -43,20 +43,17 @@ STATEMENTS_AND_NEGATIONS = [
 # fmt: on
 
 
-def _checked(case: dict[str, Any]) -> list[CheckedClaim]:
+def _checked(claim: str, group: dict[str, Any]) -> list[CheckedClaim]:
     """Check a claim as a report cites it: behind its sentence, by all of its sources together."""
-    said, titles = case["said"], case["titles"] or [""]
-    if len(titles) == 1:  # of one source, else each of its own
+    said, results, titles = (group.get(key, []) for key in ("said", "results", "titles"))
+    if len(titles) <= 1:  # of one source, else each of its own
         said = ["\n[…]\n".join(said)] if said else []
+    titles = titles or [""]
     words = [Source(ref=f"{n}.md#L1", title=titles[n], quote=quote) for n, quote in enumerate(said)]
-    quotations = {words[0].ref: case["said"]} if len(words) == 1 else {each.ref: [each.quote] for each in words}
-    sources = [
-        *words,
-        *(Source(ref=f"sql:{n}", title=titles[-1], quote=each) for n, each in enumerate(case["results"])),
-    ]
+    quotations = {words[0].ref: group["said"]} if len(words) == 1 else {each.ref: [each.quote] for each in words}
+    sources = [*words, *(Source(ref=f"sql:{n}", title=titles[-1], quote=each) for n, each in enumerate(results))]
     cited = "".join(f"[S{number}]" for number in range(1, len(sources) + 1))
-    claim = case["claim"].rstrip(".")
-    return list(claims_of(f"{claim} {cited}.", Evidence(sources, quotations)))
+    return list(claims_of(f"{claim.rstrip('.')} {cited}.", Evidence(sources, quotations)))
 
 
 def _agreed(claim: CheckedClaim) -> str:
@@ -64,10 +61,11 @@ def _agreed(claim: CheckedClaim) -> str:
     return claim.as_judged("says", "", is_doubted=bool(claim.doubts)).verification
 
 
-def _is_shown(case: dict[str, Any], *, agrees_with_objections: bool) -> bool:
+def _is_shown(claim: str, group: dict[str, Any], *, agrees_with_objections: bool) -> bool:
     """Whether a judge has a claim shown as verified who finds it in its evidence, and objections right or wrong."""
     judged = (
-        each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts)) for each in _checked(case)
+        each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts))
+        for each in _checked(claim, group)
     )
     return all(claim.verification in _SHOWN for claim in judged)
 
@@ -79,13 +77,32 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
-    cases = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    true, altered = ([case for case in cases if case["holds"] is holds] for holds in (True, False))
+    groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    right = [(claim, group) for group in groups for claim in group["right"]]
+    altered = [(claim, group) for group in groups for each in group["altered"] for claim in each.values()]
 
-    assert len(true) == len(altered) in {40, 50, 60, 100}
-    assert sum(_is_shown(case, agrees_with_objections=False) for case in true) >= 0.95 * len(true)
-    assert sum(_is_shown(case, agrees_with_objections=True) for case in true) >= 0.60 * len(true)
-    assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
+    assert len(right) == len(altered) in {40, 50, 60, 100}
+    assert sum(_is_shown(*case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
+    assert sum(_is_shown(*case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
+    assert sum(_is_shown(*case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said", "result", "title"),
+    [
+        ("They paid nine thousand euros to own it", "The group bought the house for nine million euros.", "", ""),
+        ("Some six thousand visitors came by train", "The fair drew six million people.", "", ""),
+        ("The TX-40 is suitable for solvents", "Output 4-20 mA, not suitable for solvents.", "", "Datasheet: TX-40"),
+        ("Le solde est dû après l'arrivée", "Le solde est dû avant l'arrivée.", "", ""),
+        ("Tickets fell from month to month", "", "month | tickets\nApril | 124\nMay | 131\nJune | 140", ""),
+        ("La fréquentation de la T1 a baissé", "", "ligne | gens_2022 | gens_2023 | pct\nT1 | 182 | 195 | 9", ""),
+    ],
+)
+def test_another_scale_order_or_trend_than_its_source_has_is_asked(
+    claim: str, said: str, result: str, title: str
+) -> None:
+    """A number word counts with its scale, before is not after, and a trend is that of all rows or years."""
+    assert objections_of(claim, [said] if said else [], [result] if result else [], [title])
 
 
 @given(
@@ -157,6 +174,7 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("The reserve pays 64,000 euros", "Two thirds of the 96,000 euros come from the reserve."),
         ("The certificate was last renewed in 2019", "The certificate has not been renewed since 2019."),
         ("The failure caused no injuries", "No one was hurt by the failure."),
+        ("Each of the 62 turbines gives about 10 MW", "Its 62 turbines have a capacity of 620 MW."),
     ],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
@@ -164,10 +182,11 @@ def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> No
     assert not any(each.is_certain for each in objections_of(claim, [said]))
 
 
-def test_the_most_is_of_all_rows_but_a_total() -> None:
+def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
     """A row that happens to be the sum of the others is none."""
-    table = "town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\nEly | 600 | 80"
+    table = "town | homes | km\nBath | 400 | 1.12\nDeal | 200 | 1.31\nEly | 600 | 2.05"
     assert not objections_of("Ely has the most homes", [], [table])
+    assert not any(each.is_certain for each in objections_of("Only Bath has less than 1.3 km", [], [table]))
 
 
 @pytest.mark.parametrize(
