@@ -77,13 +77,13 @@ async def test_terminating_a_session_closes_everything_below_it(environment: Ope
 
 
 async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvironment) -> None:
-    """With approval "plan" nothing is carried out until a person decides; the edited plan is what is then done."""
+    """With approval "plan" a plan can be read whole, and nothing of it is done until a person decides or edits it."""
     edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
-    script = Script().plan(*topics(2))
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
-        calls_before = len(opened.model.calls)
+        calls_before, shown, status = len(opened.model.calls), await session.plan(), await session.status()
         wrong = edited.model_copy(update={"subtasks": (edited.subtasks[0].model_copy(update={"agent": "nobody"}),)})
         with pytest.raises(UpdateRefused, match="there is no agent 'nobody'"):
             await session.edit(wrong)
@@ -91,6 +91,13 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
         result = await session.result()
 
     assert calls_before == 1
+    assert isinstance(shown, Plan)
+    assert (status.goal, shown.final_instruction) == (GOAL.goal, "Briefly.")
+    assert [(each.id, each.agent, each.depends_on) for each in shown.subtasks] == [
+        ("T1", "reader", ()),
+        ("T2", "analyst", ("T1",)),
+    ]
+    assert shown.subtasks[0].instruction == subtask("T1").instruction
     assert [(record.id, record.state) for record in result.subtasks] == [("E1", "success")]
 
 

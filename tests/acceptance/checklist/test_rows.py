@@ -1,6 +1,7 @@
 """The list of what Chargehand must do, by row: the tests that show it, and those that no other test shows."""
 
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.compress_outcomes import CompressTask
+from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
@@ -33,6 +35,7 @@ from tests.scripted_model import (
     disagreement,
     found,
     judged,
+    plan,
     refined,
     report,
     subtask,
@@ -110,7 +113,6 @@ async def test_row_18_retries(run: RunSession) -> None:
     script = Script().plan(*topics(2)).refine(refined(BETTER)).work("", answer("", status="no_answer"))
     result, opened = await run(script.work("T2", hesitate), ROOMY)
 
-    assert Limits().max_attempts == 3
     ended = [(record.state, record.attempts, record.reason) for record in result.subtasks]
     assert ended == [("failure", 3, "no_answer"), ("success", 1, "")]
     lost, kept = result.subtasks
@@ -145,7 +147,6 @@ async def test_row_19_retry_with_refinement(run: RunSession) -> None:
 async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """5 subtasks at a time, and 60 requests a minute if the operator says one a second: of all workers together, since
     the server holds the rate of the queue that they share."""
-    assert Limits().max_parallel == 5
     rates = dict[str, float | None]()
 
     def note(
@@ -238,6 +239,27 @@ async def test_row_33_bounded_context(run: RunSession) -> None:
     assert all(any(not agent.sees_goal for agent in crews[name].agents) for name in DOMAINS)
 
 
+async def test_row_36_nesting(run: RunSession) -> None:
+    """A supervisor that divides its task again and again has sessions below it, down to the fifth hop, which is an
+    agent's: a plan for another session there goes back."""
+    parts = [f"Look into stretch {number} of the coast as a whole." for number in range(5)]
+    deeper = [subtask("N1", "supervisor", instruction=part) for part in parts]
+    script = Script()
+    for above, nested in zip((GOAL.goal, *parts), deeper[:4], strict=False):
+        script = script.plan(nested, goal=above)
+    script = script.plans(plan(deeper[4]), plan(subtask("T1")), goal=parts[3])
+    wide = Limits(max_turns=100, budget_usd=Decimal(20))
+    result, opened = await run(script, GOAL.model_copy(update={"limits": wide}))
+
+    planned = opened.model.tasks(PlanTask)
+    assert [task.goal for task in planned] == [GOAL.goal, *parts[:4], parts[3]]
+    assert [again.errors for again in planned[-1].rejected] == [
+        ("subtask N1: the depth limit allows no nested session; name an agent instead",)
+    ]
+    assert {use.limit: (use.used, use.allowed) for use in result.limits}["max_depth"] == (5, 5)
+    assert result.answer == "Known."
+
+
 async def test_row_39_model_tiers(run: RunSession) -> None:
     """3 tiers: the supervisor plans and writes on the middle one, a reader and the summariser work on the small one, a
     reviewer on the large one, and an unsure answer is tried again one tier up; a judge chooses between both."""
@@ -258,14 +280,29 @@ async def test_row_39_model_tiers(run: RunSession) -> None:
 
 
 ROWS: Final[dict[int, tuple[str, ...]]] = {
-    1: ("client request", "workflows/test_bad_requests.py::test_nothing_but_a_goal_is_needed"),
+    1: (
+        "client request",
+        "workflows/test_bad_requests.py::test_nothing_but_a_goal_is_needed",
+        "../plugins/src/chargehand_plugins/console/tests/test_http_api.py::test_a_session_from_start_to_report",
+        "acceptance/test_recipes.py::test_a_slash_command_is_answered_at_once_and_its_report_posted_later",
+        "acceptance/test_recipes.py::test_a_webhook_that_is_delivered_again_starts_one_session",
+        "workflows/test_starting_again.py::test_every_run_of_a_cron_is_another_session",
+    ),
     2: ("supervisor", "workflows/test_main_path.py::test_two_agents_work_and_one_report_comes_out"),
     3: ("structured plan", "workflows/test_stopping.py::test_a_plan_waits_for_approval_and_can_be_edited"),
     4: ("plan is a graph", "workflows/test_main_path.py::test_a_subtask_starts_the_moment_its_own_inputs_are_there"),
-    5: ("plan validation", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
-    6: ("fixed agents", "workflows/test_recovering.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
+    5: (
+        "plan validation",
+        "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself",
+        "unit/workflows/test_plan_validation.py::test_an_instruction_that_fits_any_task_is_vague",
+    ),
+    6: ("fixed agents", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
     7: ("dispatcher", "workflows/test_growing_plans.py::test_a_nested_session_takes_the_places_that_are_left"),
-    8: ("search agent", "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources"),
+    8: (
+        "search agent",
+        "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources",
+        "../plugins/src/chargehand_plugins/search_services/tests/test_http_engines.py::test_results_come_back_whole",
+    ),
     9: (
         "code agent",
         "activities/code/test_run_code.py::test_what_was_computed_is_a_source",
@@ -275,7 +312,11 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
         "activities/code/test_monty.py::test_nothing_outside_can_be_reached",
         "activities/code/test_monty.py::test_a_program_starts_sooner_than_a_remote_machine",
     ),
-    10: ("document agent", "activities/documents/test_document_library.py::test_every_format_is_found_and_cited"),
+    10: (
+        "document agent",
+        "activities/documents/test_document_library.py::test_every_format_is_found_and_cited",
+        "workflows/test_typed_data.py::test_data_goes_in_and_comes_out_by_schema",
+    ),
     11: ("specialised agents", "unit/activities/test_crews.py::test_the_shipped_crew_loads"),
     12: ("critic", "workflows/test_writing.py::test_a_report_is_checked_alike_whoever_wrote_it"),
     13: ("shared state", "workflows/test_recalling.py::test_an_outcome_is_read_at_once"),
@@ -285,14 +326,23 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     ),
     15: ("budget", "workflows/test_grants.py::test_the_whole_tree_keeps_its_limits"),
     17: ("typed result", "unit/workflows/test_evidence.py::test_every_status_is_one_outcome"),
-    20: ("circuit breaker", "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end"),
+    20: (
+        "circuit breaker",
+        "acceptance/checklist/test_rows.py::test_row_18_retries",
+        "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end",
+    ),
     21: (
         "tool loop",
+        "workflows/test_stopping.py::test_a_tool_that_fails_for_good_is_told_to_the_agent",
         "workflows/test_typed_data.py::test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal",
         "workflows/test_wasted_calls.py::test_a_session_that_goes_well_wastes_nothing_and_names_every_limit",
     ),
     22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
-    24: ("aggregation", "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses"),
+    24: (
+        "aggregation",
+        "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses",
+        "workflows/test_writing.py::test_what_is_too_long_is_shortened_with_all_its_findings",
+    ),
     26: (
         "conflict judge",
         "workflows/test_reviewing.py::test_figures_that_differ_are_judged_whether_or_not_the_writer_notices",
@@ -316,7 +366,6 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
         "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_slow_queue_brings_in_the_backup",
         "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_an_unusable_route_costs_one_turn",
     ),
-    36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),
     37: (
         "agents a crew",
         "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused",
@@ -327,10 +376,21 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
         "workflows/test_custom_agents.py::test_another_worker_that_never_saw_the_agents_goes_on_with_them",
         "workflows/test_custom_agents.py::test_ten_requests_by_described_and_by_fixed_agents",
     ),
-    40: ("trace", "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back"),
+    40: (
+        "trace",
+        "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back",
+        "../plugins/src/chargehand_plugins/opentelemetry/tests/test_spans.py::test_spans_nest_as_session_subtask_turn_and_tool",
+    ),
     41: ("speed-up", "unit/workflows/test_report_content.py::test_the_speed_up_is_against_one_after_another"),
     42: ("progress", "workflows/test_following.py::test_followers_agree_and_go_on_after_any_event"),
-    43: ("evaluation", "unit/benchmarks/test_evaluation.py::test_every_edition_of_the_questions_is_read"),
+    43: (
+        "evaluation",
+        "unit/benchmarks/test_evaluation.py::test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges",
+        "unit/benchmarks/test_evaluation.py::test_a_case_passes_by_its_answer_alone",
+        "unit/benchmarks/test_evaluation_answers.py::test_a_whole_golden_answer_passes",
+        "unit/benchmarks/test_evaluation_answers.py::test_a_wrong_answer_does_not_pass",
+        "unit/benchmarks/test_evaluation.py::test_the_oracle_answers_what_the_limits_hold_and_names_the_rest",
+    ),
     44: ("batches", "activities/models/test_jobs.py::test_a_job_brings_the_same_reply"),
     45: ("six domains", "acceptance/test_shipped_crews.py::test_every_crew_has_what_a_newcomer_needs"),
     46: (
@@ -340,6 +400,14 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     ),
 }
 """What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
+
+
+def test_what_is_not_said_is_as_the_rows_have_it() -> None:
+    """20 turns, $2, 5 hops, 5 at a time, 3 attempts and 10 iterations, unless a request says otherwise."""
+    limits = Limits()
+
+    assert (limits.max_turns, limits.budget_usd, limits.max_depth) == (20, 2, 5)
+    assert (limits.max_parallel, limits.max_attempts, limits.max_rounds) == (5, 3, 10)
 
 
 def test_every_row_is_shown() -> None:

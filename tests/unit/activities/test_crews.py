@@ -82,7 +82,7 @@ def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
 
 
 def test_the_shipped_crew_loads() -> None:
-    """The research crew has its five agents, and no two share a tool."""
+    """The research crew has its five agents, no two share a tool, and each has a prompt of its own."""
     crew = load_crews([SHIPPED], TOOLS)["research"]
 
     assert {agent.name: agent.tools for agent in crew.agents} == {
@@ -92,6 +92,7 @@ def test_the_shipped_crew_loads() -> None:
         "writer": (),
         "reviewer": (),
     }
+    assert len({agent.prompt for agent in crew.agents}) == 5
 
 
 def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
