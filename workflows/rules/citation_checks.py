@@ -16,7 +16,7 @@ from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
 from chargehand.plugins import Hook, installed
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
-from workflows.rules.claim_words import content, has_number, is_courtesy, shared
+from workflows.rules.claim_words import content, has_number, is_courtesy, not_ended, shared
 
 _WEAKEST_FIRST: Final[Sequence[Verification]] = get_args(Verification)
 _WORTH: Final[Mapping[Verification, int]] = {
@@ -44,7 +44,7 @@ _RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
 _SENTENCE_END: Final = re.compile(
-    rf"(?<![\s(]\w\.)(?<!\w\.\w\.)(?<!\bM(?:io|rd)\.)(?<=[.!?…])[\"”’»)*_]*"
+    rf"(?<=[.!?…])[\"”’»)*_]*"
     rf"(?:[ \t]*{CITATION.pattern})*(?=[ \t]+[^\s\[])"
     rf"|[。！？][」』”]?(?:{CITATION.pattern})*"
 )  # fmt: skip
@@ -383,7 +383,8 @@ def _statements(block: _Block) -> Iterator[_Statement]:
     start = 0
     text = _LIST_ITEM.sub("", " ".join(block.lines), count=1) if _is_introduced(block) else " ".join(block.lines)
     led_in = lead_in.end() if (lead_in := _LEAD_IN.match(text)) else 0
-    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() > led_in]
+    inner = {match.end() for match in not_ended().finditer(text)}
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() > led_in and match.end() not in inner]
     for end in [*ends, len(text)]:
         sentence, start = text[start:end], end
         said = without_citations(sentence).strip()

@@ -59,6 +59,18 @@ def units() -> Mapping[str, Mapping[str, str]]:
     return _data()["units"]
 
 
+@cache
+def not_ended() -> re.Pattern[str]:
+    """Match a full stop that ends no sentence: of an abbreviation, an initial, or `31.` before a month or a span."""
+    months = (month for words in _data()["languages"].values() for month in words["months"])
+    dated = "|".join([*months, *units()["calendar"].values()])
+    return re.compile(
+        rf"(?:(?<!\w)(?:{_data()['abbreviations']})|[\s(]\w|\w\.\w)\.(?=\s)"
+        rf"|(?<!\w)(?:{_data()['numbered']})\.(?=\s\d)"
+        rf"|\b\d{{1,2}}\.(?=\s+(?:[a-zß-ÿ]|(?i:{dated})(?!\w)))"
+    )
+
+
 def _language(words: Mapping[str, Any]) -> Language:
     compiled: dict[str, Any] = {
         "common": frozenset(words["common"]),

@@ -179,11 +179,12 @@ def test_a_text_is_cut_into_statements() -> None:
         ("**Open:** One.", ["unsupported"]),
         ("这是事实。没有来源[S3]。", ["cited", "cited"]),
         ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["cited"]),
+        ("Er geht zum 31. Dezember, im 3. Quartal [S3].", ["cited"]),
+        ("Den 6. april kom Mr. Toft, Sra. Roig and Prof. Weiß [S3].", ["cited"]),
+        ("It rose to 31. The port closed [S3].", ["cited", "cited"]),
     ]
     for text, expected in cases:
-        found = [claim.claim.verification for claim in claims_of(text, EVIDENCE)]
-        assert found[: len(expected)] == expected
-        assert set(found) <= {*expected}
+        assert [claim.claim.verification for claim in claims_of(text, EVIDENCE)] == expected, text
 
 
 def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
