@@ -91,8 +91,8 @@ def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> S
         return _strings(limit("pattern"), limit("min_length"), metadata, text)
     low, high, above = max(limit("ge", "gt"), default=None), min(limit("le", "lt"), default=None), bool(limit("gt"))
     if kind is Decimal:
-        # At most half of what a contract allows, so that two amounts can be added.
-        nanodollars = st.integers(int(low or 0) * 10**9 + above, int(high or 10**6) * 10**9 // 2)
+        # Two of them can be added, and are exact on the wire up to a million.
+        nanodollars = st.integers(int(low or 0) * 10**9 + above, min(int(high or 10**6), 10**6) * 10**9 // 2)
         return nanodollars.map(lambda amount: Decimal(amount).scaleb(-9))
     if kind is timedelta:
         return st.timedeltas((low or timedelta(0)) + above * timedelta(microseconds=1), high or timedelta(days=30))
@@ -102,7 +102,7 @@ def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> S
         )
     if kind is int:
         return st.integers((low or 0) + above, 10**9 if high is None else high)
-    return {bool: st.booleans(), float: st.floats(low or 0, 1e9, exclude_min=above), NoneType: st.none()}[kind]
+    return {bool: st.booleans(), float: st.floats(low or 0, high or 1e9, exclude_min=above), NoneType: st.none()}[kind]
 
 
 def _strings(

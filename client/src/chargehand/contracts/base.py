@@ -219,7 +219,10 @@ NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 Dollars = Annotated[
     Decimal, Field(ge=0, le=10**12, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
 ]
-"""US dollars, whole nanodollars; a JSON number on the wire. No sum of what providers claim to charge is above."""
+"""US dollars, whole nanodollars; on the wire a JSON number, which is exact up to a million.
+
+No sum of what providers claim to charge is above the bound.
+"""
 
 MOST_OVERCHARGE: Final = 1_000.0
 Overcharge = Annotated[float, Field(ge=1, le=MOST_OVERCHARGE)]
