@@ -295,7 +295,7 @@ def test_waiting_for_a_grant_is_not_the_agents_time() -> None:
         return Held(answer("Known."), seconds=45 if session.seconds >= raised_at else 0)
 
     script = Script().plan(*topics(3)).work("", use("search_documents"), use("read_document"), finish)
-    session = VirtualSession(timed(60, max_turns=4, on_limit="pause"), script)
+    session = VirtualSession(timed(60, max_turns=6, on_limit="pause"), script)
     session.run_until(raised_at)
     paused = session.status()
     session.update("raise_limits", RaisedLimits(max_turns=20))

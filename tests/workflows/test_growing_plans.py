@@ -22,7 +22,7 @@ from chargehand.contracts import (
     SessionRequest,
 )
 from chargehand.errors import UpdateRefused
-from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask, use
+from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
@@ -140,20 +140,6 @@ async def test_an_expansion_fits_the_limits(run: RunSession) -> None:
     assert len(made) == asked.max_subtasks == 4
     assert result.gaps == tuple(f"T2: the limits left no room for: {order}" for order in _orders(*ports[4:]))
     assert result.usage.turns <= 14
-
-
-async def test_items_begin_with_turns_to_read_on_while_others_return_theirs(run: RunSession) -> None:
-    """With turns for six and a half of seven items, each looks and answers by itself but the last."""
-    ports = [f"Port {number}" for number in range(8)]
-    script = Script().plan(LIST, EACH).work("largest", use("search"), answer(", ".join(ports)))
-    script = script.work("runs the port", use("search"), answer("The town."))
-    limits = Limits(max_turns=19)
-    result, opened = await run(
-        script.on("expand", expanded(*_orders(*ports))), GOAL.model_copy(update={"limits": limits})
-    )
-
-    assert [record.state for record in result.subtasks] == ["success"] * 7 + ["partial"]
-    assert sum(task.must_answer for task in opened.model.tasks(WorkTask)) == 1
 
 
 async def test_a_nested_session_asks_for_what_its_plan_needs(run: RunSession) -> None:

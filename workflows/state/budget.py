@@ -155,21 +155,13 @@ class Budget:
         by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
         return max(0, min(MOST_ITEMS, by_turns, by_usd))
 
-    def reserve(
-        self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None, *, may_be_short: bool = True
-    ) -> Reservation | None:
-        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid.
-
-        The least are the turns that a plan counts for its agent, or, if fewer are left and it may be short, the fewest.
-        """
+    def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
+        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
         least, agent, most = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent), self.unspent
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
-            rounds, left = min(limits.max_rounds, agent.rounds or limits.max_rounds), most.turns
+            rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
             most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
-            planned = min(agent.planned_turns, most.turns)
-            if left >= planned or not may_be_short:
-                least = Amount(planned, least.usd)
         if most_usd is not None:
             most = most.at_most(Amount(most.turns, max(most_usd, least.usd)))
         return self.grants.reserve(least, most, not_started)

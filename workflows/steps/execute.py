@@ -79,7 +79,7 @@ def _start_ready(session: Session, running: _Running) -> None:
             _end(session, subtask, refusal)
         elif session.places.free(len(running)) > 0:
             left = len(progress.subtasks) - len(progress.outcomes)
-            step = _start(session, subtask, left - len(running), is_first=not running)
+            step = _start(session, subtask, not_started=left - len(running))
             if step is None:
                 break  # running subtasks finish first and return what they do not need
             progress.begin(subtask.id)
@@ -90,17 +90,12 @@ def _start_ready(session: Session, running: _Running) -> None:
     publish(session)
 
 
-def _start(
-    session: Session, subtask: Subtask, not_started: int, *, is_first: bool
-) -> Coroutine[None, None, Outcome | None] | None:
-    """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid.
-
-    Beside others, the least are the turns that a plan counts for it: those that end return what they do not need.
-    """
+def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
+    """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
     budget = session.budget
     if subtask.for_each:
         return expand(session, subtask) if budget.unspent.covers(budget.least_start(subtask)) else None
-    reservation = budget.reserve(subtask, not_started, may_be_short=is_first)
+    reservation = budget.reserve(subtask, not_started)
     return None if reservation is None else attempt(session, subtask, reservation)
 
 
