@@ -148,6 +148,7 @@ def test_what_a_schema_makes_fail_is_its_problem(schema: dict[str, Any]) -> None
     assert all(each.startswith("v") for value in values for each in value_problems(schema, value, "v"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 @pytest.mark.parametrize("branch", [{"items": {"type": "string"}}, {"items": {"enum": ["a", "b"]}}, {"items": False}])
 def test_the_problems_of_a_value_take_little_memory(keyword: str, branch: JsonValue) -> None:

@@ -38,6 +38,7 @@ STRANGERS = (
 _WORDS = ("0", "-1", "1e9", "9" * 20, "9" * 5_000, "a" * 5_000, "%00", "%ff", "%ED%A0%80", "..%2F..", "%C2%B2")
 
 
+@pytest.mark.slow
 async def test_no_word_of_a_path_is_an_error_of_ours(browser: AsyncClient) -> None:
     """Whatever stands where a session or a number is expected, it is refused as not found or not allowed."""
     token = {"Authorization": f"Bearer {TOKEN}"}
