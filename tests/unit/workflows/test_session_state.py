@@ -342,3 +342,14 @@ def test_details_draw_the_plan() -> None:
         "- ✘ **T1** reader · failure: empty, 2 turns, 0.0100 dollars · Find the notice",
         "- · **T2** writer, after T1 · waiting · Write the letter",
     ]
+
+
+@pytest.mark.parametrize("agents", [1, 2, 5])
+def test_what_a_plan_has_to_have_lets_any_of_its_agents_start(agents: int) -> None:
+    """One agent has to have what it starts with; each further one adds to that."""
+    budget = session().budget
+
+    first, others = budget.dollars_for(["reader"] * agents)
+
+    assert first == budget.least_grant("reader").usd > 0
+    assert others == (agents - 1) * budget.dollars_for(["reader"] * 2)[1]
