@@ -49,8 +49,8 @@ class ConversationWorkflow(SessionWorkflow):
                 reason=reason,
                 messages=self._dialogue.messages,
                 replies=self._dialogue.replies,
-                spend=merge_spend(session.spending.lines),
-                usage=usage_of(session.spending.lines),
+                spend=merge_spend(session.budget.spending.lines),
+                usage=usage_of(session.budget.spending.lines),
                 gaps=tuple(self._progress.gaps),
             )
         except (asyncio.CancelledError, Exception) as error:

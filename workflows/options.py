@@ -146,7 +146,7 @@ COUNT_SPENT: Final = ActivityLimits(
 )
 """Counts what a tenant's sessions have spent: without that, none of them is admitted."""
 COUNT_AGAIN: Final = timedelta(minutes=1)
-"""After a count, whoever asks for another."""
+"""The least time between two counts."""
 ADD_AGENTS: Final = ActivityLimits(
     start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
     schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,

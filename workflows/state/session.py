@@ -1,6 +1,6 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -71,7 +71,7 @@ class Session:
     facts: SessionFacts
     progress: Progress
     clock: Clock
-    spending: Spending
+    spending: InitVar[Spending]
     mailbox: Mailbox
     was_reset: bool
     """Whether an operator has reset this session, so that children may exist that it does not know."""
@@ -82,12 +82,12 @@ class Session:
     provenance: Provenance = field(init=False)
     memo: Memo = field(default_factory=Memo, init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, spending: Spending) -> None:
         """Settle the request."""
         original, facts, earlier = self.original, self.facts, self.facts.earlier
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
-        self.budget = Budget(facts, self.request, self.progress, self.spending)
+        self.budget = Budget(facts, self.request, self.progress, spending)
         self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
         above = original.delegation.goal_reads if original.delegation else ()
         self.provenance = Provenance(inherited=frozenset((*above, *(earlier.reads if earlier else ()))))
@@ -239,7 +239,7 @@ class Session:
         cost = sum(new.values(), Decimal(0))
         above = max(cost - self.budget.unspent.usd, Decimal(0))
         usage = Usage(turns=len(new), cost_usd=cost, charged_above_reservation_usd=above)
-        self.spending.book(SpendLine(agent=SUPERVISOR, model="", purpose="lost", usage=usage))
+        self.budget.spending.book(SpendLine(agent=SUPERVISOR, model="", purpose="lost", usage=usage))
         self.stop_if_overcharged()
 
     def resume(self, before: SupervisorState) -> None:
@@ -253,7 +253,7 @@ class Session:
             was_reset=self.was_reset,
             started_at=self.clock.started_at,
             deadline_at=self.clock.deadline_at,
-            spending=self.spending.state(),
+            spending=self.budget.spending.state(),
             holds_report=self.budget.report_reserve.is_held,
             mailbox=self.mailbox.state(),
             provenance=self.provenance,

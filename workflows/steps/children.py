@@ -85,7 +85,7 @@ async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskRe
     )
     if isinstance(result, Failure):
         return SubtaskResult(outcome=result)
-    session.spending.learn(result.overcharges)
+    session.budget.spending.learn(result.overcharges)
     return result.model_copy(update={"outcome": with_quotes(result.outcome)})
 
 
@@ -239,7 +239,7 @@ def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> De
         authority=delegate_authority(session.authority, planned, is_approved=session.request.approval == "plan"),
         others_act=session.may_act,
         crew_changes=session.facts.crew.nested is not None,
-        overcharges=session.spending.overcharges,
+        overcharges=session.budget.spending.overcharges,
         crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
 

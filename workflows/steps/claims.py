@@ -59,13 +59,13 @@ async def check_claims(
     if not contradicted or session.clock.was_interrupted:
         return draft, text
     problems = [_CONTRADICTED.format(claim.text, claim.problem) for claim in contradicted]
-    before = session.spending.mark()
+    before = session.budget.spending.mark()
     revised = await draft.rewrite(session, material, problems)
     if revised is not None:
         again = await _check(session, revised, material, gaps_for(revised), judge)
         if len(_contradicted(again)) < len(contradicted):
             return revised, again
-    session.spending.waste_since(before)
+    session.budget.spending.waste_since(before)
     return draft, text
 
 
@@ -132,11 +132,11 @@ async def grade(session: Session, draft: Draft, material: Material) -> tuple[Dra
         problems = [f"It does not meet the criterion “{each.criterion}”: {each.reason}" for each in _unmet(grades)]
         if not problems or session.budget.unspent.turns < _LEAST_TURNS:
             break
-        before = session.spending.mark()
+        before = session.budget.spending.mark()
         revised = await draft.rewrite(session, material, problems)
         regraded = None if revised is None else await _grades(session, revised, material.sources)
         if revised is None or regraded is None or len(_unmet(regraded)) >= len(problems):
-            session.spending.waste_since(before)
+            session.budget.spending.waste_since(before)
             break
         draft, grades = revised, regraded
     session.progress.add_gaps(f"A criterion is not met: {each.criterion[:_LONGEST_GAP]}" for each in _unmet(grades))

@@ -194,7 +194,7 @@ def _plan(talk: Talk, subtask: Subtask) -> None:
 
 def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome) -> None:
     """Book a subtask, and keep its outcome as far as it is needed: all of them are handed on to later runs."""
-    session.spending.include(outcome.spend)
+    session.budget.spending.include(outcome.spend)
     session.progress.end(subtask.id, kept, workflow.now())
     session.progress.steering.forget(subtask.id)
 

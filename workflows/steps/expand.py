@@ -52,7 +52,7 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
         elif not (room := await _paid(session, template, len(answer.instructions))):
             refusal = Failure(reason="out_of_budget", message=_NO_ROOM)
         elif errors := _adopt(session, template, answer, room):
-            session.spending.waste_last()
+            session.budget.spending.waste_last()
             rejected.append(RejectedPlan(plan=answer.model_dump_json(exclude={"kind"}), errors=errors))
         else:
             return None

@@ -65,7 +65,7 @@ async def open_session(
         start_alarm(session.clock)
         session.budget.reserve_report(session.report_words)
     if delegation is not None:
-        session.spending.learn(delegation.overcharges)
+        session.budget.spending.learn(delegation.overcharges)
     publish(session)
     return session
 

@@ -66,7 +66,7 @@ async def make_plan(session: Session) -> Plan:
             session.progress.add_gaps(_gaps_of_omissions(session, draft))
             return plan
         except InvalidPlan as error:
-            session.spending.waste_last()
+            session.budget.spending.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
     return session.progress.adopt(_plan_undivided(session, rejected[-1].errors))
 
@@ -212,7 +212,7 @@ async def design_agents(session: Session) -> None:
         if added.crew is not None:
             session.use_crew(added.crew)
             return
-        session.spending.waste_last()
+        session.budget.spending.waste_last()
         problems = added.problems
     session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
 

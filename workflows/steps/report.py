@@ -127,7 +127,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         usage=usage_of(spend),
         spend=spend,
         reserved_usd=session.budget.ledger.reserved.usd,
-        wasted=waste_of(progress.records, session.budget.grants.lost_spend) + session.spending.wasted,
+        wasted=waste_of(progress.records, session.budget.grants.lost_spend) + session.budget.spending.wasted,
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
             update={"at_work": session.places.at_work if session.request.delegation else ()}
@@ -175,7 +175,7 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
 def _spend(session: Session) -> tuple[SpendLine, ...]:
     """Add up what the session and its subtasks have spent, and what lost ones may have."""
     below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
-    return merge_spend([*session.spending.lines, *session.budget.grants.lost_spend, *below])
+    return merge_spend([*session.budget.spending.lines, *session.budget.grants.lost_spend, *below])
 
 
 def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:

@@ -65,10 +65,10 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     session.budget.report_reserve.release()
     # One turn is kept for the report in one piece, should the outline fail.
     most = min(sections_for(words), session.budget.unspent.turns - 1)
-    before = session.spending.mark()
+    before = session.budget.spending.mark()
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:
-        session.spending.waste_since(before)
+        session.budget.spending.waste_since(before)
         session.progress.add_gaps(["The limits or the outline left no room for a report by section; it is shorter."])
         return None
     headings = tuple(_line(each.heading) for each in outline.sections[:most])
@@ -85,7 +85,7 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     )
     parts = [_Part(section, words, text) for (section, words), text in zip(planned, texts, strict=True) if text]
     if not parts:
-        session.spending.waste_since(before)
+        session.budget.spending.waste_since(before)
         return None
     lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
     gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]

@@ -49,11 +49,11 @@ async def reduce(session: Session, material: Material) -> Draft | None:
     outcomes = material.outcomes
     while len(outcomes) > 1 and is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
         groups = [outcomes[start : start + _GROUP_OUTCOMES] for start in range(0, len(outcomes), _GROUP_OUTCOMES)]
-        before = session.spending.mark()
+        before = session.budget.spending.mark()
         parts = await asyncio.gather(*(_summarise(session, material, group) for group in groups))
         summaries = [part for part in parts if part is not None]
         if len(summaries) < len(groups):
-            session.spending.waste_since(before)
+            session.budget.spending.waste_since(before)
             break
         outcomes = summaries
     return await _write(session, material, outcomes)

@@ -48,7 +48,7 @@ async def take_turn(
         after_reset=was_reset(),
     )
     calls = ModelCalls(
-        spending=session.spending,
+        spending=session.budget.spending,
         output_caps=facts.output_caps,
         queue=facts.turns_queue,
         priority=options.priority_of(session.request, facts.weight),

@@ -215,7 +215,7 @@ async def _read(session: Session, source: Source, words: str) -> Source | None:
         public=(source.url or source.ref,),
         documents=session.request.documents,
     )
-    session.spending.count_tool_call(agent.name)
+    session.budget.spending.count_tool_call(agent.name)
     try:
         result = await workflow.execute_activity_method(
             ToolActivities.use_tool,

@@ -194,8 +194,8 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
         opened.book_charges(lost)
 
     assert opened.budget.ledger.spent == Amount(2, Decimal("2.5"))
-    assert opened.spending.wasted.cost_usd == Decimal("2.5")
-    assert opened.spending.wasted.charged_above_reservation_usd == Decimal("0.5")
+    assert opened.budget.spending.wasted.cost_usd == Decimal("2.5")
+    assert opened.budget.spending.wasted.charged_above_reservation_usd == Decimal("0.5")
     assert opened.clock.is_overcharged
     opened.book_charges(LostCharges(charges={"c" * 40: Decimal(1)}))
     assert opened.progress.gaps == [

@@ -94,7 +94,7 @@ async def _by_model(session: Session) -> Plan | None:
         return plan
     else:
         problem = "the router's first route was not usable"
-    session.spending.waste_last()
+    session.budget.spending.waste_last()
     return _by_fallback(session, problem)
 
 

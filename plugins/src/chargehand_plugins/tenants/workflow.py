@@ -129,7 +129,7 @@ class TenantWorkflow:
             self._answers.append((running, ""))  # it did not get the reply
 
     def _counts_at(self) -> datetime:
-        """Say when the ledger counts anew: at once the first time, and then not too often, whoever asks for it."""
+        """Say when the ledger counts anew: at once the first time, and then once in `COUNT_AGAIN` at the most."""
         if not self._is_doubtful:
             return datetime.max.replace(tzinfo=UTC)
         return workflow.now() if self._counted_at is None else self._counted_at + options.COUNT_AGAIN
