@@ -1,5 +1,6 @@
 """The routes of the A2A agent: its card, and the endpoint for JSON-RPC. Importing the library takes half a second."""
 
+import json
 import logging
 from collections.abc import Callable
 from importlib.metadata import version
@@ -42,6 +43,8 @@ def _strict(route: Route) -> Route:
         try:
             refuse_excess(body, Message.largest_bytes, Message.most_values)
             refuse_ambiguous_json(body)
+            if _starts(json.loads(body)):
+                request.state.count_start()
         except AmbiguousJson as error:
             place = ".".join(("input", *error.where))
             told = {"code": _PARSE_ERROR, "message": printable(f"{place}: {error}", LONGEST_REASON)}
@@ -49,6 +52,17 @@ def _strict(route: Route) -> Route:
         return await route.endpoint(request)
 
     return Route(route.path, handle, methods=["POST"])
+
+
+def _starts(call: object) -> bool:
+    """Whether a call sends a message that names no task."""
+    match call:
+        case {"method": "SendMessage", "params": {"message": {"taskId": str(task)} | {"task_id": str(task)}}}:
+            return not task
+        case {"method": "SendMessage"}:
+            return True
+        case _:
+            return False
 
 
 def _card(url: str) -> a2a.AgentCard:

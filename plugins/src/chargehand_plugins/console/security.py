@@ -8,6 +8,7 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from chargehand_plugins.opentelemetry.caller_trace import received_trace
 API: Final = "/api/"
 _PUBLIC: Final = ("/health", "/decide/", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
 _SIGN_IN: Final = ("login", "static", "favicon.ico")
-_STARTS: Final = ("/api/v1/sessions", "/api/a2a", "/sessions")
+_STARTS: Final = ("/api/v1/sessions", "/api/v1/conversations", "/sessions", "/conversations")
 _TAKE_FILES: Final = ("/api/v1/sessions", "/sessions")
 """To others, strangers' among them, a large form is no use."""
 _READING: Final = ("GET", "HEAD")
@@ -106,6 +107,8 @@ class Guard:
             self._limit(self._requests, client)
         if scope["method"] == "POST" and path.rstrip("/") in _STARTS:
             self._limit(self._starts, client)
+        # For routes of plug-ins, of which one path may start sessions and read them.
+        scope.setdefault("state", {})["count_start"] = partial(self._limit, self._starts, client)
 
     def _check_origin(self, method: str, headers: Headers, *, is_api: bool) -> None:
         site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")

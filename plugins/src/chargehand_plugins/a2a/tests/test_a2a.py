@@ -122,6 +122,32 @@ async def _counts(agent: Agent, state: a2a.TaskState, count: int) -> bool:
     return (await agent.list_tasks(a2a.ListTasksRequest(status=state))).total_size == count
 
 
+@pytest.mark.slow
+async def test_only_what_begins_a_task_is_a_start(client: Client, tmp_path: Path) -> None:
+    """Whichever way sessions and conversations begin, they count together; reading and going on are free."""
+    async with open_console(client, tmp_path, Script(), starts_per_minute=1) as console:
+
+        async def post(path: str, body: object) -> int:
+            return (await console.api.post(path, json=body, headers={"A2A-Version": "1.0"})).status_code
+
+        async def call(method: str, **parameters: object) -> int:
+            return await post("/api/a2a", {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})
+
+        message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "What is known?"}]}
+        reads = [await call("ListTasks"), await call("GetTask", id="none"), await call("CancelTask", id="none")]
+        goes_on = [await call("SendMessage", message=message | {name: "none"}) for name in ("taskId", "task_id")]
+        starts = [
+            await call("SendMessage", message=message, configuration={"returnImmediately": True}),
+            await call("SendMessage", message=message | {"taskId": ""}),
+            await post("/api/v1/sessions", {"goal": "Help."}),
+            await post("/api/v1/conversations", {"goal": "Help."}),
+        ]
+        last = await call("ListTasks")
+
+    assert [*reads, *goes_on, last] == [200] * 6
+    assert starts == [200, 429, 429, 429]
+
+
 _HOSTILE = (
     "[" * 5_000,
     '{"a":' * 5_000,
