@@ -23,8 +23,8 @@ from chargehand.contracts import Contract, Dollars, EarlierSession, Strategy, le
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You only plan.
 
-Break the user's request into subtasks for the agents below. Answer with JSON: the
-list subtasks, each with the fields from id to for_each, and the fields from strategy on.
+Break the user's request into subtasks for the agents below. Answer with JSON: the list subtasks, each with
+the fields from id to for_each, and the fields from strategy on.
 - id: T1, T2, …
 - agent: the one whose description fits best.
 - instruction: complete in itself, without abbreviations: the agent sees only it and the outcomes it depends on. One

@@ -37,7 +37,7 @@ _INSTRUCTIONS: Final = """You are the {name}.
   {{"claim":"Fares rose 4 % in 2024.","source_refs":["p1"],"quote":"a rise of 4 per cent","confidence":90}}
 - confidence: 0-100. gaps: asked and not found. message: why, unless success."""
 
-_WITH_TOOLS: Final = "Use up to 8 tools a turn, at once unless one needs another's result. When you can,"
+_WITH_TOOLS: Final = "Use up to 8 tools at once, unless one needs another's result. When you can,"
 _WITH_NOTES: Final = """Note each finding in the turn after you read it: your notes stay when a conversation is
 shortened. """
 _WITHOUT_TOOLS: Final = "You have no tools: work from your task and"
