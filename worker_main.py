@@ -1,6 +1,6 @@
 """The worker program, as a file to run: settings become adapters, adapters become activities, and the worker polls."""
 
-from worker.program import run_program
+from worker.start import run_program
 
 if __name__ == "__main__":
     run_program()

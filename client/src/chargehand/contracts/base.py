@@ -53,7 +53,8 @@ class Contract(BaseModel):
     Payloads leave out what has its default (see `chargehand.converter`), so the default of a field never changes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # Most programs use few contracts: building all of them is a fifth of the time of importing the worker.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     def __init__(self, /, **fields: Any) -> None:
         """Build it in Python; what is invalid is `InvalidInput`, with pydantic's error as its cause."""

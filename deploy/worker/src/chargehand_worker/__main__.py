@@ -1,6 +1,6 @@
 """Run the worker program: `python -m chargehand_worker`."""
 
-from worker.program import run_program
+from worker.start import run_program
 
 if __name__ == "__main__":
     run_program()
