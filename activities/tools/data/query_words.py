@@ -17,8 +17,15 @@ _AGGREGATES: Final = {
     "count": "number of",
     "count_star": "number of rows",
 }
-_TRANSPARENT: Final = frozenset({"lower", "upper", "trim", "strip_accents"})
+_PARTS: Final = {part: part for part in ("year", "quarter", "month", "week", "day")} | {
+    "%Y": "year",
+    "%Y-%m": "month",
+    "%Y-%m-%d": "day",
+}
+"""Functions and formats that take a part of a date."""
+_TRANSPARENT: Final = frozenset({"lower", "upper", "trim", "strip_accents", "round"})
 """Functions that do not change what a person would call the value."""
+_OPERATORS: Final = {"~~": "like", "~~*": "like", "!~~": "not like", "!~~*": "not like", "regexp_matches": "matches"}
 _COMPARISONS: Final = {
     "COMPARE_EQUAL": "=",
     "COMPARE_NOTEQUAL": "≠",
@@ -29,7 +36,15 @@ _COMPARISONS: Final = {
     "COMPARE_IN": "=",
     "COMPARE_NOT_IN": "≠",
 }
+_EMPTY: Final = {"OPERATOR_IS_NULL": "is empty", "OPERATOR_IS_NOT_NULL": "is not empty"}
+_UNNAMED: Final = "…"
+"""Stands for a part of the statement that has no short words: what is named is never all of it without this."""
+_NAMED_PARTS: Final = frozenset(
+    {"type", "cte_map", "select_list", "from_table", "where_clause", "having", "modifiers", "aggregate_handling"}
+    | {"group_expressions", "group_sets"}
+)
 _PARSE: Final = "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true, skip_default := true)"
+_MONTH: Final = re.compile(r"(\d{4})-(\d\d)")
 _YEAR: Final = re.compile(r"(\d{4})-01(?:-01)?")
 _MOST_VALUES: Final = 3
 _LONGEST: Final = 240
@@ -39,29 +54,50 @@ def query_words(connection: Any, sql: str) -> tuple[list[str], str]:
     """Return the names of the tables of a SELECT, and what it computes of them; empty if that has no short words."""
     parsed = json.loads(connection.execute(_PARSE, [sql]).fetchone()[0])
     node: Tree = parsed["statements"][0]["node"] if not parsed["error"] else {}
-    if node.get("type") != "SELECT_NODE" or node["cte_map"]:
+    tables = list(_tables(node.get("from_table", {})))
+    if node.get("type") != "SELECT_NODE" or node["cte_map"] or "" in tables:
         return [], ""
+    text = ", ".join(part for part in _parts(node) if part)
+    return list(dict.fromkeys(tables)), text if len(text) <= _LONGEST else ""
+
+
+def _parts(node: Tree) -> Iterator[str]:
     selected = node.get("select_list", ())
     names = {str(position): each for position, each in enumerate(selected, start=1)}
     names |= {each["alias"]: each for each in selected if each.get("alias")}
     groups = [_words(names.get(_words(each), each)) for each in node.get("group_expressions", ())]
-    words = _computed(selected) + (f" by {', '.join(groups)}" if groups else "")
-    condition = _words(node["where_clause"]) if "where_clause" in node else ""
-    text = ", ".join(part for part in (words, condition) if part)
-    return list(dict.fromkeys(_tables(node.get("from_table", {})))), text if len(text) <= _LONGEST else ""
+    modifiers = {each["type"]: each for each in node.get("modifiers", ())}
+    distinct = "different " if "DISTINCT_MODIFIER" in modifiers else ""
+    yield distinct + _computed(selected) + (f" by {', '.join(groups)}" if groups else "")
+    for condition in ("where_clause", "having"):
+        yield _words(node[condition]) if condition in node else ""
+    limit = modifiers.get("LIMIT_MODIFIER", {})
+    yield f"at most {_words(limit['limit'])} rows" if "limit" in limit else ""
+    is_grouped_once = len(node.get("group_sets", ())) <= 1 and node["aggregate_handling"] == "STANDARD_HANDLING"
+    yield "" if node.keys() <= _NAMED_PARTS and "offset" not in limit and is_grouped_once else _UNNAMED
 
 
 def _computed(selected: Any) -> str:
     """Name the first figure of a selection, or else its first columns."""
-    figures = [_words(each) for each in selected if each.get("function_name") in _AGGREGATES]
+    figures = [_words(each) for each in selected if _is_figure(each)]
     return figures[0] if figures else ", ".join(_words(each) for each in selected[:_MOST_VALUES])
 
 
+def _is_figure(tree: Tree) -> bool:
+    operands = [each["expression"] for each in tree.get("arguments", ())]
+    return tree.get("function_name") in _AGGREGATES or any(map(_is_figure, operands))
+
+
 def _tables(tree: Tree) -> Iterator[str]:
-    if tree.get("type") == "BASE_TABLE":
-        yield tree["table_name"]
-    for side in ("left", "right") if tree.get("type") == "JOIN" else ():
-        yield from _tables(tree[side])
+    """Yield the names of the tables; empty for what is no table of its own."""
+    match tree.get("type"):
+        case "JOIN":
+            yield from _tables(tree["left"])
+            yield from _tables(tree["right"])
+        case "EMPTY" | None:
+            pass
+        case kind:
+            yield tree["table_name"] if kind == "BASE_TABLE" and "sample" not in tree else ""
 
 
 def _words(tree: Tree) -> str:  # noqa: PLR0911 - a table of classes
@@ -77,17 +113,33 @@ def _words(tree: Tree) -> str:  # noqa: PLR0911 - a table of classes
         case "FUNCTION":
             return _function(tree)
         case "COMPARISON":
-            return f"{_words(tree['left'])} {_COMPARISONS.get(tree['type'], '…')} {_words(tree['right'])}"
+            return f"{_words(tree['left'])} {_COMPARISONS.get(tree['type'], _UNNAMED)} {_words(tree['right'])}"
         case "BETWEEN":
             return _period(_words(tree["input"]), _words(tree["lower"]), _words(tree["upper"]))
         case "CONJUNCTION":
-            joint = ", " if tree["type"] == "CONJUNCTION_AND" else " or "
-            return joint.join(map(_words, tree["children"]))
-        case "OPERATOR" if tree["type"] in _COMPARISONS:
-            of, *values = map(_words, tree["children"])
-            return _one_of(of, _COMPARISONS[tree["type"]], values)
+            return _conjunction(tree)
+        case "OPERATOR":
+            return _operator(tree)
         case _:
-            return "…"
+            return _UNNAMED
+
+
+def _conjunction(tree: Tree) -> str:
+    if tree["type"] == "CONJUNCTION_AND":
+        return ", ".join(map(_words, tree["children"]))
+    # In a list of alternatives a comma would not say what it joins.
+    parts = [_words(each) for each in tree["children"]]
+    joint = [each["class"] == "CONJUNCTION" for each in tree["children"]]
+    return " or ".join(f"({part})" if is_joint else part for part, is_joint in zip(parts, joint, strict=True))
+
+
+def _operator(tree: Tree) -> str:
+    kind, (of, *values) = tree["type"], [_words(each) for each in tree["children"]]
+    if kind in _COMPARISONS:
+        return _one_of(of, _COMPARISONS[kind], values)
+    if kind in _EMPTY:
+        return f"{of} {_EMPTY[kind]}"
+    return f"not ({of})" if kind == "OPERATOR_NOT" and of != _UNNAMED else _UNNAMED
 
 
 def _function(tree: Tree) -> str:
@@ -95,16 +147,27 @@ def _function(tree: Tree) -> str:
     if name in _TRANSPARENT:
         return arguments[0]
     if name in _AGGREGATES:
-        return " ".join([_AGGREGATES[name], *arguments])
-    if tree.get("is_operator"):
-        return f" {'like' if name == '~~' else name} ".join(arguments)
+        different = ["different"] if tree.get("distinct") else []
+        only = ["where", _words(tree["filter"])] if "filter" in tree else []
+        return " ".join([_AGGREGATES[name], *different, *arguments, *only])
+    if name in _PARTS and len(arguments) == 1:
+        return f"{_PARTS[name]} of {arguments[0]}"
+    if name in ("strftime", "date_trunc"):
+        part, of = sorted(tree["arguments"], key=lambda each: each["expression"]["class"] != "CONSTANT")
+        return f"{_PARTS.get(_words(part['expression']), _UNNAMED)} of {_words(of['expression'])}"
+    if tree.get("is_operator") or name in _OPERATORS:
+        return f" {_OPERATORS.get(name, name)} ".join(arguments)
     return f"{name}({', '.join(arguments)})"
 
 
 def _one_of(of: str, comparison: str, values: list[str]) -> str:
-    if len(values) > _MOST_VALUES:
-        return _period(of, values[0], values[-1]) if comparison == "=" else f"{of} ≠ {values[0]} … {values[-1]}"
-    return f"{of} {comparison} {' or '.join(values)}"
+    """Name the values, and months that follow on each other as a period."""
+    months = [int(found[1]) * 12 + int(found[2]) for found in map(_MONTH.fullmatch, values) if found]
+    if comparison == "=" and len(months) == len(values) > 1 and months == [*range(months[0], months[0] + len(months))]:
+        return _period(of, values[0], values[-1])
+    named, rest = values[:_MOST_VALUES], len(values) - _MOST_VALUES
+    *most, last = [*named, f"{rest} more"] if rest > 0 else named
+    return f"{of} {comparison} {' or '.join(part for part in (', '.join(most), last) if part)}"
 
 
 def _period(of: str, first: str, last: str) -> str:

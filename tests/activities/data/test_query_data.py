@@ -53,9 +53,12 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
         (
             """SELECT count(*) FROM Sales s JOIN sales t USING (region) WHERE lower(s.region) IN ('north')
             AND s.day BETWEEN DATE '2026-01-01' AND DATE '2026-12-31' AND (s.revenue > 5 OR s.revenue IS NULL)""",
-            "sales.csv: number of rows, region = north, 2026, revenue > 5 or …",
+            "sales.csv: number of rows, region = north, 2026, revenue > 5 or revenue is empty",
         ),
-        ("SELECT region FROM sales WHERE region IN ('a', 'b', 'c', 'd')", "sales.csv: region, region a to d"),
+        (
+            "SELECT region FROM sales WHERE region IN ('a', 'b', 'c', 'd')",
+            "sales.csv: region, region = a, b, c or 1 more",
+        ),
         ("SELECT region, sum(revenue) FROM sales GROUP BY 1 ORDER BY 2", "sales.csv: sum of revenue by region"),
         ("SELECT lower(region) AS r, count(*) FROM sales GROUP BY r", "sales.csv: number of rows by region"),
         (
@@ -69,6 +72,36 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
 async def test_a_query_is_named_in_words(harness: Harness, sql: str, about: str) -> None:
     """What it computes of which documents, by the statement's parse; a statement of another shape has no words."""
     assert (await harness.ask(sql)).sources[0].about == about
+
+
+_PERIOD = "SELECT sum(units) FROM sales WHERE strftime(day, '%Y-%m') IN ({})"
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("SELECT sum(units){} FROM sales", " FILTER (WHERE region = 'north')"),
+        ("SELECT count({} region) FROM sales", "DISTINCT"),
+        ("SELECT {} region FROM sales", "DISTINCT"),
+        ("SELECT region, sum(units) FROM sales GROUP BY region{}", " HAVING sum(units) > 10"),
+        ("SELECT region FROM sales ORDER BY units{}", " LIMIT 1"),
+        ("SELECT region FROM sales ORDER BY units{}", " OFFSET 1"),
+        ("SELECT sum(units) FROM sales{}", " WHERE units NOT IN (1, 2)"),
+        ("SELECT sum(units) FROM sales{}", " USING SAMPLE 10%"),
+        ("SELECT sum(units) FROM sales{}", " QUALIFY row_number() OVER () = 1"),
+        ("SELECT sum(units) FROM {}", "(SELECT * FROM sales WHERE units > 3)"),
+        ("SELECT sum(units) FROM sales GROUP BY {}", "GROUPING SETS ((region), (day))"),
+        (_PERIOD.format("'2026-01', '2026-02'{}, '2026-04'"), ", '2026-03'"),
+        (_PERIOD.format("'2025-11', '2025-12', '2026-01'{}"), ", '2026-03'"),
+    ],
+)
+async def test_nothing_that_changes_the_result_goes_unsaid(harness: Harness, sql: str, named: str) -> None:
+    """The words of a statement differ from those without a part of it, or there are none."""
+    plain = "sales" if sql.endswith("FROM {}") else "region" if sql.endswith("BY {}") else ""
+    without, with_it = [(await harness.ask(sql.format(part))).sources[0].about for part in (plain, named)]
+
+    assert without
+    assert with_it != without
 
 
 async def test_values_are_written_plainly(harness: Harness) -> None:
