@@ -1,7 +1,7 @@
 """A Temporal server in memory, as the SDK's client sees one, with a worker: sessions without processes or sockets.
 
-It answers the calls that clients make of sessions that run to their end in one run. It keeps no histories, lists
-nothing and does not continue as new: tests of that are marked `real_server`.
+It answers the calls that clients make of sessions. It keeps no histories that they could read and lists nothing: tests
+of that are marked `real_server`.
 """
 
 import asyncio
@@ -91,6 +91,10 @@ class InMemoryTemporal:
         """Let time pass at once."""
         self._began += int(time.total_seconds() * 1e9)
         self._changed.set()
+
+    def runs(self, workflow_id: str) -> int:
+        """Count the runs of a workflow."""
+        return self._find(workflow_id).runs + 1
 
     # --- WorkflowService ---------------------------------------------------------------------------------------------
 

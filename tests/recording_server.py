@@ -35,6 +35,8 @@ class Task:
     """A workflow task, as the history keeps it."""
 
     at: int
+    events: int
+    """How many came before it."""
     activations: list[Activation] = field(default_factory=list[Activation])
     flags: set[int] = field(default_factory=set[int])
 
@@ -48,6 +50,7 @@ class RecordedExecution(Execution):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.history = []
         self._flags: set[int] = set()
         self._held_back: list[Job] = []
 
@@ -123,7 +126,9 @@ class RecordedExecution(Execution):
         for number, task in enumerate(history):
             flags |= task.flags
             for activation in task.activations:
-                commands = self._run(instance, activation.jobs, task.at, replaying=True, flags=flags)
+                commands = self._run(
+                    instance, activation.jobs, task.at, events=task.events, replaying=True, flags=flags
+                )
                 again = [_written(command) for command in commands]
                 if again != activation.commands:
                     first = [_readable(command) for command in activation.commands]
@@ -139,11 +144,16 @@ class RecordedExecution(Execution):
         now: int,
         *,
         flags: set[int],
+        events: int | None = None,
         replaying: bool = False,
         used: set[int] | None = None,
     ) -> list[WorkflowCommand]:
         activation: WorkflowActivation = self.activation(
-            given, now, is_replaying=replaying, available_internal_flags=sorted(flags)
+            given,
+            now,
+            is_replaying=replaying,
+            available_internal_flags=sorted(flags),
+            history_length=self.events if events is None else events,
         )
         success = self.run(instance, activation)
         if used is not None:
@@ -212,7 +222,7 @@ class RecordingServer(Server):
 
     def _work_on(self, execution: Execution) -> None:
         if execution.is_open and isinstance(execution, RecordedExecution):
-            task, given = Task(self.now), list(execution.inbox)
+            task, given = Task(self.now, execution.events), list(execution.inbox)
             execution.history.append(task)
             super()._work_on(execution)
             self.after_task(execution, task, given)

@@ -269,9 +269,10 @@ async def _talk_through(talk: Conversation, numbers: Iterable[int], decide: Call
         assert (reply.text, reply.answers) == (f"Reply {number}.", (2 * number - 1,))
 
 
-async def test_messages_with_a_day_between(desk: Desk) -> None:
-    """Each message gets its own reply though the worker forgets the conversation after every task; an approval can wait
-    for days, and costs the agent no time; the agent reads the whole conversation."""
+async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of thirty messages gets its own reply though the worker is lost after every task and runs continue as new;
+    an approval can wait for a day, and costs the agent no time; the agent reads the whole conversation."""
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
     async with desk(Script().on("converse", _support), cached_workflows=0) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=3), answer_within="2d")
         server = cast("InMemoryTemporal", opened.chargehand.client.workflow_service)
@@ -279,16 +280,18 @@ async def test_messages_with_a_day_between(desk: Desk) -> None:
         async def wait_a_day() -> None:
             server.skip(timedelta(days=1))
 
-        await _talk_through(talk, range(1, 11), wait_a_day)
+        await _talk_through(talk, range(1, 31), wait_a_day)
         transcript = await talk.transcript()
+        runs = server.runs(talk.id)
         server.skip(timedelta(days=3))
         end = await asyncio.wait_for(talk.result(), 20)
 
     rounds = opened.model.tasks(ConverseTask)[-1].rounds
-    assert [line.text for line in transcript.lines] == _both_sides()[:20]
-    assert [past.said for past in rounds if past.said] == SUPPORT[1:10]
-    assert [call["amount"] for call in opened.tools["refund"].calls] == [*REFUNDS[:1]]
-    assert (end.reason, end.messages, end.replies) == ("idle", 10, 10)
+    assert runs > 3
+    assert [line.text for line in transcript.lines] == _both_sides()
+    assert [past.said for past in rounds if past.said] == SUPPORT[1:]
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [*REFUNDS]
+    assert (end.reason, end.messages, end.replies, end.usage.turns) == ("idle", 30, 30, 32)
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def nanoseconds(length: timedelta) -> int:
 
 @dataclass(eq=False)
 class Execution:
-    """A run of a workflow."""
+    """A workflow, in its present run."""
 
     workflow_id: str
     workflow_type: str
@@ -81,12 +81,26 @@ class Execution:
     close_policy: int = 0
     """What becomes of it when its parent closes."""
     tasks: int = 0
-    """How many workflow tasks it has had."""
+    """How many workflow tasks its present run has had."""
+    events: int = 0
+    """About how many events a history of its present run would have before its present task."""
+    runs: int = 0
+    """How often it continued as new."""
 
     def __post_init__(self) -> None:
         self.instance: WorkflowInstance = self.instantiate()
         about = {"workflow_type": self.workflow_type, "workflow_id": self.workflow_id, "arguments": self.arguments}
         self.inbox.append(jobs.job(initialize_workflow={**about, "attempt": 1}))
+
+    def continue_as_new(self, arguments: Sequence[Payload], now: int) -> None:
+        """Go on in a run of its own, which knows only its arguments."""
+        self.evict()
+        self.runs += 1
+        self.tasks = self.events = 0
+        self.arguments, self.started_at, self.cancel_was_requested = arguments, now, False
+        for waits_for in (self.activities, self.timers, self.children, self.open_children):
+            waits_for.clear()
+        self.__post_init__()
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +108,7 @@ class Execution:
 
     @property
     def run_id(self) -> str:
-        return f"run of {self.workflow_id}"
+        return f"run {self.runs} of {self.workflow_id}"
 
     @property
     def root(self) -> "Execution":
@@ -115,6 +129,7 @@ class Execution:
 
     def activation(self, given: Sequence[Job], now: int, **about: Any) -> WorkflowActivation:
         """Write what an instance is told at a time."""
+        about.setdefault("history_length", self.events)
         activation = WorkflowActivation(run_id=self.run_id, jobs=given, **about)
         activation.timestamp.FromDatetime(at(now))
         return activation
@@ -135,10 +150,10 @@ class Execution:
         parent = self.parent
         return workflow.Info(
             attempt=1,
-            continued_run_id=None,
+            continued_run_id=f"run {self.runs - 1} of {self.workflow_id}" if self.runs else None,
             cron_schedule=None,
             execution_timeout=None,
-            first_execution_run_id=self.run_id,
+            first_execution_run_id=f"run 0 of {self.workflow_id}",
             headers={},
             namespace="default",
             original_execution_run_id=self.run_id,
@@ -166,7 +181,7 @@ class Execution:
             interceptor_classes=_INTERCEPTORS,
             defn=_definitions()[self.workflow_type],
             info=self._info(),
-            randomness_seed=crc32(self.workflow_id.encode()),
+            randomness_seed=crc32(self.run_id.encode()),
             extern_functions={
                 "__temporal_assert_local_activity_valid": _any_activity_is_valid,
                 "__temporal_get_metric_meter": lambda: MetricMeter.noop,

@@ -40,6 +40,8 @@ _BEGINNING: Final = {
 }
 """Commands that are sent when the task ends, and may be taken back until then."""
 _CLOSING: Final = {"complete_workflow_execution", "fail_workflow_execution", "cancel_workflow_execution"}
+_EVENTS_OF_TASK: Final = 3
+"""A workflow task is scheduled, started and completed."""
 End = tuple[Status, Payload | None, Failure | None]
 """How an execution closed, and with what."""
 
@@ -63,6 +65,8 @@ class Unsent:
     commands: defaultdict[str, dict[int, Any]] = field(default_factory=lambda: defaultdict[str, dict[int, Any]](dict))
     """By kind and number."""
     end: End | None = None
+    continued: Any = None
+    """How it wants to continue as new."""
 
 
 @dataclass
@@ -161,10 +165,12 @@ class Server:
         execution.task_is_due = False
         execution.tasks += 1
         given, execution.inbox = execution.inbox, []
-        unsent = Unsent()
+        unsent, events = Unsent(), execution.events + _EVENTS_OF_TASK
         while given:
             commands = execution.activate(given, self.now)
+            events += len(given) + len(commands)
             given = [job for command in commands for job in self._take(execution, command, unsent)]
+        execution.events = events
         self._send(execution, unsent)
 
     def _take(self, execution: Execution, command: WorkflowCommand, unsent: Unsent) -> list[Job]:
@@ -176,6 +182,8 @@ class Server:
             unsent.commands[kind][asked.seq] = asked
         elif kind in _CLOSING:
             unsent.end = unsent.end or _end(kind, asked)
+        elif kind == "continue_as_new_workflow_execution":
+            unsent.continued = asked
         elif kind not in _WITHOUT_EFFECT:
             handler: Callable[[Execution, Any, Unsent], list[Job]] = getattr(self, f"_take_{kind}")
             return handler(execution, asked, unsent)
@@ -238,6 +246,11 @@ class Server:
         if unsent.end is not None:
             self._close(execution, *unsent.end)
             return
+        if unsent.continued is not None:
+            self._abandon(execution)
+            execution.continue_as_new(list(unsent.continued.arguments), self.now)
+            self._wake(execution)
+            return
         for activity in unsent.commands["schedule_activity"].values():
             execution.activities[activity.seq] = activity
             self.activities.begin(execution, activity)
@@ -288,16 +301,19 @@ class Server:
     def _close(self, execution: Execution, status: Status, result: Payload | None, failure: Failure | None) -> None:
         execution.status, execution.result, execution.failure = status, result, failure
         execution.evict()
-        for activity in execution.activities.values():
-            self.activities.abandon(execution, activity)
-        execution.activities.clear()
-        execution.timers.clear()
+        self._abandon(execution)
         for child in execution.children.values():
             if child.is_open and child.close_policy != ParentClosePolicy.PARENT_CLOSE_POLICY_ABANDON:
                 self.cancel(child.workflow_id, "parent closed")
         parent = execution.parent
         if parent is not None and parent.is_open:
             self._later(f"end {execution.workflow_id}", lambda: self._deliver_end(execution, parent))
+
+    def _abandon(self, execution: Execution) -> None:
+        for activity in execution.activities.values():
+            self.activities.abandon(execution, activity)
+        execution.activities.clear()
+        execution.timers.clear()
 
     def _deliver_end(self, execution: Execution, parent: Execution) -> None:
         if parent.open_children.pop(execution.parent_seq, None) is not None:
