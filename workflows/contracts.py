@@ -51,7 +51,6 @@ class ConversationState(Contract):
     """In a conversation with a person, the message with which the rounds begin."""
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
-    """The notes with which this conversation began."""
     notes: tuple[Note, ...] = left_out(())
     opening_told: tuple[str, ...] = left_out(())
     """What a person had written when it began."""
@@ -140,7 +139,6 @@ class SubtaskRequest(Message):
     documents_may_leave: bool = left_out(False)
     """Whether the caller vouches for all of them."""
     inputs: tuple[InputOutcome, ...] = left_out(())
-    """Outcomes of the subtasks it depends on."""
     recallable: tuple[InputOutcome, ...] = left_out(())
     """These in full, and those that they depend on, for an agent that can recall them."""
     recallable_until: dict[str, datetime] = left_out({})
@@ -170,7 +168,6 @@ class SubtaskRequest(Message):
     is_approved: bool = left_out(False)
     """Whether a person approved the instruction as it is, so that its words may be sent out."""
     state: SubtaskState | None = left_out(None)
-    """Where the run before this one stopped."""
     others_act: bool = left_out(False)
     """Whether other agents of the session may change something in the world meanwhile."""
     converses: bool = left_out(False)
@@ -187,8 +184,6 @@ class SubtaskRequest(Message):
 
 
 class SubtaskResult(Contract):
-    """How a subtask ended."""
-
     outcome: Outcome
     """Without quotations of sources that its findings repeat; see `workflows.rules.evidence.with_quotes`."""
     wasted: Usage = left_out(Usage())
@@ -206,9 +201,7 @@ class SubtaskResult(Contract):
     conversation: ConversationState | None = left_out(None)
     """What its conversation has come to, if it answers a message of one."""
     hand_over: str = left_out("")
-    """The agent that it hands the conversation over to."""
     job: str = left_out("")
-    """The goal of a job that it delegates."""
 
 
 class QueuedMessage(Contract):
@@ -218,7 +211,6 @@ class QueuedMessage(Contract):
     """Its place in the transcript; 0 if it is about a job."""
     text: str
     update: str = left_out("")
-    """Id of the update that brought it."""
 
 
 class GivenReply(Contract):

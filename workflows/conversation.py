@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.contracts import ConversationStartRequest, SupervisorRequest
     from workflows.rules.refusal import Refused
     from workflows.rules.report_content import merge_spend, usage_of
-    from workflows.session_workflow import SessionWorkflow, next_task, refusals
+    from workflows.session_workflow import SessionWorkflow, next_task
     from workflows.state.dialogue import ConversationRunState, Dialogue
     from workflows.state.session import Session
     from workflows.steps.close import close_conversation, close_early
@@ -37,7 +37,6 @@ class ConversationWorkflow(SessionWorkflow):
 
     @workflow.run
     async def run(self, request: ConversationStartRequest) -> ConversationEnd:
-        """Open the conversation, answer what is said, and say how it ended."""
         try:
             session = self._session = await self._open_session(request)
             self._talk = Talk(request.model_copy(update={"state": ""}), session, self._dialogue, self._place)
@@ -60,7 +59,6 @@ class ConversationWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(ConversationMessages.say))
     async def say(self, message: ConversationMessage) -> Reply:
-        """Queue a message, or hand it to the agent that works; return the reply."""
         update = workflow.current_update_info()
         name = update.id if update else ""
         number = self._dialogue.number_of(name)
@@ -73,24 +71,20 @@ class ConversationWorkflow(SessionWorkflow):
         await workflow.wait_condition(lambda: self._is_over or self._dialogue.reply_to(number) is not None)
         reply = self._dialogue.reply_to(number)
         if reply is None:
-            with refusals():
-                raise Refused("The conversation has ended before this was answered.")
+            raise Refused("The conversation has ended before this was answered.")
         return reply
 
     @say.validator
     def _check_message(self, message: ConversationMessage) -> None:  # noqa: ARG002  # the handler's signature
-        with refusals():
-            self._refuse_if_over()
-            self._dialogue.check()
+        self._refuse_if_over()
+        self._dialogue.check()
 
     @workflow.query(**handles(ConversationMessages.transcript))
     def transcript(self) -> Transcript:
-        """Return what was said."""
         return self._dialogue.transcript(self._talk.jobs if self._talk else ())
 
     @workflow.update(**handles(ConversationMessages.close))
     async def close(self) -> Status:
-        """End the conversation once the present message is answered."""
         await next_task()
         self._dialogue.close()
         if self._session is not None:
@@ -99,8 +93,7 @@ class ConversationWorkflow(SessionWorkflow):
 
     @close.validator
     def _check_close(self) -> None:
-        with refusals():
-            self._refuse_if_over()
+        self._refuse_if_over()
 
     async def _open_session(self, request: ConversationStartRequest) -> Session:
         if request.state and self._state is None:

@@ -24,7 +24,6 @@ _LIMITS: Final[Mapping[str, str]] = {
 }
 """Limits of `Limits`, and the tenant's, by the reason that a session or an outcome gives."""
 DEFAULT: Final = "default"
-"""The tenant of a request that names none."""
 _REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.PLAN_REJECTED, ErrorType.TENANT_LIMIT}
 """Errors that end a session because of its request, its tenant's limits, or what a person decided."""
 Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
@@ -44,23 +43,13 @@ def count_report(report: Report, tenant: str) -> None:
 
 def count_error(error: BaseException, tenant: str) -> None:
     """Count a session that ends without a report."""
-    _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=TENANTS.of(tenant))
-    _count_limit(_type_of(error), "session")
-
-
-def _end_of(error: BaseException) -> str:
-    """Say how a session ended that has no report."""
-    if is_cancelled_exception(error):
-        return "cancelled"
-    return "refused" if _type_of(error) in _REFUSED else "failed"
-
-
-def _type_of(error: BaseException) -> str:
-    return (error.type or "") if isinstance(error, ApplicationError) else ""
+    kind = (error.type or "") if isinstance(error, ApplicationError) else ""
+    end = "cancelled" if is_cancelled_exception(error) else "refused" if kind in _REFUSED else "failed"
+    _count(metrics.SESSIONS_ENDED, end=end, tenant=TENANTS.of(tenant))
+    _count_limit(kind, "session")
 
 
 def count_outcome(outcome: Outcome) -> None:
-    """Count an attempt at a subtask that ended."""
     _count(metrics.SUBTASKS_ENDED, end=outcome.kind)
     if outcome.kind != "success":
         _count_limit(outcome.reason, "subtask")

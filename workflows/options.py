@@ -157,7 +157,6 @@ ADD_AGENTS: Final = ActivityLimits(
 
 
 def report_time(session_time: timedelta) -> timedelta:
-    """Choose how much of a session's time is kept for writing the report."""
     return min(max(session_time, timedelta(0)) / 5, REPORT_TIME)
 
 

@@ -31,6 +31,7 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
 from chargehand.wire import SESSIONS, ErrorType, SignalName
 from workflows.conversation import ConversationWorkflow
+from workflows.rules.refusal import Refused
 from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
 from workflows.session_workflow import SessionWorkflow
 from workflows.subtask import SubtaskWorkflow
@@ -63,7 +64,6 @@ def added_workflows(*, with_versioning: bool = False) -> list[type]:
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
-    """Build the sandbox in which workflows run."""
     shared = {*_SHARED_MODULES, *installed().in_workflows}
     for hook in _HOOKS:
         installed().functions(hook)  # here, since nothing is imported in the sandbox
@@ -164,11 +164,19 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         except Exception:  # noqa: BLE001  # whatever it is, it must not fail the workflow task for ever
             workflow.logger.exception("signal dropped", extra={"signal": input.signal})
 
+    def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
+        try:
+            super().handle_update_validator(input)
+        except Refused as error:
+            raise _refusal(error) from None
+
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
         try:
             return await super().handle_update_handler(input)
         except FailureError:
             raise
+        except Refused as error:
+            raise _refusal(error) from None
         except Exception as error:  # as above
             workflow.logger.exception("update failed", extra={"update": input.update})
             raise ApplicationError(
@@ -176,3 +184,8 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
                 type=ErrorType.INTERNAL,
                 non_retryable=True,
             ) from error
+
+
+def _refusal(error: Refused) -> ApplicationError:
+    """Have an update fail with the reason for which it is refused."""
+    return ApplicationError(str(error), type=ErrorType.UPDATE_REFUSED, non_retryable=True)

@@ -1,11 +1,10 @@
 """What the workflows of sessions and of conversations have in common: their state, and the messages that both take."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.decisions import DecisionActivities
@@ -13,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts.base import TypedByPeople
     from chargehand.messages import CommonMessages, handles
     from chargehand.record import Decision
-    from chargehand.wire import ErrorType, SignalName
+    from chargehand.wire import SignalName
     from workflows import options
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
@@ -41,20 +40,17 @@ class SessionWorkflow:
 
     @workflow.query(**handles(CommonMessages.status))
     def status(self) -> Status:
-        """Return the session status."""
         return self._progress.status()
 
     @workflow.update(**handles(CommonMessages.raise_limits))
     async def raise_limits(self, raised: RaisedLimits) -> Status:
-        """Apply higher limits; a paused session continues."""
-        with refusals():
-            await self._record(raised)
-            self._open.check_raised(raised, execution_timeout())
-            await self._place.enlarge(raised.budget_usd)
-            self._open.raise_limits(raised)
-            self._progress.waits.decide(self._progress.waits.limits_id, "raised", raised.by)
-            publish(self._open)
-            return self._progress.status()
+        await self._record(raised)
+        self._open.check_raised(raised, execution_timeout())
+        await self._place.enlarge(raised.budget_usd)
+        self._open.raise_limits(raised)
+        self._progress.waits.decide(self._progress.waits.limits_id, "raised", raised.by)
+        publish(self._open)
+        return self._progress.status()
 
     @raise_limits.validator
     def _check_raised(self, raised: RaisedLimits) -> None:
@@ -63,12 +59,10 @@ class SessionWorkflow:
 
     @workflow.update(**handles(CommonMessages.book_charges))
     async def book_charges(self, lost: LostCharges) -> Status:
-        """Book each charge once; nothing more is started if the budget is spent."""
         await next_task()
-        with refusals():
-            self._open.book_charges(lost)
-            publish(self._open)
-            return self._progress.status()
+        self._open.book_charges(lost)
+        publish(self._open)
+        return self._progress.status()
 
     @book_charges.validator
     def _check_charges(self, lost: LostCharges) -> None:  # noqa: ARG002  # the handler's signature
@@ -76,16 +70,13 @@ class SessionWorkflow:
 
     @workflow.update(**handles(CommonMessages.decide_call))
     async def decide_call(self, decision: CallDecision) -> Status:
-        """Apply a person's decision to the call that it names, once."""
-        with refusals():
-            await self._record(decision)
-            await decide_call(self._open, decision)
-            return self._progress.status()
+        await self._record(decision)
+        await decide_call(self._open, decision)
+        return self._progress.status()
 
     @decide_call.validator
     def _check_call(self, decision: CallDecision) -> None:
-        with refusals():
-            self._open.approvals.check(decision)
+        self._open.approvals.check(decision)
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
@@ -152,17 +143,7 @@ class SessionWorkflow:
     def _check(self, rule: Callable[[Session], object]) -> None:
         """Apply a rule to an update before it is accepted, unless the session is only about to continue."""
         if not self._is_resuming:
-            with refusals():
-                rule(self._open)
-
-
-@contextmanager
-def refusals() -> Generator[None]:
-    """Have an update fail with the reason for which it is refused."""
-    try:
-        yield
-    except Refused as error:
-        raise ApplicationError(str(error), type=ErrorType.UPDATE_REFUSED, non_retryable=True) from None
+            rule(self._open)
 
 
 async def next_task() -> None:

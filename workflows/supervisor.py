@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.plugins import Hook, installed
     from chargehand.wire import WorkflowType
     from workflows.contracts import SupervisorRequest
-    from workflows.session_workflow import SessionWorkflow, next_task, refusals
+    from workflows.session_workflow import SessionWorkflow, next_task
     from workflows.state.session import Session
     from workflows.steps.close import close, close_early, report_after
     from workflows.steps.decisions import await_approval, check_edit, decide_plan, edit_plan
@@ -34,7 +34,6 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.run
     async def run(self, request: SupervisorRequest) -> Report:
-        """Plan, execute, review, write the report."""
         try:
             session = self._session = await open_session(request, self._progress, self._mailbox, self._place)
             plan = self._progress.plan or await _plan(session)
@@ -53,29 +52,23 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.query(**handles(Messages.plan))
     def plan(self) -> Plan | None:
-        """Return the plan."""
         return self._progress.plan
 
     @workflow.update(**handles(Messages.decide_plan))
     async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Apply a person's decision."""
         self._progress.receive_decision()
-        with refusals():
-            await self._record(decision, lambda: self._progress.receive_decision(is_received=False))
-            return decide_plan(self._open, decision)
+        await self._record(decision, lambda: self._progress.receive_decision(is_received=False))
+        return decide_plan(self._open, decision)
 
     @decide_plan.validator
     def _check_decision(self, decision: PlanDecision) -> None:  # noqa: ARG002  # the handler's signature
-        with refusals():
-            self._progress.check_decision()
+        self._progress.check_decision()
 
     @workflow.update(**handles(Messages.finish_now))
     async def finish_now(self) -> Status:
-        """Stop what runs, and write the report from what there is."""
         await next_task()
-        with refusals():
-            self._open.clock.finish_now()
-            return self._progress.status()
+        self._open.clock.finish_now()
+        return self._progress.status()
 
     @finish_now.validator
     def _check_finish(self) -> None:
@@ -83,24 +76,19 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(Messages.answer))
     async def answer(self, answer: Answer) -> Status:
-        """Give a person's answer to the subtask that asked."""
         self._progress.receive_answer(answer.subtask)
-        with refusals():
-            await self._record(answer, lambda: self._progress.receive_answer(answer.subtask, is_received=False))
-            self._progress.answer(answer)
-            return self._progress.status()
+        await self._record(answer, lambda: self._progress.receive_answer(answer.subtask, is_received=False))
+        self._progress.answer(answer)
+        return self._progress.status()
 
     @answer.validator
     def _check_answer(self, answer: Answer) -> None:
-        with refusals():
-            self._progress.check_answer(answer)
+        self._progress.check_answer(answer)
 
     @workflow.update(**handles(Messages.edit_plan))
     async def edit_plan(self, edit: PlanEdit) -> Plan:
-        """Follow the plan as edited; what runs and what has ended stays."""
-        with refusals():
-            await self._record(edit)
-            return edit_plan(self._open, edit)
+        await self._record(edit)
+        return edit_plan(self._open, edit)
 
     @edit_plan.validator
     def _check_edit(self, edit: PlanEdit) -> None:
@@ -108,7 +96,6 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(Messages.tell))
     async def tell(self, message: UserMessage) -> Status:
-        """Keep a message for the agents that it is for; those that run get it now."""
         return await self._steer(message.text, message.subtask)
 
     @tell.validator
@@ -117,7 +104,6 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(Messages.interrupt))
     async def interrupt(self, interruption: Interruption = _ALL) -> Status:
-        """End the tools of the agents that run; they go on with their next turn."""
         return await self._steer("", interruption.subtask)
 
     @interrupt.validator
@@ -126,15 +112,13 @@ class SupervisorWorkflow(SessionWorkflow):
 
     async def _steer(self, text: str, subtask: str | None) -> Status:
         await next_task()
-        with refusals():
-            check_steering(self._progress, text, subtask or "")
-            await steer(self._mailbox, self._progress, text, subtask or "")
-            return self._progress.status()
+        check_steering(self._progress, text, subtask or "")
+        await steer(self._mailbox, self._progress, text, subtask or "")
+        return self._progress.status()
 
     def _check_steering(self, text: str, subtask: str | None) -> None:
         if not self._is_resuming:
-            with refusals():
-                check_steering(self._progress, text, subtask or "")
+            check_steering(self._progress, text, subtask or "")
 
 
 async def _plan(session: Session) -> Plan | None:

@@ -19,8 +19,8 @@ from chargehand.wire import ErrorType, WorkflowType
 from chargehand_plugins.testing.in_memory.executions import Execution
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from chargehand_plugins.testing.in_memory.sdk import Job
-from tests.recording_server import RecordedExecution, Task
-from tests.simulation.world import CEILINGS, Watcher, World
+from tests.recording_server import RecordedExecution
+from tests.simulation.world import CEILINGS, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.rules.plan_validation import SUPERVISOR
@@ -70,7 +70,7 @@ def books_of(execution: Execution) -> Books | None:
 
 
 @dataclass
-class Invariants(Watcher):
+class Invariants:
     """Watches a world."""
 
     limits: Limits
@@ -90,7 +90,7 @@ class Invariants(Watcher):
     _spent: Amount = field(default_factory=Amount)
     _turns_seen: int = 0
 
-    def __call__(self, world: World, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002
+    def __call__(self, world: World, execution: RecordedExecution, given: Sequence[Job]) -> None:
         if execution.is_open:
             self.look_into(execution)
         self._count_people(world)

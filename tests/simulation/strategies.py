@@ -16,7 +16,7 @@ _MOST_SUBTASKS: Final = 6
 WORKS: Final[tuple[Work, ...]] = get_args(Work)
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
 FATES: Final[tuple[Fate, ...]] = get_args(Fate)
-TOOL_FATES: Final[tuple[ToolFate, ...]] = get_args(ToolFate)
+_TOOL_FATES: Final[tuple[ToolFate, ...]] = get_args(ToolFate)
 _CALM: Final[tuple[Fate, ...]] = ("answers",)
 _Value = TypeVar("_Value")
 GOAL: Final = "What do the documents say about the topics?"
@@ -101,7 +101,6 @@ def scenarios(
     scripted: st.SearchStrategy[Script] | None = None,
     limited: st.SearchStrategy[Limits] | None = None,
     fates: tuple[Fate, ...] = FATES,
-    tool_fates: tuple[ToolFate, ...] = TOOL_FATES,
 ) -> st.SearchStrategy[Scenario]:
     """Draw a session and the world around it."""
     # Most calls answer, or hardly anything would come to its later steps.
@@ -111,7 +110,7 @@ def scenarios(
         request=requests(limits() if limited is None else limited),
         script=scripts() if scripted is None else scripted,
         fates=drawn_fates,
-        tool_fates=_some(tool_fates, 2),
+        tool_fates=_some(_TOOL_FATES, 2),
         costs=_some((50, 0, 1, 100), 3),
         latencies=_some((0, 1, 5, 20, 50), 3),
         durations=_some((0, 5, 50, 500, 3_000, 20_000), 3),

@@ -12,8 +12,10 @@ from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants
 from tests.simulation.strategies import limits, scenarios, scripts
-from tests.simulation.traces import unanswered_handlers_are_no_error
-from tests.simulation.world import ROOT, Scenario, World
+from tests.simulation.traces import UNANSWERED
+from tests.simulation.world import ROOT, World
+
+pytestmark = UNANSWERED
 
 _EVENTS = st.sampled_from([1, 2, 3, 5, 8, 13])
 _WHICH = st.integers(0, 5)
@@ -44,13 +46,10 @@ class DecisionCore(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def start(self, data: st.DataObject) -> None:
-        self.begin(data.draw(self.drawn))
-
-    def begin(self, scenario: Scenario) -> None:
-        self.world = World(scenario)
+        self.world = World(data.draw(self.drawn))
         self.server = self.world.server
-        self.laws = Invariants(scenario.request.limits)
-        self.world.watchers.append(self.laws)
+        self.laws = Invariants(self.world.scenario.request.limits)
+        self.world.watch = self.laws
         self.world.open()
         self.updates = 0
 
@@ -146,8 +145,7 @@ class DecisionCore(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         try:
-            with unanswered_handlers_are_no_error():
-                self.server.run()
+            self.server.run()
             self.laws.at_the_end(self.world)
             for execution in self.server.recorded:
                 execution.replay()
@@ -155,9 +153,8 @@ class DecisionCore(RuleBasedStateMachine):
             self.server.close()
 
     def _let_happen(self, events: int) -> None:
-        with unanswered_handlers_are_no_error():
-            for _ in range(events):
-                self.server.step()
+        for _ in range(events):
+            self.server.step()
 
     def _update(self, name: str, argument: object = None) -> None:
         self.updates += 1

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.simulation import budget
-from tests.simulation.strategies import limits, scenarios, scripts
-from tests.simulation.test_decision_core import unanswered_handlers_are_no_error
-from tests.simulation.traces import Deed, Event, commands_of, outcome_of, simulate
+from tests.simulation.strategies import limits, scenarios
+from tests.simulation.traces import UNANSWERED, Deed, Event, outcome_of, simulate
 from tests.simulation.world import Scenario
+
+pytestmark = UNANSWERED
 
 _MOMENTS = st.integers(1, 60)
 _ANY = scenarios()
@@ -25,23 +26,10 @@ def test_i12_a_session_ends_alike_with_and_without_crashes(
     scenario: Scenario, moments: set[int], told: list[Event]
 ) -> None:
     """I12: the same seed and the same script come to the same report with and without crashes."""
-    with unanswered_handlers_are_no_error():
-        calm = simulate(scenario, told)
-        crashed = simulate(scenario, [*told, *(Event(moment, "crash") for moment in sorted(moments))])
+    calm = simulate(scenario, told)
+    crashed = simulate(scenario, [*told, *(Event(moment, "crash") for moment in sorted(moments))])
 
     assert outcome_of(crashed) == outcome_of(calm)
-
-
-@pytest.mark.nightly
-@given(scenario=scenarios(scripted=scripts(("reader", "analyst", "supervisor"))), told=_deeds("finish now", "cancel"))
-@budget.settings_for(15)
-def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario, told: list[Event]) -> None:
-    """I13: with all workers lost after each single event, every workflow asks for the very same, byte for byte."""
-    with unanswered_handlers_are_no_error():
-        calm = simulate(scenario, told)
-        restarted = simulate(scenario, told, crash_at_every_event=True)
-
-    assert commands_of(restarted) == commands_of(calm)
 
 
 @pytest.mark.nightly
@@ -49,8 +37,7 @@ def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario
 @budget.settings_for(15)
 def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: list[Event]) -> None:
     """I14: messages that arrive twice, and late, change nothing, and neither does looking."""
-    with unanswered_handlers_are_no_error():
-        once = simulate(scenario)
-        twice = simulate(scenario, repeated)
+    once = simulate(scenario)
+    twice = simulate(scenario, repeated)
 
     assert outcome_of(twice) == outcome_of(once)

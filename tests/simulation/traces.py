@@ -1,29 +1,23 @@
 """Whole sessions with things done to them at chosen events: what is compared between one way of running and another."""
 
-import warnings
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
+import pytest
 from pydantic import JsonValue
 
 from chargehand.contracts import Report
 from tests.simulation.invariants import Invariants, report_of
-from tests.simulation.world import ROOT, Scenario, World
+from tests.simulation.world import ROOT, Scenario, World, relative
+
+UNANSWERED: Final = pytest.mark.filterwarnings(r"ignore:\[TMPRL1102\]")
+"""A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
 
 Deed = Literal["crash", "duplicate", "query", "finish now", "cancel"]
 
 _TIMES: Final = ("timing", "started_at", "ended_at")
-
-
-@contextmanager
-def unanswered_handlers_are_no_error() -> Generator[None]:
-    """A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\[TMPRL1102\]")
-        yield
 
 
 @dataclass(frozen=True)
@@ -34,16 +28,14 @@ class Event:
     deed: Deed
 
 
-def simulate(scenario: Scenario, deeds: Sequence[Event] = (), *, crash_at_every_event: bool = False) -> World:
+def simulate(scenario: Scenario, deeds: Sequence[Event] = ()) -> World:
     """Run a session to its end, and judge it."""
     world = World(scenario)
     laws = Invariants(scenario.request.limits)
-    world.watchers.append(laws)
+    world.watch = laws
     world.open()
     try:
         while world.server.step():
-            if crash_at_every_event:
-                laws.i21_a_crash_changes_no_books(world, timedelta(0))
             for event in deeds:
                 if event.after == world.server.events:
                     _do(event, world, laws)
@@ -80,28 +72,16 @@ def outcome_of(world: World) -> object:
     return world.root.status, world.root.failure.message if world.root.failure else ""
 
 
-def commands_of(world: World) -> dict[str, list[bytes]]:
-    """List everything that every workflow asked for, in its order."""
-    return {
-        execution.workflow_id: [
-            command for task in execution.history for activation in task.activations for command in activation.commands
-        ]
-        for execution in world.server.recorded
-    }
-
-
-def without_times(report: Report, session: str = ROOT) -> dict[str, JsonValue]:
-    """Take out of a report what depends on the clock and on the worker's models, and the session's own id."""
+def without_times(report: Report) -> dict[str, JsonValue]:
+    """Take out of a report what depends on the clock, and the run of the session."""
     told: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"crew"})
     told["limits"] = [use.model_dump() for use in report.limits if "deadline" not in use.limit]
-    return {name: _without(value, session) for name, value in told.items() if name not in _TIMES}
+    return {name: _without(value) for name, value in told.items() if name not in _TIMES}
 
 
-def _without(value: JsonValue, session: str) -> JsonValue:
+def _without(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {name: _without(inner, session) for name, inner in value.items() if name not in _TIMES}
+        return {name: _without(inner) for name, inner in value.items() if name not in _TIMES}
     if isinstance(value, list):
-        return [_without(inner, session) for inner in value]
-    if isinstance(value, str) and value.split("/", 1)[0] == session:
-        return "/".join(["SESSION", *value.split("/")[2:]])
-    return value
+        return [_without(inner) for inner in value]
+    return relative(value) if isinstance(value, str) and value.startswith(f"{ROOT}/") else value

@@ -1,7 +1,7 @@
 """The world around a simulated session: models, tools and their provider, who keeps books of its own."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
@@ -88,8 +88,6 @@ class Scenario:
     tool_fates: tuple[ToolFate, ...] = ("answers",)
     costs: tuple[int, ...] = (50,)
     """What calls cost, in per cent of the worst case."""
-    flat_cost: Decimal | None = None
-    """What every call costs, in dollars, whatever its worst case."""
     latencies: tuple[int, ...] = (0,)
     """How long messages take, in milliseconds."""
     durations: tuple[int, ...] = (0,)
@@ -129,7 +127,8 @@ class World:
     )
     notices: list[WebhookNotice] = field(default_factory=list[WebhookNotice])
     """What webhooks were told."""
-    watchers: list["Watcher"] = field(default_factory=list["Watcher"])
+    watch: Callable[["World", RecordedExecution, Sequence[Job]], None] | None = None
+    """Looks at everything, and raises when something must not be."""
 
     def __post_init__(self) -> None:
         self.server = SimulatedServer(self)
@@ -190,9 +189,9 @@ class World:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
                 call.is_under_way = call.is_certain = False
 
-    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
-        for watcher in self.watchers:
-            watcher(self, execution, task, given)
+    def after_task(self, execution: RecordedExecution, given: Sequence[Job]) -> None:
+        if self.watch is not None:
+            self.watch(self, execution, given)
 
     # --- what activities answer --------------------------------------------------------------------------------------
 
@@ -217,8 +216,6 @@ class World:
         worst = _worst(request)
         part = Decimal(choice(self.scenario.costs, f"cost {label}")) / 100
         charged = (worst * part).quantize(Decimal("0.000000001"), rounding=ROUND_UP)
-        if self.scenario.flat_cost is not None:
-            charged = self.scenario.flat_cost
         call = Call(
             workflow=execution.workflow_id,
             step=asked.activity_id,
@@ -335,8 +332,8 @@ class SimulatedServer(RecordingServer):
             self._world.resolved(execution, asked)
         super().resolve(execution, asked, result, cause)
 
-    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
-        self._world.after_task(execution, task, given)
+    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002  # as the server calls it
+        self._world.after_task(execution, given)
 
     def _latency(self, label: str) -> int:
         return nanoseconds(self._world.latency(label))
@@ -359,13 +356,6 @@ class SimulatedServer(RecordingServer):
     def _deliver_signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> bool:
         self.sent_signals.append((workflow_id, name, payloads))
         return super()._deliver_signal(workflow_id, name, payloads)
-
-
-class Watcher:
-    """Looks at everything, and raises when something must not be."""
-
-    def __call__(self, world: World, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
-        raise NotImplementedError
 
 
 def relative(workflow_id: str) -> str:

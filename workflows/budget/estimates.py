@@ -31,7 +31,6 @@ _ITEM_BYTES: Final = 6
 _ROUND_BYTES: Final = 150
 """By how much a round of a conversation may be longer in a prompt than in JSON, apart from what a person wrote."""
 _TOLD_BYTES: Final = 20
-"""By how much each message of a person may be longer."""
 _END_OF_DATA: Final = "</data>"
 """Takes one byte more in a prompt, where it is escaped."""
 _REPORT_TASK_BYTES: Final = 20_000
@@ -232,7 +231,6 @@ class GoingOn:
     """What it takes that an agent uses tools in a turn and can still answer in the next one."""
 
     roomy: Amount
-    """With room in both."""
     least: Amount
     set_aside: SetAside
 

@@ -29,7 +29,6 @@ class Grants:
 
     @property
     def amounts(self) -> Mapping[str, Amount]:
-        """What running children hold."""
         return {child: reservation.amount for child, reservation in self._open.items()}
 
     @property
@@ -81,7 +80,6 @@ class Grants:
         return outcome
 
     def release(self, reservation: Reservation) -> None:
-        """Return a reservation that no child used."""
         self._ledger.settle(reservation, Amount())
 
     def charge_lost(self) -> Decimal:

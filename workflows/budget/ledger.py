@@ -1,8 +1,8 @@
 """The budget ledger of one workflow. Pure bookkeeping in exact amounts.
 
-At every step `spent + reserved + unspent = granted + overdrawn`, in turns and in dollars. Every cost is reserved at its
-worst case before it arises, and settled at its true amount afterwards, so `overdrawn` is nothing unless a provider
-charges more than could be reserved. A grant to a child is a reservation like any other.
+At every step `spent + reserved + unspent = granted`, in turns and in dollars, unless a provider has charged more than
+could be reserved: every cost is reserved at its worst case before it arises, and settled at its true amount afterwards.
+A grant to a child is a reservation like any other.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,6 @@ class Amount:
         return Amount(self.turns - other.turns, self.usd - other.usd)
 
     def covers(self, other: "Amount") -> bool:
-        """Whether `other` can be paid from this."""
         return self.turns >= other.turns and self.usd >= other.usd
 
     def beyond(self, other: "Amount") -> "Amount":
@@ -39,19 +38,15 @@ class Amount:
         return Amount(max(self.turns - other.turns, 0), max(self.usd - other.usd, Decimal(0)))
 
     def share(self, sharers: int) -> "Amount":
-        """Divide by a number of sharers, rounded down."""
         usd = (self.usd / sharers).quantize(Decimal("0.000001"), rounding=ROUND_DOWN)
         return Amount(self.turns // sharers, usd)
 
     def at_most(self, most: "Amount") -> "Amount":
-        """Return the lesser of the two, in turns and in dollars."""
         return Amount(min(self.turns, most.turns), min(self.usd, most.usd))
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A part of a ledger that is reserved."""
-
     number: int
     amount: Amount
 
@@ -71,13 +66,7 @@ class Ledger:
 
     @property
     def unspent(self) -> Amount:
-        """What is neither spent nor reserved."""
         return self.granted.beyond(self.spent + self.reserved)
-
-    @property
-    def overdrawn(self) -> Amount:
-        """What is spent or reserved beyond everything that was granted."""
-        return (self.spent + self.reserved).beyond(self.granted)
 
     def missing(self, amount: Amount) -> Amount:
         """Compute what would have to be granted so that an amount could be reserved."""
@@ -109,7 +98,6 @@ class Ledger:
         self.book(cost)
 
     def book(self, cost: Amount) -> None:
-        """Book a cost for which nothing was reserved."""
         self.spent += cost
 
 
@@ -127,7 +115,6 @@ class ReportReserve:
 
     @property
     def is_payable(self) -> bool:
-        """Whether the report is reserved for, or could be."""
         return self.is_held or self._ledger.unspent.covers(self.worst)
 
     def hold(self) -> bool:

@@ -280,13 +280,11 @@ class _Turn:
     whole: Task
     """What is asked, even if only a part of it is sent."""
     outputs: OutputRange
-    """How much the model may write."""
     set_aside: SetAside | None
     """What the call leaves of what is unspent; None for half of it."""
     has_counted: bool = False
     """Whether less than the bound by its bytes was reserved for the prompt."""
     lost_workers: int = 0
-    """How many were lost in the middle of it."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -316,7 +314,6 @@ class _Turn:
         return most if self.set_aside.room is None else min(max(self.set_aside.room, self.outputs.least), most)
 
     def lose_worker(self) -> int:
-        """Count another worker that was lost in the middle of it."""
         self.lost_workers += 1
         return self.lost_workers
 
@@ -350,7 +347,6 @@ class _Turn:
         self.request = self.request.model_copy(update=changes)
 
     def doubt(self, reservation: Reservation) -> None:
-        """Keep the reservation of a call whose outcome is unknown."""
         self.doubts.append((reservation, self.take_count()))
 
     def take_doubts(self) -> list[tuple[Reservation, int]]:

@@ -13,8 +13,6 @@ from workflows.rules.report_content import merge_spend
 
 
 class Mark(NamedTuple):
-    """What had been spent at some time."""
-
     lines: int
     wasted: Usage
 
@@ -68,7 +66,6 @@ class Spending:
         self.wasted += line.usage
 
     def count_tool_call(self, agent: str) -> None:
-        """Count a call of an agent's tool."""
         self.lines.append(SpendLine(agent=agent, model="", purpose="tools", usage=Usage(tool_calls=1)))
 
     def include(self, lines: Iterable[SpendLine]) -> None:
@@ -87,7 +84,6 @@ class Spending:
         return Mark(len(self.lines), self.wasted)
 
     def waste_since(self, mark: Mark) -> None:
-        """Count everything as wasted that was spent after a mark."""
         self.wasted = sum((line.usage for line in self.lines[mark.lines :]), mark.wasted)
 
     def with_overcharge(self, model: ModelCard) -> ModelCard:

@@ -48,7 +48,6 @@ class CallRequest(Contract):
     why: Annotated[str, Field(max_length=1_000)] = left_out("")
     """Why a person decides about this call although its tool needs no approval."""
     policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
-    """What binds the call."""
     acts: bool = left_out(False)
     """Whether it changes something in the world: one that was made before is not made again."""
     is_doubtful: bool = left_out(False)
@@ -56,8 +55,6 @@ class CallRequest(Contract):
 
 
 class CallReply(Contract):
-    """Whether a tool call may be made."""
-
     kind: Literal["call_reply"] = "call_reply"
     verdict: Verdict
     """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
@@ -80,7 +77,6 @@ class CallReport(Contract):
     acted: Annotated[str, Field(max_length=64)] = left_out("")
     """Hash of a call that acts, and whose outcome is known."""
     is_applied: bool = left_out(False)
-    """Whether that call was applied."""
 
 
 class QuestionRequest(Contract):
@@ -94,8 +90,6 @@ class QuestionRequest(Contract):
 
 
 class QuestionReply(Contract):
-    """What a person has answered."""
-
     kind: Literal["question_reply"] = "question_reply"
     content: dict[str, JsonValue] | None = left_out(None)
     """None without an answer."""
@@ -129,10 +123,8 @@ class AdmissionRequest(Contract):
     kind: Literal["admission_request"] = "admission_request"
     key: Key
     usd: Dollars
-    """Its whole budget."""
     priority: Annotated[int, Field(ge=1, le=5)] = left_out(3)
     is_larger: bool = left_out(False)
-    """Whether it runs and asks for a larger budget."""
 
 
 class Admission(Contract):
@@ -157,7 +149,6 @@ class Leaving(Contract):
     kind: Literal["leaving"] = "leaving"
     key: Key
     spent_usd: Dollars
-    """All that it has spent."""
 
 
 Body = (
@@ -195,7 +186,6 @@ class Envelope(Message):
 
     @property
     def is_reply(self) -> bool:
-        """Whether it settles a request."""
         return isinstance(self.body, Reply)
 
 

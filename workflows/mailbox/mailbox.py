@@ -28,8 +28,6 @@ class Sender(Protocol):
 
 @dataclass(eq=False)
 class Request(Generic[_Reply]):
-    """A request that waits for its reply."""
-
     envelope: Envelope
     kind: type[_Reply]
     take: Callable[[_Reply], bool]
@@ -109,7 +107,6 @@ class Mailbox:
     def open(
         self, envelope: Envelope, kind: type[_Reply], take: Callable[[_Reply], bool], now: datetime
     ) -> Request[_Reply]:
-        """Expect the reply to a request."""
         request = self._requests[envelope.token] = Request(envelope, kind, take)
         self._waiting_since = self._waiting_since or now
         return request

@@ -69,7 +69,6 @@ class Inbox:
         return [item.text for item in taken]
 
     def begin_turn(self) -> None:
-        """Forget an interruption of the turn before."""
         self.is_interrupted = False
 
     def confirm(self) -> None:
@@ -160,7 +159,6 @@ class AgentWork:
         return _WHY["out_of_rounds"] if number == self.request.max_rounds else ""
 
     def shortage(self, needed: Amount) -> str:
-        """Say which part of an amount is missing."""
         return _WHY["out_of_turns" if self.spending.ledger.unspent.turns < needed.turns else "out_of_budget"]
 
     def force(self, why: str) -> None:
@@ -244,7 +242,6 @@ class AgentWork:
         self.conversation.add(Round(answer=text, provider_items=result.provider_items))
 
     def keep_calls(self) -> None:
-        """Note that the agent has used tools as it should."""
         self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
@@ -290,7 +287,6 @@ class AgentWork:
 
 
 def complaint(result: TurnResult) -> str:
-    """Tell an agent what was wrong with its reply."""
     if result.data_problems:
         return f"its data is not valid: {result.data_problems}"
     match result.stop:

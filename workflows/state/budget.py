@@ -75,7 +75,6 @@ class Budget:
         return self.ledger.unspent
 
     def price(self, facts: SessionFacts) -> None:
-        """Reckon with other agents or models from now on."""
         self.facts = facts
 
     def model(self, tier: Tier) -> ModelCard:
@@ -144,9 +143,7 @@ class Budget:
 
     def least_of_waiting(self) -> Amount:
         """Estimate the least that the subtasks take which have not begun."""
-        planned, begun = self.progress.subtasks, self.progress.begun
-        agents = [subtask.agent for subtask in planned if subtask.id not in begun]
-        return sum((self.least_grant(agent) for agent in agents), Amount())
+        return sum((self.least_grant(subtask.agent) for subtask in self.progress.waiting), Amount())
 
     def items_beside(self, template: Subtask, kept: Amount) -> int:
         """Compute how many subtasks of a template the limits pay for, beside what is kept for others."""

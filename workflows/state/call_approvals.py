@@ -33,10 +33,6 @@ class Pending:
     def decide(self, reply: CallReply) -> None:
         self.reply = reply
 
-    def sign(self, by: str) -> None:
-        """Say in the reply who decided."""
-        self.reply = self.reply and self.reply.model_copy(update={"by": by})
-
     def deliver(self, is_delivered: bool) -> None:  # noqa: FBT001  # a fact, not an option
         self.is_delivered = is_delivered
 
@@ -64,7 +60,6 @@ class Approvals(Carried):
 
     @property
     def next_id(self) -> str:
-        """Id of the next call that waits for a person."""
         return f"c{self.asked + 1}"
 
     def needs_judge(self, request: CallRequest) -> bool:
@@ -125,7 +120,6 @@ class Approvals(Carried):
         return self._pending[shown.id]
 
     def expire(self, pending: Pending) -> CallReply:
-        """Close a call that was not decided in time."""
         self._pending.pop(pending.shown.id, None)
         return CallReply(verdict="expired", reason="it was not approved in time")
 
@@ -136,7 +130,6 @@ class Approvals(Carried):
                 pending.decide(self.expire(pending))
 
     def check(self, decision: CallDecision) -> Pending:
-        """Find the call of a decision."""
         pending = self._pending.get(decision.call)
         if pending is None:
             known = ", ".join(self._pending) or "none"
@@ -148,16 +141,15 @@ class Approvals(Carried):
         return pending
 
     def decide(self, decision: CallDecision) -> Pending:
-        """Close a call with a person's decision, which holds once."""
         pending = self.check(decision)
         match decision.decision:
             case "approve":
-                pending.decide(self._allowed(pending.request, "approved", pending.request.arguments))
+                reply = self._allowed(pending.request, "approved", pending.request.arguments)
             case "edit":
-                pending.decide(self._allowed(pending.request, "edited", _decided(pending, decision)))
+                reply = self._allowed(pending.request, "edited", _decided(pending, decision))
             case "reject":
-                pending.decide(CallReply(verdict="rejected", reason=decision.reason))
-        pending.sign(decision.by)
+                reply = CallReply(verdict="rejected", reason=decision.reason)
+        pending.decide(reply.model_copy(update={"by": decision.by}))
         del self._pending[decision.call]
         return pending
 

@@ -32,7 +32,6 @@ class Clock:
 
     @property
     def time(self) -> timedelta:
-        """The session's time for work."""
         return self._deadline_at - self.started_at
 
     @property
@@ -52,7 +51,6 @@ class Clock:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a person is waited for."""
         return self._waits > 0
 
     def pause(self) -> None:
@@ -99,13 +97,10 @@ class Clock:
         self.is_report_due = True
 
     def stop_overcharged(self) -> None:
-        """Start nothing new, because providers charged more than the budget."""
         self.is_overcharged = self.was_interrupted = True
 
     def stop(self) -> None:
-        """Start nothing new, because the session ends."""
         self._is_stopping = True
 
     def interrupt(self) -> None:
-        """Note that the work ended before the plan was complete."""
         self.was_interrupted = True

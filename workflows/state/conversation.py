@@ -69,7 +69,6 @@ class Conversation:
 
     @property
     def tool_calls(self) -> int:
-        """Calls that reached a tool."""
         return self._state.tool_calls
 
     @property
@@ -79,7 +78,6 @@ class Conversation:
 
     @property
     def counted(self) -> Counted | None:
-        """The part of the conversation that the provider has counted."""
         return self._state.counted
 
     @property
@@ -137,7 +135,6 @@ class Conversation:
         return rounds > _LONGEST or (fills_window and usual_tokens(rounds, None) > window * _LEAST_SHARE)
 
     def count_tool_call(self) -> None:
-        """Note that a call reaches a tool."""
         self._change(tool_calls=self.tool_calls + 1)
 
     def count_outgoing(self) -> int:

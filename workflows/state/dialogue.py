@@ -55,7 +55,6 @@ class Dialogue(Carried):
     given: tuple[GivenReply, ...] = left_out(())
     is_closing: bool = present(default=False)
     working_on: str = present("")
-    """The subtask that answers a message now."""
     _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
     """By number, in order; those about jobs have numbers too, so that they do not overtake."""
     _admitted: set[int] = PrivateAttr(default_factory=set[int])
@@ -89,7 +88,6 @@ class Dialogue(Carried):
         self.is_closing = True
 
     def number_of(self, update: str) -> int | None:
-        """Find a message that came before by the same update."""
         return self._numbers.get(update)
 
     def receive(self, update: str, text: str, at: datetime) -> int:
@@ -104,7 +102,6 @@ class Dialogue(Carried):
         self._admitted.add(number)
 
     def take(self) -> QueuedMessage:
-        """Take the first message that waits."""
         return self._waiting.pop(next(iter(self._waiting)))
 
     def tell(self, number: int, item: int) -> str:
@@ -122,7 +119,6 @@ class Dialogue(Carried):
         return self._replies.get(number)
 
     def begin_attempt(self) -> str:
-        """Name the subtask that answers a message."""
         self.attempts += 1
         self.working_on = f"m{self.attempts}"
         return self.working_on

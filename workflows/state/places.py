@@ -50,7 +50,6 @@ class Places(Carried):
         return 1 + self._lent.get(child, 0)
 
     def grow(self, total: int) -> None:
-        """Have more places, lent by the parent session."""
         self.total = max(self.total, total)
 
     def record(self, changes: Iterable[AgentsAtWork]) -> None:

@@ -52,18 +52,14 @@ class Progress(Carried):
     state: SessionState = present("planning")
     plan: Plan | None = None
     decision: PlanDecision | None = present(None)
-    """What a person decided about the plan."""
     ledger: Ledger | None = present(None)
     clock: Clock | None = present(None)
     failure: FailureCause | None = present(None)
     outcomes: dict[str, Outcome] = left_out({})
-    """How subtasks ended, by their id."""
     records: tuple[SubtaskRecord, ...] = left_out(())
     """One for each subtask, in the order of the plan."""
     questions: dict[str, Question] = present({})
-    """Questions that are open, by subtask."""
     answers: dict[str, str] = present({})
-    """What a person answered, by the subtask that asked."""
     approvals: Approvals = left_out(Approvals())
     """Tool calls that a policy or a person must allow."""
     waits: Waits = left_out(Waits())
@@ -76,7 +72,6 @@ class Progress(Carried):
     """Ids of the child workflows that were started, in earlier runs too."""
     limit_usage: LimitUsage = left_out(LimitUsage())
     booked: tuple[str, ...] = left_out(())
-    """Ids of the charges that were booked after a restore."""
     edits: list[EditRecord] = left_out([])
     """What people changed in the plan while it was carried out."""
     gaps: list[str] = left_out([])
@@ -84,7 +79,6 @@ class Progress(Carried):
     routes: list[Route] = left_out([])
     """How the request got to its agents without a plan."""
     contradictions: list[Contradiction] = left_out([])
-    """Where outcomes are known to disagree."""
     compatible: list[str] = left_out([])
     """What outcomes state differently, though all of it can be right."""
     reviews: int = left_out(0)
@@ -102,7 +96,6 @@ class Progress(Carried):
     """Outcomes that earlier runs have handed on."""
 
     def resume(self, before: "Progress") -> None:
-        """Go on where another run has stopped."""
         ignored = self.ignored_messages + before.ignored_messages
         for name, field in Progress.model_fields.items():
             if not field.exclude:
@@ -116,7 +109,6 @@ class Progress(Carried):
 
     @property
     def waiting(self) -> Sequence[Subtask]:
-        """The subtasks of the plan that have not begun."""
         return [subtask for subtask in self.subtasks if subtask.id not in self.begun]
 
     def ready(self, begun: Collection[str]) -> list[Subtask]:
@@ -129,7 +121,6 @@ class Progress(Carried):
         return self.state in _WORK_IS_OVER or (self.clock is not None and self.clock.work_is_over)
 
     def refuse_if_over(self) -> None:
-        """Refuse a change that comes too late."""
         if self.work_is_over:
             raise Refused(f"The session can no longer be changed: it is {self.state}.")
 
@@ -140,7 +131,6 @@ class Progress(Carried):
 
     @property
     def outcome_bytes(self) -> int:
-        """Size of the outcomes, as the writer of a report reads them."""
         outcomes = [entry.outcome for entry in self.inputs()]
         findings = [finding for outcome in outcomes for finding in outcome.findings]
         texts = (outcome.content for outcome in outcomes)
@@ -165,7 +155,6 @@ class Progress(Carried):
         self.state = state
 
     def fail(self, failure: FailureCause) -> None:
-        """End without a report, for a reason."""
         self.state, self.failure = "failed", failure
 
     def adopt(self, plan: Plan) -> Plan:
@@ -181,7 +170,6 @@ class Progress(Carried):
         return plan
 
     def forget_others(self) -> None:
-        """Drop what is known of subtasks that are no longer in the plan."""
         known = {record.id for record in self.records}
         self.outcomes = {id_: outcome for id_, outcome in self.outcomes.items() if id_ in known}
         self.begun &= known
@@ -225,7 +213,6 @@ class Progress(Carried):
         return is_new
 
     def count_use(self, use: LimitUsage) -> None:
-        """Note how far limits were used that no ledger counts."""
         self.limit_usage = self.limit_usage.at_least(use)
 
     def note_booked(self, charges: Iterable[str]) -> None:
@@ -236,7 +223,6 @@ class Progress(Carried):
         self._change(self._record(subtask_id), wasted=usage)
 
     def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
-        """Collect the outcomes of some subtasks, or of all, as others read them."""
         subtasks = {subtask.id: subtask for subtask in self.subtasks}
         chosen = subtasks if ids is None else ids
         return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in chosen if id_ in self.outcomes)
@@ -283,7 +269,6 @@ class Progress(Carried):
         self.waits.decide(f"question-{answer.subtask}", "answered", answer.by)
 
     def close_question(self, subtask_id: str) -> str | None:
-        """Close a question; returns its answer, or None if there is none."""
         del self.questions[subtask_id]
         self._answered.discard(subtask_id)
         return self.answers.pop(subtask_id, None)
@@ -311,7 +296,6 @@ class Progress(Carried):
         return {*self.compatible, *(found.about for found in self.contradictions)}
 
     def ignore_message(self) -> None:
-        """Count a signal that changes nothing."""
         self.ignored_messages += 1
 
     def ignore_unknown(self, signal: str) -> None:

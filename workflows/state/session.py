@@ -1,8 +1,10 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any, Final
 
 from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
@@ -14,9 +16,13 @@ from chargehand.contracts import (
     Contract,
     LostCharges,
     Plan,
+    PlannedSubtask,
+    Question,
     RaisedLimits,
     SessionRequest,
+    SessionState,
     SpendLine,
+    Subtask,
     Usage,
     left_out,
 )
@@ -35,11 +41,12 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
 from workflows.state.budget import Budget
-from workflows.state.call_approvals import Approvals
+from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock
-from workflows.state.memo import Memo
 from workflows.state.places import Places
 from workflows.state.progress import Progress
+
+_TITLE_CHARACTERS: Final = 80
 
 
 class SupervisorState(Contract):
@@ -59,6 +66,42 @@ class SupervisorState(Contract):
     progress: Progress
 
 
+class Memo:
+    """What a session has written into its memo last, for followers of its history and for people who list sessions.
+
+    The memo stands in lists of sessions too: it holds the beginning of each instruction, and of a tool call only which
+    request it answers.
+    """
+
+    def __init__(self) -> None:
+        self._state: SessionState | None = None
+        self._plan: Plan | None = None
+        self._questions: tuple[Question, ...] = ()
+        self._calls: tuple[Pending, ...] = ()
+        self._decisions = 0
+
+    def changes(self, progress: Progress) -> dict[str, Any]:
+        """Return the fields of the memo that have changed since the last call."""
+        fields: dict[str, Any] = {}
+        if progress.state != self._state:
+            fields["state"] = self._state = progress.state
+        if progress.plan is not None and progress.plan is not self._plan:
+            self._plan = progress.plan
+            fields["plan"] = [_plan_entry(subtask) for subtask in progress.plan.subtasks]
+        questions = tuple(progress.questions.values())
+        if questions != self._questions:
+            self._questions = questions
+            fields["questions"] = [question.model_dump(mode="json") for question in questions]
+        calls = progress.approvals.open_calls
+        if calls != self._calls:
+            self._calls = calls
+            fields["calls"] = _calls(calls)
+        if fields and (new := progress.waits.decisions[self._decisions :]):
+            self._decisions += len(new)
+            fields["decisions"] = [each.model_dump(mode="json") for each in new]
+        return fields
+
+
 @dataclass
 class Session:
     """What the steps of a session share."""
@@ -67,7 +110,6 @@ class Session:
     run: str
     """Identifies the run of the session at the root in the ids of its children."""
     original: SessionRequest
-    """The request as it was written."""
     facts: SessionFacts
     progress: Progress
     clock: Clock
@@ -94,7 +136,6 @@ class Session:
 
     @property
     def approvals(self) -> Approvals:
-        """Tool calls of the whole tree that a policy or a person must allow, at the root."""
         return self.progress.approvals
 
     @property
@@ -154,9 +195,7 @@ class Session:
     @property
     def plan_left(self) -> Plan | None:
         """The plan, if a person has added something to it that has not begun."""
-        plan, begun = self.progress.plan, self.progress.begun
-        is_left = plan is not None and any(subtask.id not in begun for subtask in plan.subtasks)
-        return plan if is_left and not self.clock.work_is_over else None
+        return self.progress.plan if self.progress.waiting and not self.clock.work_is_over else None
 
     @property
     def may_ask(self) -> bool:
@@ -175,17 +214,14 @@ class Session:
 
     @property
     def report_words(self) -> int:
-        """About how long the report is to be; 0 if it is as long as it needs to be."""
         plan = self.progress.plan
         return self.request.length_words or (plan.length_words if plan else None) or 0
 
     @property
     def is_long_report(self) -> bool:
-        """Whether the report is to be written by section."""
         return sections_for(self.report_words) > 0
 
     def use_crew(self, crew: CrewCard) -> None:
-        """Go on with another version of the crew, which has more agents."""
         self.facts = self.facts.model_copy(update={"crew": crew})
         self.budget.price(self.facts)
 
@@ -260,3 +296,22 @@ class Session:
             places=self.places,
             progress=self.progress,
         )
+
+
+def _plan_entry(subtask: Subtask) -> dict[str, Any]:
+    return PlannedSubtask(
+        id=subtask.id,
+        agent=subtask.agent,
+        depends_on=subtask.depends_on,
+        for_each=subtask.for_each,
+        title=" ".join(subtask.instruction.split())[:_TITLE_CHARACTERS],
+    ).model_dump(mode="json")
+
+
+def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:
+    """Describe calls by the requests that a follower finds in the history, with their arguments."""
+    return [
+        call.shown.model_dump(mode="json", include={"id", "hash", "workflow_id", "open_until"})
+        | {"number": call.number}
+        for call in calls
+    ]

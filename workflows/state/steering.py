@@ -25,12 +25,10 @@ class Delivery(Outbox):
 
     subtask: str
     is_session: bool
-    """Whether it is a nested session."""
     given: set[int] = field(default_factory=set[int])
     """Numbers of the messages that it has."""
 
     def give(self, items: Iterable[SteeringItem]) -> None:
-        """Note what the child has received."""
         self.given.update(item.number for item in items if item.text)
 
 
@@ -43,7 +41,6 @@ class ToldMessage(Contract):
     running: tuple[str, ...] = left_out(())
     """The subtasks that it was for and that ran when it came."""
     read: tuple[str, ...] = left_out(())
-    """The subtasks whose agents have read it."""
 
 
 class Steering(Carried):
@@ -52,7 +49,6 @@ class Steering(Carried):
     told: list[ToldMessage] = left_out([])
     numbered: int = left_out(0)
     answers: tuple[str, ...] = left_out(())
-    """What a person has answered to questions."""
     lost: list[str] = left_out([])
     """A gap for each message that came too late, or for a subtask that there is not."""
     _running: list[Delivery] = PrivateAttr(default_factory=list[Delivery])
@@ -83,7 +79,6 @@ class Steering(Carried):
         ]
 
     def messages_for(self, subtask: str) -> tuple[SteeringItem, ...]:
-        """List what was written to a subtask so far, or to all."""
         return tuple(told.item for told in self.told if told.subtask in {"", subtask} and not told.item.path)
 
     @property
@@ -92,11 +87,9 @@ class Steering(Carried):
         return " ".join(told.item.text for told in self.told if not told.subtask)[:_WRITER_CHARACTERS]
 
     def hear(self, answer: str) -> None:
-        """Note what a person has answered to a question."""
         self.answers += (answer,)
 
     def check_room(self, text: str) -> None:
-        """Refuse a message beyond the limits."""
         characters = sum(len(told.item.text) for told in self.told) + len(text)
         if len(self.told) >= _MOST_MESSAGES:
             raise Refused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")

@@ -36,7 +36,6 @@ class Waits(Carried):
             self._verdicts[wait_id] = verdict, by
 
     def end(self, wait: Wait, at: datetime) -> DecisionRecord:
-        """Close a wait, and record how it ended."""
         del self.open[wait.id]
         verdict, by = self._verdicts.pop(wait.id, ("none", ""))
         self.decisions.append(DecisionRecord(wait=wait.id, kind=wait.kind, decision=verdict, by=by, at=at))

@@ -322,13 +322,16 @@ class LedgerMachine(RuleBasedStateMachine):
     def balances(self) -> None:
         ledger = self.ledger
         assert ledger.granted == self.granted
-        assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted + ledger.overdrawn
+        assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted + self._overdrawn()
         assert (ledger.spent.turns, _nano(ledger.spent)) == (self.spent_turns, self.spent_nanodollars)
         assert _nano(ledger.reserved) == sum(_nano(held) for held in self.open.values())
 
     @invariant()
     def passes_what_was_granted_only_by_what_was_charged_above_reservations(self) -> None:
-        assert self.excess.covers(self.ledger.overdrawn)
+        assert self.excess.covers(self._overdrawn())
+
+    def _overdrawn(self) -> Amount:
+        return (self.ledger.spent + self.ledger.reserved).beyond(self.granted)
 
 
 def _nano(amount: Amount) -> int:
