@@ -28,7 +28,6 @@ from workflows import continue_as_new
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
 _CREWS: Final = Path(__file__).parent / "crews"
-_AT_ONCE: Final = 4
 _MOST_EVENTS: Final = continue_as_new.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
@@ -77,22 +76,12 @@ async def _main() -> None:
     CURRENT.mkdir(parents=True, exist_ok=True)
     for stale in CURRENT.glob("*.json.gz"):
         stale.unlink()
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def write(client: Client, name: str, shape: Shape) -> None:
-        async with limit:
+    async with local_server() as client:
+        for name, shape in shapes().items():
             with tempfile.TemporaryDirectory() as folder:
                 data = await record(client, Path(folder), name, shape)
-        (CURRENT / f"{name}.json.gz").write_bytes(data)
-        sys.stdout.write(f"{name}: {len(data)} bytes\n")
-
-    at_once = {name: shape for name, shape in shapes().items() if shape.most_events is None}
-    async with local_server() as client:
-        async with asyncio.TaskGroup() as tasks:
-            for name, shape in at_once.items():
-                tasks.create_task(write(client, name, shape))
-        for name in shapes().keys() - at_once:
-            await write(client, name, shapes()[name])
+            (CURRENT / f"{name}.json.gz").write_bytes(data)
+            sys.stdout.write(f"{name}: {len(data)} bytes\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from activities.contracts.cards import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design_agents import DesignAnswer
 from chargehand import Conversation
-from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, Subtask
+from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, SessionState, Subtask
 from chargehand.errors import SessionEnded
 from chargehand.session import Session
 from tests.scripted_model import (
@@ -121,9 +121,14 @@ def _repeating(rounds: int, words: str = "") -> Script:
     return Script().plan(subtask("T1")).work("", *searches, answer("Known at last."))
 
 
-async def _answer(session: Session) -> None:
-    await until_state(session, "awaiting_answer")
-    await session.answer(subtask="T1", text="The one of this year.")
+def _when(state: SessionState, act: Callable[[Session], Awaitable[object]]) -> Callable[[Session], Awaitable[None]]:
+    """Do something to a session once it is in a state."""
+
+    async def wait_and_act(session: Session) -> None:
+        await until_state(session, state)
+        await act(session)
+
+    return wait_and_act
 
 
 async def _decide_calls(session: Session) -> None:
@@ -139,34 +144,7 @@ async def _decide_calls(session: Session) -> None:
     await session.reject_call(other)
 
 
-async def _cancel(session: Session) -> None:
-    await until_state(session, "executing")
-    await session.cancel()
-
-
-async def _edit(session: Session) -> None:
-    await until_state(session, "awaiting_approval")
-    only = Subtask(id="E1", agent="reader", instruction="Read only the handbook, please.")
-    await session.edit(Plan(subtasks=(only,)))
-
-
-async def _reject(session: Session) -> None:
-    await until_state(session, "awaiting_approval")
-    await session.reject("Not now.")
-
-
-async def _raise(session: Session) -> None:
-    await until_state(session, "paused")
-    await session.raise_limits(max_turns=12)
-
-
-async def _finish(session: Session) -> None:
-    await until_state(session, "executing")
-    await session.finish_now()
-
-
 async def _steer(session: Session) -> None:
-    await until_state(session, "executing")
     await session.tell(text="Only the handbook, please.", subtask="T2")
     await session.interrupt(subtask="T2")
     added = Subtask(id="T3", agent="reader", instruction="Read the bulletin.")
@@ -236,6 +214,7 @@ def shapes() -> dict[str, Shape]:
     two_tries = two_tries.work("", not_json, answer("Known."))
     pausing = SessionRequest(goal=GOAL, limits=Limits(max_turns=5, on_limit="pause"))
     approval = SessionRequest(goal=GOAL, approval="plan")
+    only = Subtask(id="E1", agent="reader", instruction="Read only the handbook, please.")
     return {
         "one-subtask": Shape(_USUALLY.plan(subtask("T1"))),
         "five-in-parallel": Shape(five),
@@ -248,22 +227,30 @@ def shapes() -> dict[str, Shape]:
         "nested-duplicate": Shape(nested.plan(subtask("X1", instruction=subtask("T1").instruction), goal=_NESTED)),
         "few-turns": Shape(five, SessionRequest(goal=GOAL, limits=Limits(max_turns=8))),
         "deadline": Shape(_held(), SessionRequest.model_validate({"goal": GOAL, "limits": {"deadline": 2}})),
-        "cancelled": Shape(_held(), meanwhile=_cancel),
+        "cancelled": Shape(_held(), meanwhile=_when("executing", lambda session: session.cancel())),
         "repaired": Shape(two_tries),
         "described-agents": Shape(
             _USUALLY.on("design", DesignAnswer(agents=[_GEOLOGIST])).plan(subtask("T1", "geologist"), subtask("T2")),
             SessionRequest(goal=GOAL, crew="custom"),
         ),
         "undivided": Shape(Script().plan()),
-        "approved-after-edit": Shape(two, approval, _edit),
+        "approved-after-edit": Shape(
+            two, approval, _when("awaiting_approval", lambda session: session.edit(Plan(subtasks=(only,))))
+        ),
         "grants": Shape(_repeating(7)),
         "recovered": Shape(_recovering()),
-        "paused-and-raised": Shape(_USUALLY.plan(*topics(3)), pausing, _raise),
-        "finished-early": Shape(_held(), meanwhile=_finish),
+        "paused-and-raised": Shape(
+            _USUALLY.plan(*topics(3)), pausing, _when("paused", lambda session: session.raise_limits(max_turns=12))
+        ),
+        "finished-early": Shape(_held(), meanwhile=_when("executing", lambda session: session.finish_now())),
         "looked-at-again": Shape(_thorough(), SessionRequest(goal=GOAL, review="always")),
         "condensed": Shape(_long_winded(), SessionRequest(goal=GOAL, limits=Limits(max_turns=60, max_parallel=14))),
         "selected": Shape(candidates.on("judge", judged("T2"))),
-        "asked-and-answered": Shape(_unclear(), SessionRequest(goal=GOAL, questions="allowed"), _answer),
+        "asked-and-answered": Shape(
+            _unclear(),
+            SessionRequest(goal=GOAL, questions="allowed"),
+            _when("awaiting_answer", lambda session: session.answer(subtask="T1", text="The one of this year.")),
+        ),
         "calls-decided": Shape(
             _SHORTLY.plan(*topics(2)).work("", use("search_documents"), answer("Known.")),
             SessionRequest(goal=GOAL, crew="approved"),
@@ -276,8 +263,8 @@ def shapes() -> dict[str, Shape]:
             _held(), SessionRequest.model_validate({"goal": GOAL, "limits": {"subtask_deadline": 2, "max_depth": 1}})
         ),
         "long-conversation": Shape(_repeating(5, "and on " * 400)),
-        "rejected": Shape(two, approval, _reject),
-        "steered": Shape(_held(), meanwhile=_steer),
+        "rejected": Shape(two, approval, _when("awaiting_approval", lambda session: session.reject("Not now."))),
+        "steered": Shape(_held(), meanwhile=_when("executing", _steer)),
         "followed": Shape(_USUALLY.plan(subtask("T1")), afterwards=_ask),
         "verified": Shape(_USUALLY.plan(subtask("T1")), afterwards=_verify),
         "announced": Shape(

@@ -11,8 +11,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Final, cast
 
-from temporalio.api.failure.v1 import Failure as WireFailure
-
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
@@ -59,14 +57,12 @@ class Books:
 
 def books_of(execution: Execution) -> Books | None:
     """Find a workflow's ledger; None as long as it has none."""
-    instance = cast("object", execution.instance)
-    if execution.workflow_type == WorkflowType.SUPERVISOR:
-        session: Session | None = getattr(instance, "_object")._session  # noqa: B009  # the SDK's own name
-        return Books(session.budget.ledger, session) if session else None
+    running = getattr(cast("object", execution.instance), "_object")  # noqa: B009  # the SDK's own name
     if execution.workflow_type == WorkflowType.SUBTASK:
-        agent: AgentWork = getattr(instance, "_object")._agent  # noqa: B009  # as above
+        agent: AgentWork = running._agent
         return Books(agent.spending.ledger, None)
-    return None
+    session: Session | None = running._session
+    return Books(session.budget.ledger, session) if session else None
 
 
 @dataclass
@@ -103,6 +99,11 @@ class Invariants:
         self.i10_every_error_is_met_as_it_must_be(world)
         self.i24_agents_at_once(world)
         self.i21_nothing_lowers_what_is_spent(world)
+
+    @property
+    def _allowed(self) -> Amount:
+        turns, usd = self.limits.max_turns, self.limits.budget_usd
+        return Amount(min(turns, CEILINGS.max_turns), min(usd, CEILINGS.budget_usd))
 
     def look_into(self, execution: Execution) -> None:
         """Find the books of an execution, anew after a crash."""
@@ -150,17 +151,13 @@ class Invariants:
     def i01_never_more_than_allowed(self, world: World) -> None:
         """I01: at every point of every interleaving spent + reserved is at most min(requested, ceiling), in exact
         decimals, over the whole tree; a reservation precedes every paid request."""
-        allowed = Amount(
-            min(self.limits.max_turns, CEILINGS.max_turns), min(self.limits.budget_usd, CEILINGS.budget_usd)
-        )
         for workflow_id, books in self._books.items():
             execution = world.server.executions[workflow_id]
             if not execution.is_open:
                 continue
             ledger = books.ledger
-            assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted, (
-                f"I01: {workflow_id} does not balance"
-            )
+            total = ledger.spent + ledger.reserved + ledger.unspent
+            assert total == ledger.granted, f"I01: {workflow_id} does not balance"
             under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
             # A turn that is repeated because its call was lost is one turn, and may have been counted then.
             turns = sum(".again-" not in call.step and not call.is_repeated for call in under_way)
@@ -169,9 +166,7 @@ class Invariants:
             if books.session is not None:
                 for grant in books.session.budget.grants.amounts.values():
                     reserved = reserved - grant
-            assert reserved.covers(Amount(turns, dollars)), (
-                f"I01: {workflow_id} has calls under way for which nothing is reserved"
-            )
+            assert reserved.covers(Amount(turns, dollars)), f"I01: {workflow_id} has calls that are not reserved"
             parent = execution.parent
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
@@ -179,10 +174,9 @@ class Invariants:
                 assert grant is None or grant.covers(ledger.granted), f"I01: {workflow_id} was lent less than it has"
         root = self._books.get(world.root.workflow_id)
         if root is not None:
-            assert allowed.covers(root.ledger.spent + root.ledger.reserved), (
-                "I01: more is spent and reserved than allowed"
-            )
-        assert world.at_risk <= allowed.usd, f"I01: the provider may charge {world.at_risk} of {allowed.usd}"
+            used = root.ledger.spent + root.ledger.reserved
+            assert self._allowed.covers(used), f"I01: {used} is spent and reserved of {self._allowed}"
+        assert world.at_risk <= self._allowed.usd, f"I01: the provider may charge {world.at_risk} of {self._allowed}"
 
     def i02_ledger_covers_the_provider(self, world: World) -> None:
         """I02: while nothing is in doubt the ledger is at no time below what the provider charged."""
@@ -194,10 +188,8 @@ class Invariants:
     def i03_turns(self, world: World) -> None:
         """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call, or a
         reply that was cut off, are no turns."""
-        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls if not call.is_repeated}
-        assert len(turns) <= min(self.limits.max_turns, CEILINGS.max_turns), (
-            f"I03: {len(turns)} turns of {self.limits.max_turns}"
-        )
+        turns = _turns(world)
+        assert turns <= self._allowed.turns, f"I03: {turns} turns of {self._allowed.turns}"
 
     def i04_depth(self, world: World, execution: RecordedExecution) -> None:
         """I04: no node is deeper than max_depth, and depth is carried by us."""
@@ -233,18 +225,12 @@ class Invariants:
     def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:
         """I10: a call that failed for good is not made again, and every paid activity says how it is retried."""
         for execution, turn, asked in world.turns_asked[-3:]:
-            assert "PayloadsTooLarge" in asked.retry_policy.non_retryable_error_types, (
-                "I10: oversize replies are re-paid"
-            )
+            final_errors = asked.retry_policy.non_retryable_error_types
+            assert "PayloadsTooLarge" in final_errors, "I10: oversize replies are re-paid"
             assert asked.HasField("schedule_to_close_timeout"), "I10: a turn has no time limit over all its attempts"
             assert asked.HasField("heartbeat_timeout"), "I10: a lost worker would not be noticed"
-            final = [
-                call
-                for call in world.calls
-                if (call.workflow, call.step.split(".again-")[0]) == (execution.workflow_id, turn.step)
-                and call.is_final
-            ]
-            assert len(final) <= 1, f"I10: {turn.step} of {execution.workflow_id} was asked again after it had ended"
+            final = sum(call.turn == (execution.workflow_id, turn.step) and call.is_final for call in world.calls)
+            assert final <= 1, f"I10: {turn.step} of {execution.workflow_id} was asked again after it had ended"
 
     def i21_nothing_lowers_what_is_spent(self, world: World) -> None:
         """I21: no crash, retry or raise of limits lowers what is spent, in turns or dollars."""
@@ -256,13 +242,7 @@ class Invariants:
 
     def i24_agents_at_once(self, world: World) -> None:
         """I24: no more agents than max_parallel run at once in the whole tree."""
-        agents = [
-            execution.workflow_id
-            for execution in world.server.recorded
-            if execution.workflow_type == WorkflowType.SUBTASK
-            and execution.is_open
-            and not self._is_being_stopped(execution)
-        ]
+        agents = [each.workflow_id for each in _subtasks(world) if each.is_open and not self._is_being_stopped(each)]
         most = world.scenario.request.limits.max_parallel
         assert len(agents) <= most, f"I24: {len(agents)} agents run at once, {most} may: {agents}"
 
@@ -288,7 +268,7 @@ class Invariants:
             self.i24_report_says_how_many(report)
         elif world.root.status == "failed":
             assert world.root.failure is not None
-            kind = _type_of(world.root.failure)
+            kind = world.root.failure.application_failure_info.type
             assert kind in _TYPED_FAILURES, f"I15: the session failed with {kind!r}: {world.root.failure.message}"
         else:
             ended = world.root.workflow_id in {*self.cancelled_at, *self.terminated}
@@ -303,18 +283,14 @@ class Invariants:
         unknown = sum((call.worst for call in world.calls if call.is_estimated), Decimal(0))
         assert cost - doubtful - unknown <= charged, f"I02: {cost} less {doubtful} in doubt is more than {charged}"
         if all(call.is_certain for call in world.calls) and not self.terminated and not doubtful:
-            assert cost == charged, (
-                f"I02: the report says {cost}, the provider charged {charged}, and nothing is in doubt"
-            )
+            assert cost == charged, f"I02: the report says {cost}, the provider charged {charged} without doubt"
         assert report.reserved_usd == 0, f"I02: {report.reserved_usd} is still set aside in the report"
         assert sum((line.usage.cost_usd for line in report.spend), Decimal(0)) == cost, "I02: the lines do not add up"
 
     def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
         """I03: the report counts every turn that was made, and no more than were allowed."""
-        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls if not call.is_repeated}
-        assert len(turns) <= report.usage.turns <= min(self.limits.max_turns, CEILINGS.max_turns), (
-            f"I03: {len(turns)} turns were made, {report.usage.turns} reported, {self.limits.max_turns} allowed"
-        )
+        turns, told, most = _turns(world), report.usage.turns, self._allowed.turns
+        assert turns <= told <= most, f"I03: {turns} turns were made, {told} reported, {most} allowed"
 
     def i24_report_says_how_many(self, report: Report) -> None:
         """I24: the report says of the whole tree how many agents ran at once: some if any ran, never too many."""
@@ -332,20 +308,17 @@ class Invariants:
                 request.agent.tier,
                 " ".join(re.findall(r"\w+", request.subtask.instruction.casefold())),
             )
-            for execution in world.server.recorded
-            if execution.workflow_type == WorkflowType.SUBTASK
+            for execution in _subtasks(world)
             for request in [_argument(execution, SubtaskRequest)]
         )
         assert not [task for task, times in asked.items() if times > 1], f"I05: the same was asked twice: {asked}"
 
     def i06_every_end_is_typed(self, world: World) -> None:
         """I06: every started subtask ends in exactly one typed result; there are as many as were started."""
-        for execution in world.server.recorded:
-            if execution.workflow_type == WorkflowType.SUBTASK and execution.workflow_id not in self.terminated:
+        for execution in _subtasks(world):
+            if execution.workflow_id not in self.terminated:
                 assert execution.status == "completed", f"I06: {execution.workflow_id} ended as {execution.status}"
-                assert execution.result is not None
-                result: SubtaskResult = PAYLOADS.from_payload(execution.result, SubtaskResult)
-                assert result.outcome.kind in _ENDS
+                assert _result(execution).outcome.kind in _ENDS
         report = report_of(world)
         for record in report.subtasks if report else ():
             assert not record.attempts or record.state in _ENDS, f"I06: {record.id} was started and is {record.state}"
@@ -392,12 +365,23 @@ def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
     child = world.server.find(record.workflow_id or "")
     if child is None or child.parent is not world.root:  # refused, for another session of the tree had it done
         return False
-    if child.status != "completed" or child.result is None or (child.closed_at or 0) >= moment:
+    if child not in _subtasks(world) or child.status != "completed" or (child.closed_at or 0) >= moment:
         return False
-    if child.workflow_type != WorkflowType.SUBTASK:
-        return False
-    result: SubtaskResult = PAYLOADS.from_payload(child.result, SubtaskResult)
-    return result.outcome.kind in _USABLE
+    return _result(child).outcome.kind in _USABLE
+
+
+def _subtasks(world: World) -> list[RecordedExecution]:
+    return [each for each in world.server.recorded if each.workflow_type == WorkflowType.SUBTASK]
+
+
+def _turns(world: World) -> int:
+    """Count the turns that were made."""
+    return len({call.turn for call in world.calls if not call.is_repeated})
+
+
+def _result(subtask: RecordedExecution) -> SubtaskResult:
+    assert subtask.result is not None
+    return PAYLOADS.from_payload(subtask.result, SubtaskResult)
 
 
 def _amounts(ledger: Ledger) -> tuple[Amount, Amount, Amount]:
@@ -410,7 +394,3 @@ def _depth(execution: Execution) -> int:
 
 def _argument(execution: Execution, kind: type):
     return PAYLOADS.from_payloads(list(execution.arguments), [kind])[0]
-
-
-def _type_of(failure: WireFailure) -> str:
-    return failure.application_failure_info.type

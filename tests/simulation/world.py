@@ -115,6 +115,11 @@ class Call:
     is_repeated: bool = False
     """Whether the reply to the same task was cut off before: both are one turn."""
 
+    @property
+    def turn(self) -> tuple[str, str]:
+        """The turn that it belongs to, with the calls that were lost."""
+        return self.workflow, self.step.split(".again-")[0]
+
 
 @dataclass
 class World:

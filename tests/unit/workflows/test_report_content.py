@@ -137,6 +137,17 @@ def test_merging_spend_loses_no_cent(lines: list[SpendLine]) -> None:
     assert usage_of(lines).cost_usd == sum((line.usage.cost_usd for line in lines), Decimal(0))
 
 
+def _timing(wall: int, one_after_another: int, critical: int, speed_up: float) -> Timing:
+    return Timing(
+        started_at=START,
+        ended_at=_at(wall),
+        wall=timedelta(seconds=wall),
+        subtasks_one_after_another=timedelta(seconds=one_after_another),
+        critical_path=timedelta(seconds=critical),
+        speed_up=speed_up,
+    )
+
+
 def _record(id_: str, start: float, end: float) -> SubtaskRecord:
     return SubtaskRecord(id=id_, agent="reader", instruction="i", started_at=_at(start), ended_at=_at(end))
 
@@ -150,7 +161,12 @@ def _plan(**needs: tuple[str, ...]) -> Plan:
 
 
 def test_the_speed_up_is_against_one_after_another() -> None:
-    """A session of 20 s is compared with the same steps in a row: what overlapped is what was gained."""
+    """A session of 20 s is compared with the same steps in a row: what overlapped is what was gained.
+
+    Skipped and unfinished subtasks count nothing, and a session that took no time gained none.
+    """
+    waiting = SubtaskRecord(id="T1", agent="reader", instruction="i")
+    unfinished = SubtaskRecord(id="T2", agent="reader", instruction="i", started_at=START)
     cases: list[tuple[list[SubtaskRecord], int, int, float]] = [
         # 10 s of planning and writing around 10 s of work: nothing overlaps, nothing is gained.
         ([_record("T1", 5, 15)], 10, 10, 1.0),  # one
@@ -159,39 +175,14 @@ def test_the_speed_up_is_against_one_after_another() -> None:
         ([_record("T1", 5, 10), _record("T2", 10, 15)], 10, 5, 1.0),  # two in a row
         # T1 5-12 and T2 8-15 overlap by 4 s: 24 / 20.
         ([_record("T2", 8, 15), _record("T1", 5, 12)], 14, 7, 1.2),  # two that overlap
-        # T1 5-10, then T3 10-15 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
-        ([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 15)], 20, 10, 1.5),  # a chain
-        ([], 0, 0, 1.0),  # none
+        # T1 5-10, then T3 10-16 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
+        ([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 16)], 21, 11, 1.5),  # a chain
+        ([waiting, unfinished], 0, 0, 1.0),  # none
     ]
     for records, one_after_another, critical, speed_up in cases:
         plan = _plan(T1=(), T2=(), T3=("T1",))
-        timing = timing_of(plan, records, START, _at(20))
-
-        assert timing == Timing(
-            started_at=START,
-            ended_at=_at(20),
-            wall=timedelta(seconds=20),
-            subtasks_one_after_another=timedelta(seconds=one_after_another),
-            critical_path=timedelta(seconds=critical),
-            speed_up=speed_up,
-        )
-
-
-def test_what_did_not_run_took_no_time() -> None:
-    """Skipped and unfinished subtasks count nothing, and a session that took no time gained none."""
-    waiting = SubtaskRecord(id="T1", agent="reader", instruction="i")
-    unfinished = SubtaskRecord(id="T2", agent="reader", instruction="i", started_at=START)
-
-    timing = timing_of(None, [waiting, unfinished], START, START)
-
-    assert timing == Timing(
-        started_at=START,
-        ended_at=START,
-        wall=timedelta(0),
-        subtasks_one_after_another=timedelta(0),
-        critical_path=timedelta(0),
-        speed_up=1.0,
-    )
+        assert timing_of(plan, records, START, _at(20)) == _timing(20, one_after_another, critical, speed_up)
+    assert timing_of(None, [waiting, unfinished], START, START) == _timing(0, 0, 0, 1)
 
 
 def test_the_report_says_who_thought() -> None:
@@ -237,15 +228,6 @@ def test_why_a_session_stopped() -> None:
 
 def test_a_report_always_fits_into_a_result() -> None:
     """However large its parts are, a report has less than Temporal's 2 MB; one that fits is left as it is."""
-    nothing = timedelta(0)
-    timing = Timing(
-        started_at=START,
-        ended_at=START,
-        wall=nothing,
-        subtasks_one_after_another=nothing,
-        critical_path=nothing,
-        speed_up=1,
-    )
     for character, (texts, items) in product("€\\", [(3_000_000, 1), (20_000, 110), (300, 7_000), (10, 1)]):
         text = character * texts
         given = Report(
@@ -256,7 +238,7 @@ def test_a_report_always_fits_into_a_result() -> None:
             gaps=(text,) * items,
             subtasks=(SubtaskRecord(id="T1", agent="reader", instruction=text[:4_000]),) * min(items, 200),
             stop_reason="completed",
-            timing=timing,
+            timing=_timing(0, 0, 0, 1),
         )
 
         fitting = bound_report(given)
