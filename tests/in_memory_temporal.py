@@ -8,8 +8,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -133,12 +133,10 @@ class InMemoryTemporal:
         meta, call = asked.request.meta, asked.request.input
         update = self._server.update(execution.workflow_id, meta.update_id, call.name, call.args.payloads)
         self._changed.set()
-        is_enough = (
-            (lambda: update.is_answered)
-            if asked.wait_policy.lifecycle_stage == _COMPLETED
-            else (lambda: update.accepted or update.is_answered)
+        waits_for_result = asked.wait_policy.lifecycle_stage == _COMPLETED
+        stage, outcome = await self._outcome(
+            execution, update, lambda: update.is_answered or (update.accepted and not waits_for_result)
         )
-        stage, outcome = await self._outcome(execution, update, is_enough)
         answer = v1.UpdateWorkflowExecutionResponse(stage=stage, outcome=outcome)
         answer.update_ref.workflow_execution.run_id = execution.run_id
         return answer
@@ -253,17 +251,6 @@ class InMemoryTemporal:
         return None if next_at is None else max(0.0, (next_at - self._now()) / 1e9)
 
 
-@dataclass(frozen=True)
-class _ServiceConfig:
-    identity: str = "test"
-
-
-@dataclass(frozen=True)
-class _ServiceClient:
-    workflow_service: InMemoryTemporal
-    config: _ServiceConfig = _ServiceConfig()
-
-
 @asynccontextmanager
 async def in_memory_client(
     activities: Iterable[Callable[..., Any]], *, cached_workflows: int = 1_000
@@ -272,7 +259,8 @@ async def in_memory_client(
     temporal = InMemoryTemporal(activities, forgets=not cached_workflows)
     serving = asyncio.create_task(temporal.run())
     try:
-        yield Client(cast("Any", _ServiceClient(temporal)), data_converter=data_converter())
+        service: Any = SimpleNamespace(workflow_service=temporal, config=SimpleNamespace(identity="test"))
+        yield Client(service, data_converter=data_converter())
     finally:
         if not serving.done():
             serving.cancel()

@@ -257,9 +257,8 @@ class ModelCalls:
         paid = Amount(discarded.turns, discarded.cost_usd).at_most(self.ledger.unspent)
         reservation = self.ledger.reserve(paid)
         if reservation is not None:
-            turn.count(paid.turns)
-            above = {"charged_above_reservation_usd": discarded.cost_usd - paid.usd}
-            self._settle(reservation, turn, discarded.model_copy(update=above), model, wasted=True)
+            booked = {"turns": paid.turns, "charged_above_reservation_usd": discarded.cost_usd - paid.usd}
+            self._record(reservation, turn, discarded.model_copy(update=booked), model, wasted=True)
 
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)
@@ -352,9 +351,6 @@ class _Turn:
     def take_doubts(self) -> list[tuple[Reservation, int]]:
         doubts, self.doubts = self.doubts, []
         return doubts
-
-    def count(self, turns: int) -> None:
-        self.uncounted = turns
 
     def take_count(self) -> int:
         """Return how many turns a settlement counts; the next one counts none."""
