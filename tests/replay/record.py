@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 
 from chargehand_plugins.operations.histories import histories_of_tree
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
@@ -27,6 +27,10 @@ from workflows import continue_as_new
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
+RECORDED: Final = {
+    f"{file.parent.name}-{file.name.split('.')[0]}": file for file in sorted(HISTORIES.glob("*/*.json.gz"))
+}
+"""The files by version and shape."""
 _CREWS: Final = Path(__file__).parent / "crews"
 _MOST_EVENTS: Final = continue_as_new.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
@@ -60,6 +64,12 @@ async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes
         ]
     text = json.dumps(_scrubbed(entries), separators=(",", ":"))
     return gzip.compress(text.encode(), mtime=0)
+
+
+def histories_in(file: Path) -> list[WorkflowHistory]:
+    """Read the histories of a shape."""
+    recorded = json.loads(gzip.decompress(file.read_bytes()))
+    return [WorkflowHistory.from_json(entry["id"], entry["history"]) for entry in recorded]
 
 
 def _scrubbed(part: JsonValue) -> JsonValue:

@@ -1,7 +1,5 @@
 """Recorded histories of every shape of session replay on the current code."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,9 @@ from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from chargehand.converter import data_converter
-from tests.replay.record import CURRENT, HISTORIES
+from tests.replay.record import CURRENT, RECORDED, histories_in
 from tests.replay.shapes import shapes
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
-
-RECORDED = sorted(HISTORIES.glob("*/*.json.gz"))
 
 
 def _replayer() -> Replayer:
@@ -26,21 +22,16 @@ def _replayer() -> Replayer:
     )
 
 
-def _histories(file: Path) -> list[WorkflowHistory]:
-    recorded = json.loads(gzip.decompress(file.read_bytes()))
-    return [WorkflowHistory.from_json(entry["id"], entry["history"]) for entry in recorded]
-
-
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}")
+@pytest.mark.parametrize("file", RECORDED.values(), ids=RECORDED)
 async def test_a_recorded_session_replays(file: Path) -> None:
     """A recorded session, and everything below it, makes the same decisions with the current code."""
-    for history in _histories(file):
+    for history in histories_in(file):
         await _replayer().replay_workflow(history)
 
 
 async def test_a_history_that_the_current_code_would_not_make_is_noticed() -> None:
     """Replay of a history with other activities than the code starts fails."""
-    history = _histories(CURRENT / "five-in-parallel.json.gz")[0]
+    history = histories_in(CURRENT / "five-in-parallel.json.gz")[0]
     events = [event for event in history.events if event.event_id < 11]
     for event in events:
         if event.HasField("activity_task_scheduled_event_attributes"):

@@ -1,6 +1,5 @@
 """Every view of a recorded session says the same, after each of its events."""
 
-import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
@@ -11,7 +10,6 @@ from typing import Any, Final
 import pytest
 from rich.console import Console
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowHistory
 
 from chargehand.contracts import (
     CallEvent,
@@ -40,9 +38,8 @@ from chargehand_plugins.console.activity import AgentView
 from chargehand_plugins.console.views import view_of_status
 from chargehand_plugins.opentelemetry.otlp import otlp
 from tests.parameters import first_fast
-from tests.replay.record import HISTORIES
+from tests.replay.record import RECORDED, histories_in
 
-RECORDED: Final = sorted(HISTORIES.glob("*/*.json.gz"))
 _DECODER: Final = Decoder(data_converter())
 _STOPPED: Final = {"cancelled", "terminated", "timed_out"}
 
@@ -101,10 +98,7 @@ def _child_ended_by(event: HistoryEvent) -> int:
 
 def recorded_sessions(file: Path) -> list[Recorded]:
     """Return the sessions of a file."""
-    entries = json.loads(gzip.decompress(file.read_bytes()))
-    histories = {
-        entry["id"]: list(WorkflowHistory.from_json(entry["id"], entry["history"]).events) for entry in entries
-    }
+    histories = {history.workflow_id: list(history.events) for history in histories_in(file)}
     return [Recorded(id_, histories) for id_ in histories if "/" not in id_]
 
 
@@ -157,13 +151,8 @@ def state_in(events: list[Event]) -> str:
 
 def open_requests(events: list[Event]) -> tuple[set[str], set[str]]:
     """Subtasks with open questions, and open calls, as the events say."""
-    questions: dict[str, bool] = {}
-    calls: dict[str, bool] = {}
-    for each in events:
-        if isinstance(each, QuestionEvent):
-            questions[each.question.subtask] = each.is_open
-        if isinstance(each, CallEvent) and "/" not in each.subtask:
-            calls[each.call.id] = each.is_open
+    questions = {each.question.subtask: each.is_open for each in events if isinstance(each, QuestionEvent)}
+    calls = {each.call.id: each.is_open for each in events if isinstance(each, CallEvent) and "/" not in each.subtask}
     return {id_ for id_, is_open in questions.items() if is_open}, {id_ for id_, is_open in calls.items() if is_open}
 
 
@@ -215,13 +204,11 @@ def check(session: Recorded) -> None:
     assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])
 
 
-@pytest.mark.parametrize(
-    "file", first_fast(RECORDED, 8), ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}"
-)
-async def test_views_agree_after_every_event(file: Path) -> None:
+@pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
+async def test_views_agree_after_every_event(name: str) -> None:
     """Events, trace, status and live tree list the same turns, tools, subtasks and requests in the same states, and add
     up to the same spend; in the end that is what the report says, and each outcome, and what the spans add up to."""
-    for session in recorded_sessions(file):
+    for session in recorded_sessions(RECORDED[name]):
         async for _ in session.prefixes():
             check(session)
 

@@ -23,16 +23,7 @@ GOAL: Final = "What do the documents say about the topics?"
 
 
 def _some(values: Sequence[_Value], most: int) -> st.SearchStrategy[tuple[_Value, ...]]:
-    return st.lists(st.sampled_from(values), min_size=1, max_size=most).map(_as_tuple)
-
-
-def _as_tuple(values: list[_Value]) -> tuple[_Value, ...]:
-    return tuple(values)
-
-
-def _mostly_answers(drawn: tuple[tuple[Fate, ...], int]) -> tuple[Fate, ...]:
-    fates, answers = drawn
-    return fates + _CALM * answers
+    return st.lists(st.sampled_from(values), min_size=1, max_size=most).map(tuple)
 
 
 @st.composite
@@ -54,7 +45,7 @@ def scripts(agents: tuple[str, ...] = _AGENTS, works: tuple[Work, ...] = WORKS) 
     """Draw what the models say."""
     return st.builds(
         Script,
-        plans=st.lists(_plans(agents), min_size=1, max_size=2).map(_as_tuple),
+        plans=st.lists(_plans(agents), min_size=1, max_size=2).map(tuple),
         works=_some(works, 4),
         decisions=_some(DECISIONS, 3),
         seed=st.integers(0, 3),
@@ -104,7 +95,7 @@ def scenarios(
 ) -> st.SearchStrategy[Scenario]:
     """Draw a session and the world around it."""
     # Most calls answer, or hardly anything would come to its later steps.
-    drawn_fates = st.tuples(_some(fates, 3), st.integers(0, 6)).map(_mostly_answers)
+    drawn_fates = st.tuples(_some(fates, 3), st.integers(0, 6)).map(lambda drawn: drawn[0] + _CALM * drawn[1])
     return st.builds(
         Scenario,
         request=requests(limits() if limited is None else limited),

@@ -103,16 +103,11 @@ def _unsure() -> Script:
     return script.work(MEANT, answer("Known."))
 
 
-def _asking(answer_within: timedelta, deadline: timedelta) -> SessionRequest:
-    return limited(deadline=deadline.total_seconds()).model_copy(
-        update={"questions": "allowed", "answer_within": answer_within}
-    )
-
-
 @pytest.mark.parametrize("seconds", [0, 239, 241])
 def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None:
     """The answer stands in the next instruction; after `answer_within` the instruction is refined instead, once."""
-    session = VirtualSession(_asking(timedelta(minutes=4), timedelta(minutes=10)), _unsure())
+    asking = {"questions": "allowed", "answer_within": timedelta(minutes=4)}
+    session = VirtualSession(limited(deadline=600).model_copy(update=asking), _unsure())
     session.run_until(seconds)
     session.update("answer", Answer(subtask="T1", text=MEANT))
     result = session.report()
@@ -197,9 +192,7 @@ NEVER = "Never said."
 
 
 def timed(seconds: float, **limits: object) -> SessionRequest:
-    return GOAL.model_copy(
-        update={"limits": Limits.model_validate({"subtask_deadline": seconds, "max_turns": 40} | limits)}
-    )
+    return limited(subtask_deadline=seconds, **limits)
 
 
 def stuck_at_t1() -> Script:

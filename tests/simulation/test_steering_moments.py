@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Interruption, Limits, PlanEdit, Report, SessionRequest, UserMessage
+from chargehand.wire import ErrorType
 from tests.recording_server import Update
 from tests.scripted_model import Held, Script, answer, plan, report, subtask, use
 from tests.simulation.directed import VirtualSession
@@ -41,10 +42,10 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
     turn of each agent that was about to end."""
     usual = VirtualSession(GOAL, SCRIPT)
     usual.report()
-    refused: list[int] = []
+    refused: dict[int, str] = {}
     for moment, session, update, result in _at_every_moment("tell", UserMessage(text=TEXT)):
         if update.failure is not None:
-            refused.append(moment)
+            refused[moment] = update.failure.application_failure_info.type
         for words, end in ENDS.items():
             last = [task for task in session.tasks(WorkTask) if words in task.instruction][-1]
             assert _heard(last).count(TEXT) + last.goal.count(TEXT) == (moment < end)
@@ -53,7 +54,7 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
         assert usual.replies <= session.replies <= usual.replies + 2
         assert result.wasted.turns == 0
 
-    assert refused == [moment for moment in MOMENTS if moment >= 50]
+    assert refused == {50: ErrorType.UPDATE_REFUSED, 57: ErrorType.UPDATE_REFUSED, 64: ""}  # it is over by then
 
 
 def test_an_interruption_discards_no_call_at_any_moment() -> None:

@@ -101,12 +101,10 @@ class Call:
 
     workflow: str
     step: str
-    kind: str
     worst: Decimal
     charged: Decimal
     is_certain: bool
     """Whether the workflow will learn what it cost."""
-    at: int
     is_final: bool = True
     """Whether what came of it settles the turn for good."""
     is_estimated: bool = False
@@ -160,12 +158,6 @@ class World:
 
     # --- what the server asks ----------------------------------------------------------------------------------------
 
-    def latency(self, label: str) -> timedelta:
-        return timedelta(milliseconds=choice(self.scenario.latencies, f"{self.scenario.seed} {label}"))
-
-    def tie(self, label: str) -> int:
-        return crc32(f"{self.scenario.seed} tie {label}".encode()) if self.scenario.seed else 0
-
     def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
         label = f"{self.scenario.seed} {relative(execution.workflow_id)} {asked.activity_id}"
         after = timedelta(milliseconds=choice(self.scenario.durations, f"duration {label}"))
@@ -184,19 +176,11 @@ class World:
             case other:
                 raise AssertionError(f"the world knows no activity {other}")
 
-    def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:
+    def end(self, execution: Execution, asked: ScheduleActivity, *, is_known: bool) -> None:
+        """Note that a call is no longer under way, and whether its workflow learns what came of it."""
         for call in self.calls:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
-                call.is_under_way = False
-
-    def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
-        for call in self.calls:
-            if call.workflow == execution.workflow_id and call.step == asked.activity_id:
-                call.is_under_way = call.is_certain = False
-
-    def after_task(self, execution: RecordedExecution, given: Sequence[Job]) -> None:
-        if self.watch is not None:
-            self.watch(self, execution, given)
+                call.is_under_way, call.is_certain = False, call.is_certain and is_known
 
     # --- what activities answer --------------------------------------------------------------------------------------
 
@@ -224,11 +208,9 @@ class World:
         call = Call(
             workflow=execution.workflow_id,
             step=asked.activity_id,
-            kind=request.task.kind,
             worst=worst,
             charged=Decimal(0) if fate in {"provider unavailable", "provider refused"} else min(charged, worst),
             is_certain=fate in {"answers", "provider unavailable", "provider refused"},
-            at=self.server.now,
             is_final=fate in {"answers", "usage unknown", "provider refused", "provider unavailable"},
             is_estimated=fate == "usage unknown",
             is_repeated=bool(before) and before[-1].task == request.task,
@@ -327,24 +309,27 @@ class SimulatedServer(RecordingServer):
         self._at(self.now + nanoseconds(after), label, lambda: self.resolve(execution, asked, result, cause))
 
     def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
-        self._world.abandon(execution, asked)
+        self._world.end(execution, asked, is_known=False)
 
     def resolve(
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
         """Tell a workflow what an activity came to, if it still waits for it."""
         if asked.seq in execution.activities:
-            self._world.resolved(execution, asked)
+            self._world.end(execution, asked, is_known=True)
         super().resolve(execution, asked, result, cause)
 
     def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002  # as the server calls it
-        self._world.after_task(execution, given)
+        if self._world.watch is not None:
+            self._world.watch(self._world, execution, given)
 
     def _latency(self, label: str) -> int:
-        return nanoseconds(self._world.latency(label))
+        scenario = self._world.scenario
+        return nanoseconds(timedelta(milliseconds=choice(scenario.latencies, f"{scenario.seed} {label}")))
 
     def _tie(self, label: str) -> int:
-        return self._world.tie(label)
+        seed = self._world.scenario.seed
+        return crc32(f"{seed} tie {label}".encode()) if seed else 0
 
     def _work_on(self, execution: Execution) -> None:
         if execution.is_open and self.now < self._worker_is_back_at:

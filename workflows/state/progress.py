@@ -1,8 +1,8 @@
 """How far a session has come: its plan, outcomes and open questions, and the status that people see."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
 from pydantic import PrivateAttr
 
@@ -10,6 +10,7 @@ from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
     Answer,
     Contradiction,
+    DecisionRecord,
     EditRecord,
     FailureCause,
     Outcome,
@@ -22,6 +23,8 @@ from chargehand.contracts import (
     Subtask,
     SubtaskRecord,
     Usage,
+    Wait,
+    WaitKind,
     left_out,
 )
 from chargehand.contracts.problems import printable
@@ -35,13 +38,51 @@ from workflows.rules.report_content import input_for, reason_of, state_of, usage
 from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.steering import Steering
-from workflows.state.waits import VERDICTS, Waits
 
+Verdict = Literal["approved", "edited", "rejected", "answered", "raised", "none"]
+VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
+    "approve": "approved",
+    "edit": "edited",
+    "reject": "rejected",
+}
+_QUESTION_TIME: Final = timedelta(minutes=15)
+_DAY: Final = timedelta(days=1)
+_SATURDAY: Final = 5
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 _OVERRUN: Final = "Model providers charged"
 """How the gap begins that names an overrun."""
+
+
+class Waits(Carried):
+    """What a session waits for people to decide, and what they have decided."""
+
+    decisions: list[DecisionRecord] = left_out([])
+    """How waits ended, in order."""
+    open: dict[str, Wait] = present({})
+    """By id."""
+    _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
+    """What was decided about waits that have not ended yet, and by whom."""
+
+    def begin(self, wait: Wait) -> None:
+        self.open[wait.id] = wait
+
+    def decide(self, wait_id: str, verdict: Verdict, by: str) -> None:
+        """Note a decision that the session is about to act on."""
+        if wait_id in self.open:
+            self._verdicts[wait_id] = verdict, by
+
+    def end(self, wait: Wait, at: datetime) -> DecisionRecord:
+        del self.open[wait.id]
+        verdict, by = self._verdicts.pop(wait.id, ("none", ""))
+        self.decisions.append(DecisionRecord(wait=wait.id, kind=wait.kind, decision=verdict, by=by, at=at))
+        return self.decisions[-1]
+
+    @property
+    def limits_id(self) -> str:
+        """Id of the wait for higher limits: the one that is open, or the next."""
+        return f"limits-{1 + sum(each.kind == 'limits' for each in self.decisions)}"
 
 
 class Progress(Carried):
@@ -358,3 +399,16 @@ def _record_of(subtask: Subtask) -> SubtaskRecord:
         depends_on=subtask.depends_on,
         for_each=subtask.for_each,
     )
+
+
+def usual_time(kind: WaitKind, now: datetime) -> timedelta:
+    """Compute the time for a decision: for an answer 15 minutes, for anything else a working day.
+
+    That ends at the same hour of the next day from Monday to Friday, in UTC.
+    """
+    if kind == "question":
+        return _QUESTION_TIME
+    then = now + _DAY
+    while then.weekday() >= _SATURDAY:
+        then += _DAY
+    return then - now

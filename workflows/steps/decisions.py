@@ -27,8 +27,8 @@ from workflows.rules.plan_edits import apply_edits
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.refusal import Refused
 from workflows.state.call_approvals import Pending
+from workflows.state.progress import VERDICTS
 from workflows.state.session import Session
-from workflows.state.waits import VERDICTS
 from workflows.steps.plan import invalid_plan, validate
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume

@@ -18,8 +18,8 @@ from workflows.budget.model_calls import request_grant
 from workflows.on_exit import on_exit
 from workflows.options import execution_timeout
 from workflows.state.clock import Clock
+from workflows.state.progress import usual_time
 from workflows.state.session import Session
-from workflows.state.waits import usual_time
 from workflows.steps.visibility import enter, resume
 
 _Result = TypeVar("_Result")

@@ -20,13 +20,13 @@ from workflows.rules.tool_policy import PolicyLedger, call_hash, success_key
 from workflows.state.call_approvals import Approvals, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
-_ONCE = Obligation(
-    key="desk/clerk/0",
-    tool="refund",
-    rule=ToolRule.model_validate(
-        {"tool": "refund", "at_most_calls": 1, "at_most_sum": {"argument": "amount", "total": 1_234_567}}
-    ),
-)
+
+
+def _rule(**limits: object) -> Obligation:
+    return Obligation(key="k", tool="refund", rule=ToolRule.model_validate({"tool": "refund", **limits}))
+
+
+_ONCE = _rule(at_most_calls=1, at_most_sum={"argument": "amount", "total": 1_234_567})
 
 
 def _request(amount: JsonValue = 100, **fields: object) -> CallRequest:
@@ -145,15 +145,7 @@ def test_a_new_run_remembers_which_calls_act() -> None:
 
 
 _MOST, _TOTAL = 4, 100
-_LIMITED = (
-    Obligation(
-        key="desk/clerk/1",
-        tool="refund",
-        rule=ToolRule.model_validate(
-            {"tool": "refund", "at_most_calls": _MOST, "at_most_sum": {"argument": "amount", "total": _TOTAL}}
-        ),
-    ),
-)
+_LIMITED = (_rule(at_most_calls=_MOST, at_most_sum={"argument": "amount", "total": _TOTAL}),)
 
 
 @given(st.lists(st.floats() | st.integers() | st.booleans() | st.text() | st.none() | st.integers(0, 60)))
@@ -201,20 +193,9 @@ def test_a_hash_names_one_call() -> None:
     assert own not in {call_hash(*other) for other in others}
 
 
-def _rule(**limits: object) -> Obligation:
-    return Obligation(key="k", tool="refund", rule=ToolRule.model_validate({"tool": "refund", **limits}))
-
-
-_AUTO = Obligation(
-    key="desk/clerk/1",
-    tool="refund",
-    rule=ToolRule.model_validate(
-        {
-            "tool": "refund",
-            "approval": "auto",
-            "within": {"amount": 50, "to": ["@ours.example", "till 4"], "page": ["https://ours.example/help/"]},
-        }
-    ),
+_AUTO = _rule(
+    approval="auto",
+    within={"amount": 50, "to": ["@ours.example", "till 4"], "page": ["https://ours.example/help/"]},
 )
 _WITHIN: Final[Mapping[str, JsonValue]] = {
     "amount": 50,

@@ -305,13 +305,3 @@ def test_no_amount_is_negative_or_no_number() -> None:
     for turns, usd in cases:
         with pytest.raises(ValueError, match="never negative"):
             Amount(turns, Decimal(usd))
-
-
-@given(less=AMOUNTS, more=AMOUNTS)
-def test_what_is_not_there_cannot_be_taken_away(less: Amount, more: Amount) -> None:
-    """I01: a subtraction gives a true difference, or raises."""
-    if less.covers(more):
-        assert (less - more) + more == less
-    else:
-        with pytest.raises(ValueError, match="never negative"):
-            _ = less - more

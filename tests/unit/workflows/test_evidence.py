@@ -112,11 +112,13 @@ def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
 
 
 def test_a_source_that_no_tool_returned_is_dropped() -> None:
-    """An invented ref disappears; the claim stays, resting on what is left."""
-    outcome = ground(_answer(_finding("invented.pdf#page=9", "sql:1", "sql:1"), _finding("nowhere")), READ, ())
+    """An invented ref disappears; the claim stays, resting on what is left, and no other source is quoted by it."""
+    findings = [_finding("invented.pdf#page=9", "sql:1", "sql:1"), _finding("nowhere")]
+    findings.append(_finding("invented", "sql:1", "handbook.md#L1-L3", quote="three months"))
+    outcome = ground(_answer(*findings), READ, ())
 
-    assert [finding.sources for finding in outcome.findings] == [("sql:1",), ()]
-    assert outcome.sources == (COSTS,)
+    assert [finding.sources for finding in outcome.findings] == [("sql:1",), (), ("sql:1", "handbook.md#L1-L3")]
+    assert outcome.sources == (COSTS, HANDBOOK)
 
 
 def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
@@ -161,13 +163,6 @@ def test_what_code_denies_is_quoted_nowhere(words: str) -> None:
     assert cited.claim.quote in {words, ""}
     assert bool(cited.claim.quote) is stands_in(words, HANDBOOK.quote)
     assert cited.at_best == "cited" or cited.claim.quote
-
-
-def test_a_quotation_belongs_to_the_first_real_source() -> None:
-    """An invented ref in front does not shift a quotation onto nothing, and no other source is quoted by it."""
-    outcome = ground(_answer(_finding("invented", "sql:1", "handbook.md#L1-L3", quote="three months")), READ, ())
-
-    assert outcome.sources == (COSTS, HANDBOOK)
 
 
 def test_every_status_is_one_outcome() -> None:

@@ -204,9 +204,6 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     assert opened.progress.booked == ("a" * 40, "b" * 40, "c" * 40)
 
 
-NOW = datetime(2026, 11, 23, tzinfo=UTC)
-
-
 @given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
 def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) -> None:
     """A message that is not admitted yet holds back what came after it: messages, and the ends of jobs."""
@@ -216,10 +213,10 @@ def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) ->
     for count, step in enumerate(steps):
         text = f"number {count}."
         if step == "receive":
-            unadmitted[text] = dialogue.receive(text, text, NOW)
+            unadmitted[text] = dialogue.receive(text, text, START)
             waiting.append(text)
         elif step == "end job":
-            dialogue.end_job(text, Success(content="", confidence=80), NOW)
+            dialogue.end_job(text, Success(content="", confidence=80), START)
             waiting.append(text)
         elif step.startswith("admit") and unadmitted:
             chosen = [*unadmitted][0 if step == "admit first" else -1]
@@ -231,12 +228,9 @@ def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) ->
             assert waiting.pop(0) in dialogue.take().text
 
 
-_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def _work(*spans: tuple[int, int]) -> list[AgentsAtWork]:
+def _at_work(*spans: tuple[int, int]) -> list[AgentsAtWork]:
     return [
-        AgentsAtWork(at=_BEGIN + timedelta(seconds=at), change=change)
+        AgentsAtWork(at=START + timedelta(seconds=at), change=change)
         for begin, end in spans
         for at, change in ((begin, 1), (end, -1))
     ]
@@ -271,29 +265,12 @@ def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[in
     spans = [(begin, begin + lasts) for begin, lasts in begun]
     places = Places(total=5)
     for span in reversed(spans):
-        places.record(_work(span))
+        places.record(_at_work(span))
 
     most = max((sum(begin <= second < end for begin, end in spans) for second in range(50)), default=0)
     assert places.peak == most
     resumed = Places.model_validate_json(places.model_dump_json())
     assert resumed.peak == most
-
-
-BEGUN = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
-SECOND = Subtask(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
-PLAN = Plan(subtasks=(T1, SECOND))
-WAITING_1 = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
-WAITING_2 = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
-
-
-def _at(seconds: int) -> datetime:
-    return BEGUN + timedelta(seconds=seconds)
-
-
-def _planned() -> Progress:
-    progress = Progress(session="s")
-    progress.adopt(PLAN)
-    return progress
 
 
 def test_a_session_can_be_asked_before_anything_is_known() -> None:
@@ -303,18 +280,20 @@ def test_a_session_can_be_asked_before_anything_is_known() -> None:
 
 def test_a_changed_plan_keeps_what_has_happened() -> None:
     """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
-    progress = _planned()
-    progress.start("T1", "s/reader/1", _at(1))
+    progress = session().progress
+    progress.start("T1", "s/reader/1", START)
     kept = progress.records[0]
 
-    progress.adopt(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
+    progress.adopt(Plan(subtasks=(T1, T2.model_copy(update={"id": "T3"}))))
 
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
 
 
 def test_details_draw_the_plan() -> None:
     """The Web UI shows state, use of the limits, that running subtasks are not counted in it, and a line a subtask."""
-    failed = WAITING_1.model_copy(
+    first = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
+    second = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
+    failed = first.model_copy(
         update={"state": "failure", "reason": "empty", "usage": Usage(turns=2, cost_usd=Decimal("0.01"))}
     )
     status = Status(
@@ -326,9 +305,9 @@ def test_details_draw_the_plan() -> None:
         spent_usd=Decimal("0.0123"),
         reserved_usd=Decimal("0.5"),
         budget_usd=Decimal(2),
-        subtasks=(failed, WAITING_2),
+        subtasks=(failed, second),
     )
-    running = status.model_copy(update={"subtasks": (WAITING_1.model_copy(update={"state": "running"}),)})
+    running = status.model_copy(update={"subtasks": (first.model_copy(update={"state": "running"}),)})
 
     assert details(running).splitlines()[4] == "- not counted yet: what running subtasks spend"
     assert details(status).splitlines() == [
