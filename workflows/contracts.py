@@ -193,7 +193,6 @@ class SubtaskResult(Contract):
     messages_read: tuple[int, ...] = left_out(())
     """Numbers of the messages of a person that its outcome takes into account."""
     rounds: int = 0
-    """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
     """Time spent waiting for a larger grant, or for a person."""
     overcharges: dict[str, Overcharge] = left_out({})

@@ -42,7 +42,6 @@ def count_report(report: Report, tenant: str) -> None:
 
 
 def count_error(error: BaseException, tenant: str) -> None:
-    """Count a session that ends without a report."""
     kind = (error.type or "") if isinstance(error, ApplicationError) else ""
     end = "cancelled" if is_cancelled_exception(error) else "refused" if kind in _REFUSED else "failed"
     _count(metrics.SESSIONS_ENDED, end=end, tenant=TENANTS.of(tenant))

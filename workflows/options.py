@@ -24,15 +24,12 @@ MOST_CALLS_OF_A_TURN: Final = 10
 TURN_RETRIES: Final = RetryPolicy(
     # After a lost worker. After an error of the provider, `activities.turn.retry_policy` says how long to wait.
     initial_interval=timedelta(milliseconds=100),
-    backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),
-    maximum_attempts=0,
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
 _TOOL_RETRIES: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
-    backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=30),
     maximum_attempts=4,
     non_retryable_error_types=["PayloadsTooLarge"],

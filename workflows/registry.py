@@ -32,6 +32,7 @@ from chargehand.plugins import Hook, installed
 from chargehand.wire import SESSIONS, ErrorType, SignalName
 from workflows.conversation import ConversationWorkflow
 from workflows.rules.refusal import Refused
+from workflows.rules.web_ui import details
 from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
 from workflows.session_workflow import SessionWorkflow
 from workflows.subtask import SubtaskWorkflow
@@ -53,7 +54,6 @@ _HOOKS: Final = (
     *(Hook.ROUTE, Hook.BACKUP, Hook.REPORT, Hook.CLAIM_OBJECTIONS, Hook.DISAGREEMENTS),
     *(Hook.WAIT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION),
 )
-"""Those that are called in workflows."""
 
 
 def added_workflows(*, with_versioning: bool = False) -> list[type]:
@@ -150,7 +150,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SessionWorkflow):
-            return WorkflowMetadata(definition=answer.definition, current_details=session.details())
+            return WorkflowMetadata(definition=answer.definition, current_details=details(session.status()))
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above

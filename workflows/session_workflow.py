@@ -18,7 +18,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.mailbox.mailbox import Mailbox
     from workflows.options import execution_timeout
     from workflows.rules.refusal import Refused
-    from workflows.rules.web_ui import details
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.steps.admission import Place
@@ -93,10 +92,6 @@ class SessionWorkflow:
     def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Show that a signal was ignored, to those who would wait for its effect."""
         self._progress.ignore_unknown(signal)
-
-    def details(self) -> str:
-        """Render what the Web UI shows of the session, when it asks."""
-        return details(self._progress.status())
 
     @property
     def _open(self) -> Session:

@@ -25,7 +25,6 @@ from workflows.rules.report_content import sections_for
 CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents, if there are any and it may name them."""
 _MARGIN_BYTES: Final = 2_000
-"""Headings and separators around the parts of a prompt."""
 _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
 _ROUND_BYTES: Final = 150

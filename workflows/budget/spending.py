@@ -73,7 +73,6 @@ class Spending:
         self.lines = [*merge_spend([*self.lines, *lines])]
 
     def waste_last(self) -> None:
-        """Count the latest turn as wasted after all."""
         self.wasted += self.lines[-1].usage
 
     def keep_turn(self) -> None:

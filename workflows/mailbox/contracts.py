@@ -14,8 +14,6 @@ Key = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class GrantRequest(Contract):
-    """A child asks its parent for a larger grant."""
-
     kind: Literal["grant_request"] = "grant_request"
     turns: Turns
     usd: Dollars

@@ -61,7 +61,6 @@ class Outbox:
         self._waiting.append(envelope)
 
     def is_next(self, envelope: Envelope) -> bool:
-        """Whether an envelope may be sent now."""
         return self.is_started and not self.is_over and self._waiting[0] is envelope
 
     def remove(self, envelope: Envelope) -> None:
@@ -69,8 +68,6 @@ class Outbox:
 
 
 class Mailbox:
-    """What one workflow exchanges with others."""
-
     def __init__(self, address: str) -> None:
         self._address = address
         self._written = 0

@@ -177,7 +177,6 @@ class AgentWork:
         return self.conversation.bound(whole, task)
 
     def is_long(self) -> bool:
-        """Whether the conversation has to begin anew before its next turn."""
         task = self.conversation.task()
         return self.conversation.is_long(task, self.input_tokens(task))
 

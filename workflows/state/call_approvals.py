@@ -15,7 +15,6 @@ from workflows.rules.refusal import Refused
 from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash, doubts, is_judged
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
-"""Verdicts with which a call is made."""
 
 
 @dataclass(eq=False)
@@ -165,7 +164,6 @@ class Approvals(Carried):
             self.policy.count(request.policy, request.arguments)
 
     def _begin(self, request: CallRequest, arguments: Arguments) -> None:
-        """Note that a call that acts is about to be made."""
         acted = _acting_hash(request, arguments)
         self.acted[acted], self.unsure[acted] = False, _same_hash(request, arguments)
 

@@ -56,7 +56,6 @@ class Conversation:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What a person has said in it."""
         told = (*self._state.opening_told, *(text for past in self.rounds for text in past.told))
         return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds), *told) if text)
 

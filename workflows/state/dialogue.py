@@ -140,7 +140,6 @@ class Dialogue(Carried):
         return SubtaskState(spending=spending, conversation=talk, began_at=now, rounds_begun=0)
 
     def end_attempt(self, ended: SubtaskResult, reads: Reads) -> None:
-        """Keep what the agent's conversation has come to."""
         self.working_on = ""
         self.conversation, self.reads = ended.conversation, self.reads | reads
 

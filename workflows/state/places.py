@@ -53,7 +53,6 @@ class Places(Carried):
         self.total = max(self.total, total)
 
     def record(self, changes: Iterable[AgentsAtWork]) -> None:
-        """Note when agents began and ended to work."""
         self.at_work += tuple(changes)
 
     @property

@@ -61,7 +61,6 @@ class Waits(Carried):
     decisions: list[DecisionRecord] = left_out([])
     """How waits ended, in order."""
     open: dict[str, Wait] = present({})
-    """By id."""
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
     """What was decided about waits that have not ended yet, and by whom."""
 
@@ -102,11 +101,8 @@ class Progress(Carried):
     questions: dict[str, Question] = present({})
     answers: dict[str, str] = present({})
     approvals: Approvals = left_out(Approvals())
-    """Tool calls that a policy or a person must allow."""
     waits: Waits = left_out(Waits())
-    """What people have to decide, and what they decided."""
     steering: Steering = left_out(Steering())
-    """What a person tells the agents."""
     begun: set[str] = present(set[str]())
     """Subtasks that were started, skipped or expanded, by their id."""
     children: tuple[str, ...] = left_out(())
@@ -114,7 +110,6 @@ class Progress(Carried):
     limit_usage: LimitUsage = left_out(LimitUsage())
     booked: tuple[str, ...] = left_out(())
     edits: list[EditRecord] = left_out([])
-    """What people changed in the plan while it was carried out."""
     gaps: list[str] = left_out([])
     """What the session itself knows to be missing."""
     routes: list[Route] = left_out([])
@@ -128,7 +123,6 @@ class Progress(Carried):
     ignored_messages: int = left_out(0)
     """Signals that no workflow of this session can have sent, or that could not be handled."""
     unknown_signals: dict[str, None] = present({})
-    """Names of signals that mean nothing to a session."""
     _has_decision: bool = False
     """Whether a decision was received, even if it is not applied yet."""
     _answered: set[str] = PrivateAttr(default_factory=set[str])
@@ -189,7 +183,6 @@ class Progress(Carried):
         self.goal = goal
 
     def open(self, ledger: Ledger, clock: Clock) -> None:
-        """Show budget and times in the status from now on."""
         self.ledger, self.clock = ledger, clock
 
     def enter(self, state: SessionState) -> None:
@@ -220,7 +213,6 @@ class Progress(Carried):
         self.begun.add(subtask_id)
 
     def edit(self, plan: Plan, edits: Iterable[EditRecord]) -> None:
-        """Follow a plan that a person has edited while it is carried out."""
         self.adopt(plan)
         self.edits.extend(edits)
 

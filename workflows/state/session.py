@@ -140,7 +140,6 @@ class Session:
 
     @property
     def authority(self) -> Authority:
-        """What the agents of this session may do together."""
         above = self.request.delegation
         return authority_of(self.facts.crew, above.authority if above else None)
 

@@ -26,7 +26,6 @@ class Delivery(Outbox):
     subtask: str
     is_session: bool
     given: set[int] = field(default_factory=set[int])
-    """Numbers of the messages that it has."""
 
     def give(self, items: Iterable[SteeringItem]) -> None:
         self.given.update(item.number for item in items if item.text)
