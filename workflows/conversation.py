@@ -18,9 +18,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.session_workflow import SessionWorkflow, next_task
     from workflows.state.dialogue import ConversationRunState, Dialogue
     from workflows.state.session import Session
-    from workflows.steps.close import close_conversation, close_early
     from workflows.steps.converse import Talk, converse, interrupt
     from workflows.steps.open import open_session
+    from workflows.steps.report import close_conversation, close_early
 
 
 @workflow.defn(name=WorkflowType.CONVERSATION)

@@ -18,7 +18,7 @@ from chargehand.contracts import ConversationEnd, Report, SessionRequest
 from chargehand.wire import SESSIONS, WorkflowType
 from workflows import metrics
 from workflows.session_workflow import SessionWorkflow
-from workflows.steps.close import cause_of
+from workflows.steps.report import cause_of
 
 
 class ObserveSessions(Interceptor):

@@ -20,10 +20,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.refusal import Refused
     from workflows.state.progress import Progress
     from workflows.state.session import Session
-    from workflows.steps.admission import Place
-    from workflows.steps.decisions import decide_call
-    from workflows.steps.messages import act_on
-    from workflows.steps.visibility import publish
+    from workflows.steps.decisions import act_on, decide_call
+    from workflows.steps.effects import publish
+    from workflows.steps.open import Place
 
 _ENDED = frozenset[SessionState]({"failed", "cancelled"})
 

@@ -13,16 +13,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.contracts import SupervisorRequest
     from workflows.session_workflow import SessionWorkflow, next_task
     from workflows.state.session import Session
-    from workflows.steps.close import close, close_early, report_after
-    from workflows.steps.decisions import await_approval, check_edit, decide_plan, edit_plan
+    from workflows.steps.decisions import await_approval, check_edit, check_steering, decide_plan, edit_plan, steer
+    from workflows.steps.effects import enter, within_time
     from workflows.steps.execute import execute
-    from workflows.steps.messages import check_steering, steer
     from workflows.steps.open import open_session
     from workflows.steps.plan import OPEN_SPAN, design_agents, make_plan
-    from workflows.steps.report import write_report
+    from workflows.steps.report import close, close_early, report_after, write_report
     from workflows.steps.review import review
-    from workflows.steps.visibility import enter
-    from workflows.steps.waits import within_time
 
 
 _ALL: Final = Interruption()

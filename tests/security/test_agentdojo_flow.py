@@ -17,7 +17,7 @@ from activities.contracts.rounds import MOST_CALLS
 from tests.scripted_model import Script, answer, request_tools, subtask
 from tests.security.agentdojo_tasks import SUITES, Injection, suites
 from tests.security.test_flow_control import EVERY, READ, SECRET, asked, opened_desk
-from workflows.rules.outgoing import why_approved
+from workflows.rules.tool_policy import why_approved
 
 pytestmark = [
     pytest.mark.agentdojo,

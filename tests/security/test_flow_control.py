@@ -28,7 +28,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
 from workflows import continue_as_new
-from workflows.rules.outgoing import MOST_UNASKED, why_approved
+from workflows.rules.tool_policy import MOST_UNASKED, why_approved
 from workflows.state.conversation import Conversation
 
 SECRET: Final = "Nordhafen 48250"

@@ -1,9 +1,14 @@
 """Plan validation: every reason against a plan, in words that a model can act on."""
 
+import json
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
+from functools import cache
 from itertools import chain, islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
@@ -19,7 +24,6 @@ from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 from workflows.rules.refusal import Refused
-from workflows.rules.vagueness import is_vague
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""
@@ -35,6 +39,11 @@ _MOST_BYTES: Final = 200_000
 _NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
 _MOST_ERRORS: Final = 20
 """The most errors that a model is sent at once."""
+_LEAST_WORDS: Final = 3
+_LEAST_CHARACTERS: Final = 12
+_MARKS: Final = re.compile(r"[\d#%@/\\+<>=€$£§]|\S[._-]\S")
+"""Figures, paths, identifiers: what has one of them names something."""
+_SPACES: Final = dict.fromkeys(map(ord, '.,;:!?¿¡()[]"“”„«»…。、，！？：；・¡-–—'), " ")
 
 
 class Funds(NamedTuple):
@@ -261,3 +270,43 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     if loop:
         path = " -> ".join(printable(node, 20) for node in [*loop, loop[0]])
         yield f"depends_on: {path} is a cycle; no subtask of it could ever start"
+
+
+def is_vague(instruction: str, *, has_inputs: bool) -> bool:
+    """Whether an instruction names neither an object nor what a good answer contains.
+
+    "Analyze the data" does not: every word of it fits any task. The words that do are in `vague_words.json`, by
+    language; one word beside them (a name, a figure, a column, a question word) is enough, so that no good instruction
+    is refused. What it depends on is an object, too.
+    """
+    return _is_short(instruction) or (not has_inputs and _fits_any_task(instruction))
+
+
+def _is_short(instruction: str) -> bool:
+    # Two wide characters, as of Chinese and Japanese, are about a word, and take the place of five others.
+    wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in instruction)
+    words = max(len(re.findall(pattern, instruction)) for pattern in (r"\w{2,}", r"\S{2,}")) + wide // 2
+    characters = len(instruction.strip()) + wide * 3 // 2
+    # Thai, Lao and Khmer put no spaces between words.
+    are_few = words < _LEAST_WORDS and characters < 2 * _LEAST_CHARACTERS
+    return are_few or characters < _LEAST_CHARACTERS
+
+
+def _fits_any_task(instruction: str) -> bool:
+    text = unicodedata.normalize("NFKC", instruction).casefold()
+    if _MARKS.search(text):
+        return False
+    spaced, wide = _vague_words()
+    for word in wide:
+        text = text.replace(word, " ")
+    # One language at a time: what says nothing in one may be a name in another.
+    left = set(text.replace("\u2019", "'").translate(_SPACES).split())
+    return any(left <= words for words in spaced)
+
+
+@cache
+def _vague_words() -> tuple[tuple[frozenset[str], ...], tuple[str, ...]]:
+    """Load the words by language, and those of languages without spaces, the longest first."""
+    lists = json.loads(Path(__file__).with_name("vague_words.json").read_text(encoding="utf-8"))
+    wide: list[str] = lists.pop("wide")
+    return tuple(frozenset(words.split()) for words in lists.values()), tuple(sorted(wide, key=len, reverse=True))

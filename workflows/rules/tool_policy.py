@@ -1,8 +1,13 @@
-"""Tool policies: which calls the rules of a crew allow, and what calls have used of them."""
+"""Tool policies: which calls the rules of a crew allow, and what calls have used of them.
+
+An agent that has read private text sends out, without a person, only the user's own words and what fixed lists hold.
+The rule says what may pass, never what may not, so that no encoding of private text gets by. Which of the user's words
+are sent, and whether a call is made at all, still tells something; so lists and the number of such calls are bounded.
+"""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from hashlib import sha256
 from typing import Final
@@ -10,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from chargehand.contracts import Obligation, ToolRule, Watched, left_out
+from chargehand.contracts.problems import printable
 from workflows.carried import Carried
 
 _LARGEST: Final = 10**12
@@ -22,6 +28,9 @@ _REST_OF_ADDRESS: Final = re.compile(r"(?!.*(?:\.\.|%2e|\\))[!-~]*", re.IGNORECA
 """Of a page below a site: nothing that leads back out of it."""
 
 Arguments = Mapping[str, JsonValue]
+MOST_UNASKED: Final = 8
+"""Calls of tools that reach out, in one conversation that has read private text, without a person."""
+_READ: Final = "it comes from an agent that has read private text"
 
 
 def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
@@ -149,3 +158,56 @@ def _amount(rule: ToolRule | None, arguments: Arguments) -> Decimal | None:
 
 def _canonical(value: JsonValue) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def why_approved(
+    arguments: Arguments, *, kept: Collection[str], said: Collection[str], policy: Collection[Obligation], calls: int
+) -> str:
+    """Say why a person decides about a call that reaches out after private text was read; empty if it may be made.
+
+    Args:
+        arguments: of the call.
+        kept: arguments that are not sent anywhere.
+        said: the user's own words.
+        policy: what binds the tool; values that a rule lists may be sent.
+        calls: how many calls that reach out the conversation has made since.
+    """
+    if calls >= MOST_UNASKED:
+        return f"{_READ} and has made {calls} calls that reach out"
+    sent = {name: value for name, value in arguments.items() if name not in kept}
+    own = [name for name, value in sent.items() if not (is_within(policy, name, value) or _is_said(value, said))]
+    if not own:
+        return ""
+    names = ", ".join(printable(name, 60) for name in own[:5])
+    return f"{_READ}, and {names} is neither in the user's own words nor in a list of the crew"
+
+
+def _is_said(value: JsonValue, said: Collection[str]) -> bool:
+    """Whether a value stands in what the user has said, letter by letter; of a list one item at most."""
+    match value:
+        case None | "":
+            return True
+        case bool():
+            return False
+        case str() | int() | float():
+            return any(_stands(str(value), text) for text in said)
+        case list():
+            return len(value) <= 1 and all(_is_said(item, said) for item in value)
+        case Mapping():
+            return not value
+
+
+def _stands(value: str, text: str) -> bool:
+    """Whether a value is in a text as whole words."""
+    return any(
+        not (text[at - 1 : at].isalnum() and value[0].isalnum())
+        and not (text[at + len(value) : at + len(value) + 1].isalnum() and value[-1].isalnum())
+        for at in _places(value, text)
+    )
+
+
+def _places(value: str, text: str) -> Iterator[int]:
+    at = text.find(value)
+    while at >= 0:
+        yield at
+        at = text.find(value, at + 1)

@@ -39,10 +39,8 @@ from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
 from workflows.steps.children import Job, run_nested_session, run_subtask
 from workflows.steps.decisions import ask_person
+from workflows.steps.effects import publish, try_turn, wait_for_budget
 from workflows.steps.review import judge
-from workflows.steps.turns import try_turn
-from workflows.steps.visibility import publish
-from workflows.steps.waits import wait_for_budget
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}

@@ -39,7 +39,7 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.state.session import Session
 from workflows.state.steering import Delivery
-from workflows.steps.visibility import list_state
+from workflows.steps.effects import list_state
 
 _RECALLABLE_BYTES: Final = 800_000
 """Of outcomes in full: with a long conversation they still fit into one payload."""

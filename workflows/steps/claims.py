@@ -14,7 +14,7 @@ from workflows.rules.citation_checks import CheckedClaim, claims_of, mark_uncite
 from workflows.rules.inputs import DECISION_TOKENS, beginning, tokens_of
 from workflows.rules.report_content import check_citations, evidence_of, keep_cited
 from workflows.state.session import Session
-from workflows.steps.turns import try_turn
+from workflows.steps.effects import try_turn
 from workflows.steps.writer import Draft, Material
 
 _LONGEST_PROBLEM: Final = 300

@@ -22,11 +22,10 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
 from workflows.state.dialogue import ConversationRunState, Dialogue
 from workflows.state.session import Session
-from workflows.steps.admission import Place
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
-from workflows.steps.messages import steer
-from workflows.steps.visibility import enter, list_state
-from workflows.steps.waits import announce_reply
+from workflows.steps.decisions import steer
+from workflows.steps.effects import announce_reply, enter, list_state
+from workflows.steps.open import Place
 
 _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20

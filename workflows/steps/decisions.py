@@ -1,8 +1,9 @@
-"""What people decide: about a plan and changes of it, and about tool calls.
+"""What a session is asked, by people and by its subtasks, and what is decided: about plans, tool calls and grants.
 
 The session at the root decides about the calls of its whole tree, by policy or with a person.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -18,8 +19,21 @@ from chargehand.contracts.problems import join_problems
 from chargehand.contracts.waits import call_title
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
-from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope, QuestionReply, QuestionRequest
-from workflows.mailbox.signals import answer
+from workflows.budget.ledger import Amount
+from workflows.mailbox.contracts import (
+    CallReply,
+    CallReport,
+    CallRequest,
+    Envelope,
+    Grant,
+    GrantRequest,
+    Places,
+    QuestionReply,
+    QuestionRequest,
+    SteeringItem,
+)
+from workflows.mailbox.mailbox import Mailbox
+from workflows.mailbox.signals import answer, notify
 from workflows.metrics import count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.forms import read_form
@@ -27,30 +41,54 @@ from workflows.rules.plan_edits import apply_edits
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.refusal import Refused
 from workflows.state.call_approvals import Pending
-from workflows.state.progress import VERDICTS
+from workflows.state.progress import VERDICTS, Progress
 from workflows.state.session import Session
+from workflows.state.steering import Delivery
+from workflows.steps.effects import (
+    enter,
+    new_wait,
+    publish,
+    resume,
+    try_turn,
+    wait_for_budget,
+    wait_for_person,
+    wait_for_returns,
+)
 from workflows.steps.plan import invalid_plan, validate
-from workflows.steps.turns import try_turn
-from workflows.steps.visibility import enter, publish, resume
-from workflows.steps.waits import new_wait, wait_for_person
 
 _LONGEST_DOUBT: Final = 300
 _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""
 
 
-async def answer_subtask(session: Session, envelope: Envelope, request: CallRequest | QuestionRequest) -> bool:
-    """Answer what a subtask asks, with a person if need be.
-
-    False if no subtask of this session can have sent the request.
-    """
-    if not _is_below(session, envelope.sender):
-        return False
-    if isinstance(request, CallRequest):
-        await _answer_call_request(session, envelope, request)
-    else:
-        await _answer_question_request(session, envelope, request)
+async def act_on(session: Session, envelope: Envelope) -> bool:
+    """Act on a request or a notice; false if nothing that belongs to this session can have sent it."""
+    is_below = session.request.delegation is None and envelope.sender.startswith(f"{session.root}/{session.run}/")
+    match envelope.body:
+        case GrantRequest() as request if envelope.sender in session.budget.grants.amounts:
+            await _answer_grant_request(session, envelope, request)
+        case CallRequest() as request if is_below:
+            await _answer_call_request(session, envelope, request)
+        case QuestionRequest() as request if is_below:
+            await _answer_question_request(session, envelope, request)
+        case CallReport() as report if is_below:
+            session.approvals.policy.note_success(report.keys)
+            if report.acted:
+                session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
+        case SteeringItem() as item if session.request.delegation is not None:
+            await _pass_on(session, item)
+        case Places() as places if _is_from_parent(envelope):
+            session.places.grow(min(places.total, session.request.limits.max_parallel))
+            if places.is_paused != session.clock.is_paused:
+                session.clock.pause() if places.is_paused else session.clock.resume()
+        case _:
+            return False
     return True
+
+
+def _is_from_parent(envelope: Envelope) -> bool:
+    parent = workflow.info().parent
+    return parent is not None and parent.workflow_id == envelope.sender
 
 
 async def _answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> None:
@@ -96,6 +134,41 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
     await answer(session.mailbox, envelope, QuestionReply(content=content))
 
 
+async def _answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> None:
+    """Enlarge a running child's grant, or refuse to.
+
+    Running children come before subtasks that have not started: whatever is unspent may be granted. A child waits until
+    others return enough, the limits are raised, or no child is left that could return anything.
+    """
+    child = envelope.sender
+    session.budget.grants.queue(child, is_optional=request.is_optional)
+    granted = await _enlarge_in_time(session, child, request)
+    session.budget.grants.dequeue(child, is_optional=request.is_optional)
+    publish(session)
+    # A child that has ended meanwhile needs no reply: its grant comes back with its outcome.
+    await answer(session.mailbox, envelope, Grant(turns=granted.turns, usd=granted.usd))
+
+
+async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) -> Amount:
+    """Enlarge a grant as soon as there is enough; nothing if there will not be."""
+    missing, granted = Amount(request.turns, request.usd), Amount()
+
+    def is_in_vain() -> bool:
+        return session.budget.grants.is_hopeless(child, is_optional=request.is_optional)
+
+    is_hopeless = missing == granted  # only a forged request asks for nothing
+    while granted == Amount() and not is_hopeless:
+        wait = wait_for_returns if request.is_optional else wait_for_budget
+        await wait(session, missing, is_in_vain)
+        if session.clock.work_is_over:
+            break
+        # Of several children that wait for the same amount, the others wait on.
+        is_hopeless = is_in_vain()
+        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
+        granted = session.budget.grants.enlarge(child, missing, unfinished)
+    return granted
+
+
 async def ask_person(
     session: Session,
     subtask: str,
@@ -123,16 +196,6 @@ async def ask_person(
     if progress.state == "awaiting_answer":
         resume(session)
     return answered
-
-
-def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bool:
-    """Note what became of a call; false if no subtask of this session can have said so."""
-    if not _is_below(session, envelope.sender):
-        return False
-    session.approvals.policy.note_success(report.keys)
-    if report.acted:
-        session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
-    return True
 
 
 async def _doubt(session: Session, request: CallRequest) -> str:
@@ -187,10 +250,6 @@ async def _argument_problems(session: Session, decision: CallDecision) -> list[s
             raise
         return ["arguments: could not be checked; try again"]
     return list(checked.problems)
-
-
-def _is_below(session: Session, child: str) -> bool:
-    return session.request.delegation is None and child.startswith(f"{session.root}/{session.run}/")
 
 
 def decide_plan(session: Session, decision: PlanDecision) -> Plan:
@@ -253,3 +312,45 @@ def edit_plan(session: Session, edit: PlanEdit) -> Plan:
     session.progress.edit(plan, records)
     publish(session)
     return plan
+
+
+def check_steering(progress: Progress, text: str, path: str) -> None:
+    """Refuse a message that no agent can read or, without text, an interruption of what does not run."""
+    progress.refuse_if_over()
+    subtask, _, below = path.partition("/")
+    running = progress.steering.running
+    open_ = [each.id for each in progress.subtasks if each.id not in progress.outcomes]
+    if text and path and subtask not in open_:
+        problem = "has ended" if subtask in progress.outcomes else "is not in the plan"
+        raise Refused(f"subtask: '{subtask}' {problem}; subtasks that have not ended: {', '.join(open_) or 'none'}")
+    if not text and (not running or (path and subtask not in running)):
+        named = f"'{subtask}' does not run" if path else "no agent runs"
+        raise Refused(f"subtask: {named}; subtasks that run: {', '.join(running) or 'none'}")
+    if below and not progress.steering.nested(subtask):
+        raise Refused(f"subtask: '{subtask}' is no nested session that runs; leave out '/{below}'")
+    if text:
+        progress.steering.check_room(text)
+
+
+async def steer(mailbox: Mailbox, progress: Progress, text: str, path: str) -> None:
+    """Keep a message for the agents that it is for, and send it to those that run; no text interrupts these."""
+    item, ways = progress.steering.address(text, path)
+
+    async def send(way: Delivery) -> None:
+        # If the child has ended, the next attempt gets what is kept for the subtask.
+        if await notify(mailbox, way, item):
+            way.give([item])
+
+    await asyncio.gather(*map(send, ways))
+
+
+async def _pass_on(session: Session, item: SteeringItem) -> None:
+    """Tell the agents of a nested session what its parent hands down; what none of them can read becomes a gap."""
+    try:
+        session.progress.refuse_if_over()
+        if item.text:
+            check_steering(session.progress, item.text, item.path)
+    except Refused:
+        session.progress.steering.lose(item)
+    else:
+        await steer(session.mailbox, session.progress, item.text, item.path)

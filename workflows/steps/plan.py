@@ -27,8 +27,7 @@ from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import prior_knowledge
 from workflows.rules.plan_validation import SUPERVISOR, Funds, InvalidPlan, check_plan
 from workflows.state.session import Session
-from workflows.steps.turns import take_turn
-from workflows.steps.waits import ask_parent
+from workflows.steps.effects import ask_parent, take_turn
 
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""

@@ -1,24 +1,42 @@
-"""The last step of a session: the report, whatever happened before."""
+"""The last step of a session: the report, whatever happened before, and the end, with a report or without one."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final, cast
 
+from pydantic import JsonValue
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Contradiction, CrewVersion, Grade, LimitUse, Report, SpendLine, StopReason
+from chargehand.contracts import (
+    Contradiction,
+    CrewVersion,
+    FailureCause,
+    Grade,
+    LimitUse,
+    Report,
+    SpendLine,
+    StopReason,
+)
+from chargehand.failure_causes import failure_cause
 from chargehand.plugins import Hook, installed
+from workflows import options
+from workflows.budget.estimates import OUTPUT
+from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.citation_checks import most_confidence, weakest
 from workflows.rules.citations import inert_links
 from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
-from workflows.rules.inputs import fit_task
+from workflows.rules.inputs import DECISION_TOKENS, fit, fit_task
 from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
@@ -33,9 +51,11 @@ from workflows.rules.report_content import (
     usage_of,
     waste_of,
 )
+from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.steps.claims import CheckedText, check_claims, grade
-from workflows.steps.output import fill_output
+from workflows.steps.effects import enter, list_state, publish, take_turn, try_turn
+from workflows.steps.open import Place, list_end
 from workflows.steps.review import (
     DOUBTFUL,
     any_doubtful,
@@ -43,14 +63,16 @@ from workflows.steps.review import (
     state_contradiction,
     state_disagreements,
 )
-from workflows.steps.sections import write_by_section
-from workflows.steps.synthesis import STRATEGIES
-from workflows.steps.turns import try_turn
+from workflows.steps.synthesis import STRATEGIES, write_by_section
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
 _TELLING_CHARACTERS: Final = 5_000
 """Of an answer, from its beginning: they tell its language."""
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
+_ATTEMPTS: Final = 3
+"""The first output, and two more after its errors were named."""
+_MOST_DATA_PROBLEMS: Final = 20
+_PROBLEM_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True)
@@ -260,3 +282,117 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("subtask_deadline_seconds", use.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
     )
     return tuple(LimitUse(limit=limit, used=amount, allowed=allowed) for limit, amount, allowed in uses)
+
+
+async def fill_output(
+    session: Session, answer: str, gaps: Sequence[str], material: Material, why_not: str
+) -> tuple[JsonValue, tuple[str, ...]]:
+    """Have a model put a report into the shape of the request's schema; returns the output, or why there is none.
+
+    `why_not` says why no model is to be asked; it is empty if one is.
+    """
+    schema = session.request.output_schema
+    if schema is None or session.budget.output_reserve is None:
+        return None, ()
+    session.budget.output_reserve.release()
+    if why_not:
+        return None, (why_not,)
+    goal = session.request.goal
+    rejected: list[RejectedOutput] = []
+
+    def reading(outcomes: tuple[InputOutcome, ...]) -> OutputTask:
+        return OutputTask(
+            goal=goal, data_schema=schema, answer=answer, gaps=tuple(gaps), outcomes=outcomes, rejected=tuple(rejected)
+        )
+
+    while len(rejected) < _ATTEMPTS:
+        task = fit(material.outcomes, reading, DECISION_TOKENS)
+        try:
+            until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
+            if not session.budget.can_pay(task, OUTPUT.least_output):
+                task = task.model_copy(update={"outcomes": ()})
+            result = await take_turn(session, task, until=until)
+        except CannotPay:
+            return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])
+        except TurnLost as error:
+            return None, _problems([error.message])
+        found = result.answer_as(OutputAnswer)
+        if found and not result.data_problems:
+            return (None if found.missing else found.data), _problems(found.missing)
+        rejected.append(
+            RejectedOutput(output=result.text, errors=result.data_problems or result.problem or f"it was {result.stop}")
+        )
+    return None, _problems([rejected[-1].errors])
+
+
+def _problems(problems: Sequence[str]) -> tuple[str, ...]:
+    return tuple(problem[:_PROBLEM_CHARACTERS] for problem in problems[:_MOST_DATA_PROBLEMS])
+
+
+async def close(session: Session, report: Report, place: Place) -> Report:
+    """End a session with its report, once every message is answered."""
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    report = with_late_messages(session, report)
+    enter(session, "finished", report)
+    list_state(session, report)
+    await place.leave(session.budget.close())
+    await _announce(session, stop_reason=report.stop_reason)
+    return report
+
+
+async def close_conversation(session: Session, place: Place, reason: str) -> None:
+    """End a conversation, once every message is answered or refused."""
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    enter(session, "finished")
+    list_state(session)
+    await place.leave(session.budget.close())
+    await _announce(session, stop_reason=reason)
+
+
+async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
+    """End a session that failed or was cancelled, perhaps before it was open."""
+    if is_cancelled_exception(error):
+        progress.enter("cancelled")
+    else:
+        progress.fail(cause_of(error))
+    if session is not None:
+        session.clock.stop()
+    if not workflow.all_handlers_finished():
+        with suppress(TimeoutError):
+            await workflow.wait_condition(workflow.all_handlers_finished, timeout=options.HANDLER_TIMEOUT)
+    if session is None:
+        list_end(progress.state)
+    else:
+        publish(session)
+        list_state(session)
+    if progress.failure is not None and workflow.info().parent is None:
+        workflow.upsert_memo({"state": progress.state, "failure": progress.failure.model_dump(mode="json")})
+    if workflow.in_workflow():
+        await place.leave(session.budget.close() if session else Decimal(0))
+    if session is not None and session.request.delegation is None:
+        await _announce(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
+
+
+def cause_of(error: BaseException) -> FailureCause:
+    """Say why a session failed."""
+    details: Sequence[Any] = error.details if isinstance(error, ApplicationError) else ()
+    faults = [cast("dict[str, Any]", each) for each in details if isinstance(each, dict)]
+    known = {name: value for name, value in (faults or [{}])[0].items() if name in {"status", "provider", "model"}}
+    kind = (error.type or "") if isinstance(error, ApplicationError) else type(error).__name__
+    return failure_cause(kind, **known)
+
+
+async def report_after(error: BaseException, session: Session) -> Report:
+    """Report what a nested session spent and found before it failed or was cancelled, for its parent."""
+    if is_cancelled_exception(error):
+        session.clock.finish_now()
+        session.clock.interrupt()
+    else:
+        session.progress.add_gaps([error.message if isinstance(error, ApplicationError) else str(error)])
+    return await write_report(session, by_models=False)
+
+
+async def _announce(session: Session, *, stop_reason: str = "", error: str = "") -> None:
+    """Call what plug-ins do at the end of a session, in the order of their names."""
+    for announce in installed().functions(Hook.SESSION_ENDED):
+        await announce(session, stop_reason, error)

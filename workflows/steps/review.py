@@ -18,8 +18,8 @@ from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
+from workflows.steps.effects import try_turn
 from workflows.steps.plan import validate
-from workflows.steps.turns import try_turn
 
 _MOST_DECISIONS: Final = 3
 """Contradictions that a judge is asked about in one session; more are stated as they are."""

@@ -25,9 +25,8 @@ from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.information_flow import reads_of
-from workflows.rules.outgoing import why_approved
 from workflows.rules.repetition import positions_to_make, refuse_repetition
-from workflows.rules.tool_policy import call_hash, success_key
+from workflows.rules.tool_policy import call_hash, success_key, why_approved
 from workflows.state.agent import AgentWork
 from workflows.state.call_approvals import ALLOWED
 from workflows.state.conversation import Conversation

@@ -35,7 +35,7 @@ from workflows.rules.citations import name_refs, number_more_refs, without_citat
 from workflows.rules.inputs import Numbering, fit_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.state.session import Session
-from workflows.steps.turns import try_turn
+from workflows.steps.effects import try_turn
 
 _UNCITED: Final = (
     "It has no citation; cite what it rests on, leave it out if it rests on nothing, and keep it if it states nothing"

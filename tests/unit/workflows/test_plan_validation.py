@@ -13,8 +13,7 @@ from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
 from workflows.rules.deduplication import fingerprint
-from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan
-from workflows.rules.vagueness import is_vague
+from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
 
 CREW = CrewCard(
     name="research",

@@ -18,9 +18,8 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.attempts import is_unapproved
+from workflows.steps.effects import add_route, take_turn
 from workflows.steps.plan import validate
-from workflows.steps.turns import take_turn
-from workflows.steps.visibility import add_route
 
 _MOST_ROUTES: Final = 2
 _REASON_CHARACTERS: Final = 300

@@ -1,0 +1,292 @@
+"""What any step of a session does: show where it stands, take a turn of its own, wait for time, budget or people.
+
+Each wait for a person is an event when it begins and when it is decided, for plug-ins to tell.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+
+from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from chargehand.contracts import DecisionRecord, Report, Route, SessionState, Tier, Wait, WaitKind
+from chargehand.listing import WAITING_STATES
+from chargehand.plugins import Hook, installed
+from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
+from workflows import options
+from workflows.budget.estimates import fixed_bytes, input_bound, purpose_of
+from workflows.budget.ledger import Amount
+from workflows.budget.model_calls import ModelCalls, TurnLost, request_grant, was_reset
+from workflows.on_exit import on_exit
+from workflows.options import execution_timeout
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.state.clock import Clock
+from workflows.state.session import Session
+from workflows.state.waits import usual_time
+
+_Result = TypeVar("_Result")
+_ASKS_CHARACTERS = 500
+_IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset(
+    {*WAITING_STATES, "awaiting_message", "executing", "finished", "failed", "cancelled"}
+)
+"""States that are written into the memo; the others can be told from what the session does."""
+_Answer = TypeVar("_Answer", bound=TurnAnswer)
+
+
+def start_alarm(clock: Clock) -> None:
+    asyncio.create_task(_ring_when_report_is_due(clock))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
+
+
+async def within_time(clock: Clock, step: Coroutine[object, object, _Result]) -> _Result | None:
+    """Run a step; cancel it and return None if the report is due first."""
+    task = asyncio.create_task(step)
+    try:
+        await workflow.wait_condition(lambda: task.done() or clock.is_report_due)
+    except asyncio.CancelledError:
+        await _cancel(task)
+        raise
+    if task.done():
+        return task.result()
+    clock.interrupt()
+    await _cancel(task)
+    return None
+
+
+async def ask_parent(session: Session, needed: Amount) -> None:
+    """Ask the parent session for what is missing of an amount; it may refuse. The root has no parent."""
+    if session.request.delegation is not None:
+        await request_grant(session.mailbox, session.budget.ledger, needed, lambda: session.clock.work_is_over)
+
+
+async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
+    """Wait until an amount is unspent, cannot become so without others, or the report is due."""
+    await workflow.wait_condition(
+        lambda: session.budget.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
+    )
+
+
+async def wait_for_budget(
+    session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due.
+
+    It is due, too, once a person was waited for in vain.
+    """
+
+    def is_there() -> bool:
+        return session.budget.unspent.covers(needed)
+
+    await ask_parent(session, needed)
+    await wait_for_returns(session, needed, is_hopeless)
+    if session.request.limits.on_limit == "pause" and not is_there() and not session.clock.work_is_over:
+        enter(session, "paused")
+        spent, granted = session.budget.ledger.spent, session.budget.ledger.granted
+        asks = f"{spent.turns} of {granted.turns} turns and ${spent.usd:.2f} of ${granted.usd:.2f} are spent"
+        wait = new_wait(session, "limits", session.progress.waits.limits_id, asks)
+        if not await wait_for_person(session, wait, lambda: is_there() or session.clock.work_is_over or is_moot()):
+            session.clock.ring()
+        resume(session)
+
+
+async def _ring_when_report_is_due(clock: Clock) -> None:
+    while not clock.is_finish_requested and (left := clock.report_starts_at - workflow.now()) > timedelta(0):
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: clock.is_finish_requested or clock.is_paused, timeout=left, timeout_summary="until the report"
+            )
+        await workflow.wait_condition(lambda: clock.is_finish_requested or not clock.is_paused)
+    clock.ring()
+
+
+async def _cancel(task: "asyncio.Task[_Result]") -> None:
+    """Cancel a step and wait until the ledger has booked what it was about to pay."""
+    task.cancel()
+    await workflow.wait([task])
+    if not task.cancelled():
+        task.exception()
+
+
+def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
+    """Describe a wait that begins now; it ends so that the server leaves the session the time for its work."""
+    now, info, clock = workflow.now(), workflow.info(), session.clock
+    left = session.request.answer_within or usual_time(kind, now)
+    timeout = execution_timeout()
+    if timeout is not None:
+        ends_at = min(info.workflow_start_time, clock.started_at) + timeout
+        left = max(min(left, ends_at - max(clock.deadline_at, now)), timedelta(0))
+    return Wait(id=id_, kind=kind, asks=_line(asks), since=now, until=now + left)
+
+
+async def announce_reply(session: Session, number: int, text: str) -> None:
+    """Announce that a conversation waits for its user, with the latest reply; what ends that is the next message."""
+    clock = session.clock
+    wait = Wait(id=f"message-{number}", kind="message", asks=_line(text), since=workflow.now(), until=clock.deadline_at)
+    for announce in installed().functions(Hook.WAIT):
+        await announce(session, wait, None)
+
+
+async def wait_for_person(session: Session, wait: Wait, is_over: Callable[[], bool]) -> bool:
+    """Announce that the session waits for a person, wait until that is over, and announce how it ended.
+
+    The session's clock stands still meanwhile. A wait of the same id is announced once. Returns whether it is over.
+    """
+    if is_over() or wait.until <= workflow.now():
+        return is_over()
+    waits, clock, is_new = session.progress.waits, session.clock, wait.id not in session.progress.waits.open
+
+    def end() -> None:
+        clock.resume()
+        if is_new:
+            _announce(session, wait, waits.end(wait, workflow.now()))
+
+    clock.pause()
+    if is_new:
+        waits.begin(wait)
+        _announce(session, wait, None)
+    with on_exit(end), suppress(TimeoutError):
+        await workflow.wait_condition(
+            is_over, timeout=wait.until - workflow.now(), timeout_summary=f"until {wait.id} ends without a decision"
+        )
+    return is_over()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_ASKS_CHARACTERS]
+
+
+def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
+    for announce in installed().functions(Hook.WAIT):
+        asyncio.create_task(announce(session, wait, decision))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
+
+
+def enter(session: Session, state: SessionState, report: Report | None = None) -> None:
+    """Change to another state, and show it; of one that ends with a report also how, in words."""
+    session.progress.enter(state)
+    # A task without commands could be merged with the update waited for.
+    publish(session, always=state in WAITING_STATES, report=report)
+    if state in WAITING_STATES:
+        list_state(session)
+
+
+def resume(session: Session) -> None:
+    """Leave a state in which the session waits for a person, unless another question is open."""
+    enter(session, session.progress.state_after_waiting)
+
+
+def publish(session: Session, *, always: bool = False, report: Report | None = None) -> None:
+    """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
+    progress = session.progress
+    if progress.state not in _IN_THE_MEMO:
+        return
+    changed = session.memo.changes(progress)
+    if always:
+        changed["state"] = progress.state
+    if report is not None:
+        changed |= {"ending": report.ending.words, "verification": report.verification or ""}
+    if changed:
+        workflow.upsert_memo(changed)
+
+
+def add_route(session: Session, route: Route) -> None:
+    """Record how an agent got its work, and show it in the memo to readers of the history."""
+    session.progress.add_route(route)
+    workflow.upsert_memo({"routes": [each.model_dump() for each in session.progress.routes]})
+
+
+def list_state(session: Session, report: Report | None = None) -> None:
+    """Have the server list the session's state and cost, if the state has changed since.
+
+    Called with the commands that follow a change, so that it takes no workflow task of its own, and a state that
+    leads to no command is not listed at all.
+    """
+    if not session.facts.is_listed:
+        return
+    state = session.progress.state
+    if workflow.info().typed_search_attributes.get(STATE) == state:
+        return
+    usd, turns = session.budget.ledger.spent.usd, session.budget.ledger.spent.turns
+    if report is not None:
+        usd, turns = report.usage.cost_usd, report.usage.turns
+    list_attributes(
+        {
+            STATE: state,
+            CREW: session.facts.crew.name,
+            TENANT: session.request.tenant,
+            THREAD: session.thread,
+            DOLLARS: float(usd),
+            TURNS: turns,
+            # The server starts the next run of a cron with the attributes of the last one.
+            STOP_REASON: report.stop_reason if report else None,
+        }
+    )
+
+
+def list_attributes(attributes: Mapping[SearchAttributeKey[Any], Any]) -> None:
+    """Have the server list the session by those of its attributes that have changed; None removes one."""
+    listed = workflow.info().typed_search_attributes
+    changes = [
+        change for key, value in attributes.items() if value is not None for change in change_of(listed, key, value)
+    ]
+    removed = [key.value_unset() for key, value in attributes.items() if value is None and key in listed]
+    workflow.upsert_search_attributes([*changes, *removed])  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+
+
+async def take_turn(
+    session: Session, task: Task, *, tier: Tier | None = None, until: datetime | None = None
+) -> TurnResult:
+    """Take one of the supervisor's own turns; `tier` replaces the crew's own.
+
+    Raises:
+        CannotPay: the ledger does not cover it.
+        TurnLost: it failed for good.
+    """
+    facts, documents = session.facts, session.request.documents
+    crew, tier = facts.crew, tier or facts.crew.tier
+    list_state(session)
+    request = TurnRequest(
+        session=session.root,
+        step="",
+        crew=crew.reference,
+        agent=SUPERVISOR,
+        tier=tier,
+        documents=documents,
+        hides_documents=session.hides_documents(task),
+        task=task,
+        profile=facts.terms.profile,
+        today=session.clock.started_at.date(),
+        max_input_tokens=input_bound(task, fixed_bytes(crew, documents)),
+        max_output_tokens=0,
+        effort=purpose_of(task).effort_in(crew.effort),
+        urgency=session.request.urgency,
+        live_text=session.request.live_text,
+        after_reset=was_reset(),
+    )
+    calls = ModelCalls(
+        spending=session.budget.spending,
+        output_caps=facts.output_caps,
+        queue=facts.turns_queue,
+        priority=options.priority_of(session.request, facts.weight),
+    )
+    # The clock's own alarm comes first.
+    result = await calls.take(
+        request, session.budget.model(tier), lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
+    )
+    session.stop_if_overcharged()
+    return result
+
+
+async def try_turn(
+    session: Session, task: Task, answer: type[_Answer], *, tier: Tier | None = None, until: datetime | None = None
+) -> _Answer | None:
+    """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
+    try:
+        result = await take_turn(session, task, tier=tier, until=until)
+    except TurnLost:
+        return None
+    return result.answer_as(answer)
