@@ -8,10 +8,28 @@ from typing import Any, Protocol
 
 import pytest
 from temporalio.client import Client
+from temporalio.runtime import Runtime
 
 from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.converter import data_converter
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.storage import Storage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Respond
+
+
+async def connect(
+    client: Client,
+    encryption: Encryption | None = None,
+    storage: Storage | None = None,
+    runtime: Runtime | None = None,
+) -> Client:
+    """Connect another client to the same server, with the converter of workers."""
+    return await Client.connect(
+        client.service_client.config.target_host,
+        data_converter=data_converter(encryption, storage),
+        runtime=runtime,
+    )
 
 
 class OpenEnvironment(Protocol):

@@ -30,7 +30,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.converter import data_converter
 from chargehand.messages import MESSAGES
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import PayloadDirectory, Storage
@@ -40,7 +39,7 @@ from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
 from tests.parameters import first_fast
 from tests.scripted_model import Script, subtask
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, connect
 from workflows.mailbox.contracts import Envelope, GrantRequest
 
 CORPUS = [
@@ -55,7 +54,6 @@ CORPUS = [
         id="delegation",
     ),
     pytest.param(b'{"goal": "a goal", "crew": "pirates"}', "there is no crew 'pirates'", id="unknown crew"),
-    pytest.param(b'{"goal": "a goal", "limits": {"max_turns": 999}}', "this installation's ceiling", id="ceiling"),
     pytest.param(
         json.dumps({"goal": "a goal", "documents": ["https://example.org/" + "d" * 1_000] * 30}).encode(),
         "documents: their names have 30,600 characters together",
@@ -119,7 +117,6 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
 
 async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> None:
     """`{"goal": "…"}` as the Temporal CLI sends it starts a session with all defaults."""
-
     async with environment(Script().plan(subtask("T1"))) as opened:
         handle = await opened.chargehand.client.start_workflow(
             WorkflowType.SUPERVISOR,
@@ -182,12 +179,10 @@ PROTECTIONS: Final = (
 
 @asynccontextmanager
 async def _open(client: Client, folder: Path, protection: str, script: Script) -> AsyncGenerator[_Opened]:
-    protected = await Client.connect(
-        client.service_client.config.target_host,
-        data_converter=data_converter(
-            Encryption(KEYS, "one") if protection in {"encryption", "both"} else None,
-            Storage(PayloadDirectory(folder / "payloads", "default")) if protection in {"storage", "both"} else None,
-        ),
+    protected = await connect(
+        client,
+        Encryption(KEYS, "one") if protection in {"encryption", "both"} else None,
+        Storage(PayloadDirectory(folder / "payloads", "default")) if protection in {"storage", "both"} else None,
     )
     async with open_environment(protected, folder, script) as environment:
         yield _Opened(environment, client)

@@ -77,7 +77,7 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one for each activity
+def inputs(kind: ActivityType) -> list[dict[str, Any]]:
     """Forge what an activity is asked."""
     work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
         "allowance": ALLOWANCE.model_dump(mode="json")
@@ -90,35 +90,32 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
         "tier": "small",
         "task": work,
     } | {"today": "2026-11-22"}
-    match kind:
-        case ActivityType.TAKE_TURN:
-            return [turn | {"max_input_tokens": 100_000, "max_output_tokens": 1_000} | more for more in SPEND]
-        case ActivityType.USE_TOOL:
-            call = {"id": "1", "tool": "search_documents"}
-            return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
-        case ActivityType.CHECK_CALL:
-            return [{"session": "s", "tool": "search_documents", "arguments": {}}]
-        case ActivityType.READ_BACKLOG:
-            return [{"queue": "chargehand"}]
-        case ActivityType.CALL_WEBHOOK | ActivityType.SEND_NOTICE:
-            about = {"session": "s", "state": "finished"}
-            return [{"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}]
-        case ActivityType.WRITE_REVIEW:
-            nothing: dict[str, Any] = dict.fromkeys(("documents", "found", "confirmed"), ())
-            return [nothing | {"second_look": "whole", "threshold": 80, "added_lines_only": True}]
-        case ActivityType.RECORD_DECISION:
-            ids = dict.fromkeys(("session", "workflow_id", "run_id", "update_id"), "s")
-            return [ids | {"name": "answer", "content": {}, "at": datetime.now(UTC).isoformat()}]
-        case ActivityType.FIND_ENDED | ActivityType.COUNT_SPENT:
-            return [{"tenant": "acme", "sessions": [], "day": "2026-11-22", "keys": []}]
-        case ActivityType.AWAIT_DUPLICATE:
-            return [{"workflow_id": "s"}]
-        case ActivityType.ADD_AGENTS:
-            return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
-        case ActivityType.VERIFY_REPORT:
-            return [{"session": "s"}]
-        case ActivityType.OPEN_SESSION:
-            return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
+    about = {"session": "s", "state": "finished"}
+    notice = {"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}
+    review = dict.fromkeys(("documents", "found", "confirmed"), ()) | {"second_look": "whole", "threshold": 80}
+    ids = dict.fromkeys(("session", "workflow_id", "run_id", "update_id"), "s")
+    day: dict[str, Any] = {"tenant": "acme", "sessions": [], "day": "2026-11-22", "keys": []}
+    spending = {"session": "s", "request": {"goal": "Spend money."}}
+    call = {"id": "1", "tool": "search_documents"}
+    forged: dict[ActivityType, list[dict[str, Any]]] = {
+        ActivityType.TAKE_TURN: [
+            turn | {"max_input_tokens": 100_000, "max_output_tokens": 1_000} | more for more in SPEND
+        ],
+        ActivityType.USE_TOOL: [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}],
+        ActivityType.CHECK_CALL: [{"session": "s", "tool": "search_documents", "arguments": {}}],
+        ActivityType.READ_BACKLOG: [{"queue": "chargehand"}],
+        ActivityType.CALL_WEBHOOK: [notice],
+        ActivityType.SEND_NOTICE: [notice],
+        ActivityType.WRITE_REVIEW: [review | {"added_lines_only": True}],
+        ActivityType.RECORD_DECISION: [ids | {"name": "answer", "content": {}, "at": datetime.now(UTC).isoformat()}],
+        ActivityType.FIND_ENDED: [day],
+        ActivityType.COUNT_SPENT: [day],
+        ActivityType.AWAIT_DUPLICATE: [{"workflow_id": "s"}],
+        ActivityType.ADD_AGENTS: [spending | {"crew": "custom", "agents": []}],
+        ActivityType.VERIFY_REPORT: [{"session": "s"}],
+        ActivityType.OPEN_SESSION: [spending, spending | {"request": delegated()}],
+    }
+    return forged[kind]
 
 
 _TENANTS = TenantActivities(cast("Any", None))

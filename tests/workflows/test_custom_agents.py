@@ -194,10 +194,10 @@ class Deploy(Backends):
         return crew.model_copy(update={"agents": agents, "guidance": guidance, "version": self.word})
 
 
-def deploy(word: str, **changes: Any) -> Deploy:
+def deploy(word: str) -> Deploy:
     tools = {name: Tool(name, found(f"{name}.md#L1", "read"), word=word) for name in TOOLS}
     cards = {tier: card.model_copy(update={"name": f"{word}-{tier}"}) for tier, card in scripted_cards().items()}
-    return replace(Deploy(ScriptedModel(SCRIPT), {**tools}, cards, word=word), **changes)
+    return Deploy(ScriptedModel(SCRIPT), {**tools}, cards, word=word)
 
 
 @asynccontextmanager
@@ -241,38 +241,26 @@ def _word(call: ModelCall) -> str:
     return " and ".join(word for word in ("spring", "autumn") if any(word in text for text in texts))
 
 
-def _as_it_is(deployed: Deploy) -> Deploy:
-    return deployed
-
-
-def _without_tool(deployed: Deploy) -> Deploy:
-    return replace(deployed, tools={name: tool for name, tool in deployed.tools.items() if name != "run_code"})
-
-
-def _with_reach(deployed: Deploy) -> Deploy:
-    tool = Tool("read_document", found("a", "b"), able=frozenset({"reads_private", "reaches_out"}))
-    return replace(deployed, tools={**deployed.tools, "read_document": tool})
-
-
-def _with_provider(deployed: Deploy) -> Deploy:
-    cards = {tier: card.model_copy(update={"provider": "another"}) for tier, card in deployed.cards.items()}
-    return replace(deployed, cards=cards)
+LATER = deploy("autumn")
+FEWER = {name: tool for name, tool in LATER.tools.items() if name != "run_code"}
+REACHING = Tool("read_document", found("a", "b"), able=frozenset({"reads_private", "reaches_out"}))
+FOREIGN = {tier: card.model_copy(update={"provider": "another"}) for tier, card in LATER.cards.items()}
 
 
 @pytest.mark.parametrize(
-    ("change", "shares_store", "problem"),
+    ("changes", "shares_store", "problem"),
     [
-        (_as_it_is, False, "have all workers share CHARGEHAND_ARTIFACTS"),
-        (_without_tool, True, "needs the tool 'run_code'"),
-        (_with_reach, True, "may not use the tool 'read_document'"),
-        (_with_provider, True, "of scripted, which is not set up here"),
+        ({}, False, "have all workers share CHARGEHAND_ARTIFACTS"),
+        ({"tools": FEWER}, True, "needs the tool 'run_code'"),
+        ({"tools": {**LATER.tools, "read_document": REACHING}}, True, "may not use the tool 'read_document'"),
+        ({"cards": FOREIGN}, True, "of scripted, which is not set up here"),
     ],
 )
 async def test_a_worker_that_cannot_serve_a_version_says_why(
-    tmp_path: Path, change: Any, problem: str, *, shares_store: bool
+    tmp_path: Path, changes: dict[str, Any], problem: str, *, shares_store: bool
 ) -> None:
     """A version that is not stored, a tool that is missing or can do more, another provider: no turn is taken."""
-    first, second = deploy("spring"), change(deploy("autumn"))
+    first, second = deploy("spring"), replace(LATER, **changes)
     store = ArtifactStore(tmp_path / "crews")
     other = store if shares_store else ArtifactStore(tmp_path / "elsewhere")
     pinned = await CrewVersions(first.crews, first.tools, first.cards, store).pin("research")

@@ -1,14 +1,12 @@
 """Fair shares and reservations: agents get the turns and the room that they need, and their gaps are named."""
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
 from activities.models.protocol import ModelCall, ModelReply
@@ -25,34 +23,54 @@ GOAL = SessionRequest(goal="What do the pages say about the ferries?", review="n
 MODEL = "claude-sonnet-5-5"
 CARD = price_card("anthropic", MODEL)
 THOUGHT = 4_500
-"""Tokens that the model thinks before each reply."""
+"""Tokens that a model that thinks long thinks before each reply."""
 FORCED = "no more tools can be used"
+PAGE = "The ferry left the harbour late, since its engine had to be repaired first. " * 330
+"""About 25,000 characters, as `read_page` returns them."""
+FOUND = [Source(ref=f"https://example.com/{number}", title="Ferries", quote=PAGE[:500]) for number in range(5)]
 
 
-def thinking(script: Script) -> Respond:
-    """Think before each reply, at real prices; a reply whose cap the thoughts fill is cut off."""
+def as_charged(script: Script, thought: int) -> Respond:
+    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before.
+
+    A reply whose cap the thoughts fill is cut off.
+    """
+    before: dict[str, int] = {}
 
     def respond(call: ModelCall) -> ModelReply:
         turn = script(call)
         turn = turn(call) if callable(turn) else turn
         assert isinstance(turn, BaseModel)
         replied = turn if isinstance(turn, ModelReply) else reply(turn)
-        written = THOUGHT + 800
-        used = Tokens(
-            input=prompt_bytes(call) // 4, cached=0, cache_written=0, output=min(written, call.max_output_tokens)
-        )
-        usage = usage_of("anthropic", MODEL, MODEL, used)
-        if call.max_output_tokens < written:
-            cut = {"stop": "truncated", "text": "", "tool_calls": ()}
-            return replied.model_copy(update=cut | {"usage": usage, "model": MODEL})
-        return replied.model_copy(update={"usage": usage, "model": MODEL})
+        tokens, written = prompt_bytes(call) // 4, thought + 500
+        conversation = work_task(call).instruction if isinstance(call.task, WorkTask) else call.task.kind
+        cached, before[conversation] = before.get(conversation, 0), tokens
+        output = min(written, call.max_output_tokens)
+        used = Tokens(input=tokens, cached=cached, cache_written=tokens - cached, output=output)
+        charged = {"usage": usage_of("anthropic", MODEL, MODEL, used), "model": MODEL}
+        cut = {"stop": "truncated", "text": "", "tool_calls": ()} if output < written else {}
+        return replied.model_copy(update=cut | charged)
 
     return respond
 
 
-async def thought_through(folder: Path, script: Script, request: SessionRequest) -> tuple[Report, SessionEnvironment]:
+async def researched(
+    folder: Path,
+    script: Script,
+    request: SessionRequest,
+    *,
+    page: str = "",
+    counts_input: bool = False,
+    thought: int = 0,
+) -> tuple[Report, SessionEnvironment]:
+    """Run a session at the prices of Anthropic, whose pages say this."""
     assert CARD is not None
-    async with open_environment(None, folder, thinking(script), cards=dict.fromkeys(Tier, CARD)) as opened:
+    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
+    async with open_environment(None, folder, as_charged(script, thought), cards=cards) as opened:
+        if page:
+            opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
+            source = Source(ref="https://example.com/1", title="Ferries", quote=page)
+            opened.tools["read_page"].answer = ToolAnswer(output={}, sources=(source,))
         return await opened.run(request), opened
 
 
@@ -68,7 +86,7 @@ def texts(call: ModelCall) -> str:
 
 async def test_a_model_that_thinks_long_finishes_all_its_work(tmp_path: Path) -> None:
     """At the defaults five researchers search, read and answer by themselves, with room to think in every turn."""
-    result, opened = await thought_through(tmp_path, researchers(5), GOAL)
+    result, opened = await researched(tmp_path, researchers(5), GOAL, thought=THOUGHT)
 
     assert [record.state for record in result.subtasks] == ["success"] * 5
     assert (result.stop_reason, result.gaps) == ("completed", ())
@@ -106,7 +124,7 @@ async def test_what_an_agent_writes_is_what_its_turns_are_counted_by(tmp_path: P
     """The turns left are those that the dollars pay for, and the last of them has room for the answer."""
     script = researchers(2).work("", keep_using("search"), forced=answer("Had to stop here."))
     request = GOAL.model_copy(update={"limits": Limits(budget_usd=Decimal(cents) / 100)})
-    result, opened = await thought_through(tmp_path, script, request)
+    result, opened = await researched(tmp_path, script, request, thought=THOUGHT)
 
     _require_told_turns(opened)
     assert {record.state for record in result.subtasks} <= {"partial", "blocked", "skipped"}
@@ -140,46 +158,6 @@ async def test_a_forced_answer_is_a_gap_with_a_name(run: RunSession) -> None:
     assert len(opened.model.of_kind("review")) == 1
 
 
-PAGES = "What do the pages say about the ferries?"
-PAGE = "The ferry left the harbour late, since its engine had to be repaired first. " * 330
-"""About 25,000 characters, as `read_page` returns them."""
-FOUND = [Source(ref=f"https://example.com/{number}", title="Ferries", quote=PAGE[:500]) for number in range(5)]
-
-
-def as_charged(script: Script) -> Callable[[ModelCall], ModelReply]:
-    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before."""
-    before: dict[str, int] = {}
-
-    def respond(call: ModelCall) -> ModelReply:
-        turn = script(call)
-        assert isinstance(turn, BaseModel)
-        replied = turn if isinstance(turn, ModelReply) else reply(turn)
-        tokens = prompt_bytes(call) // 4
-        conversation = work_task(call).instruction if isinstance(call.task, WorkTask) else call.task.kind
-        cached, before[conversation] = before.get(conversation, 0), tokens
-        used = Tokens(input=tokens, cached=cached, cache_written=tokens - cached, output=500)
-        return replied.model_copy(update={"usage": usage_of("anthropic", MODEL, MODEL, used), "model": MODEL})
-
-    return respond
-
-
-async def researched(
-    folder: Path, script: Script, request: SessionRequest, *, page: str = PAGE, counts_input: bool = False
-) -> tuple[Report, SessionEnvironment]:
-    """Run a session whose pages say this, at the prices of Anthropic."""
-    assert CARD is not None
-    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
-    async with open_environment(None, folder, as_charged(script), cards=cards) as opened:
-        opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
-        source = Source(ref="https://example.com/1", title="Ferries", quote=page)
-        opened.tools["read_page"].answer = ToolAnswer(output={}, sources=(source,))
-        return await opened.run(request), opened
-
-
-def researching(count: int) -> list[SubtaskDraft]:
-    return [subtask(f"T{number}", "researcher") for number in range(1, count + 1)]
-
-
 @pytest.mark.parametrize(
     ("agents", "rounds", "limits"),
     [
@@ -194,8 +172,8 @@ async def test_researchers_at_once_read_what_they_want_to(
 ) -> None:
     """Within the usual budget each agent searches, reads every page that it asks for, and answers by itself."""
     turns = [use(*tools, about=number) for number, tools in enumerate(rounds)]
-    script = Script().plan(*researching(agents)).work("", *turns, answer("Late.")).synthesis(report("All late."))
-    result, opened = await researched(tmp_path, script, SessionRequest(goal=PAGES, limits=limits, review="never"))
+    script = researchers(agents).work("", *turns, answer("Late.")).synthesis(report("All late."))
+    result, opened = await researched(tmp_path, script, GOAL.model_copy(update={"limits": limits}), page=PAGE)
 
     pages = sum(tools.count("read_page") for tools in rounds)
     assert len(opened.tools["read_page"].calls) == agents * pages
@@ -209,10 +187,9 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     tmp_path: Path, *, counts_input: bool
 ) -> None:
     """Where the bound by bytes would end the reading, a count shows that it can be paid; the books stay within."""
-    script = Script().plan(*researching(1)).work("", use("search"), use("read_page"), answer("Late."))
     limits = Limits(budget_usd=Decimal("0.52"))
-    request = SessionRequest(goal=PAGES, limits=limits, review="never")
-    result, opened = await researched(tmp_path, script, request, page=PAGE * 6, counts_input=counts_input)
+    request = GOAL.model_copy(update={"limits": limits})
+    result, opened = await researched(tmp_path, researchers(1), request, page=PAGE * 6, counts_input=counts_input)
 
     forced = [task.must_answer for task in opened.model.tasks(WorkTask)]
     assert any(forced) is not counts_input
@@ -225,8 +202,7 @@ async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
 
     Their turns are all used up then, and the report says so.
     """
-    script = Script().plan(*researching(2)).work("", use("search"), use("read_page"), answer("Late."))
-    script, request = script.synthesis(report("All late.")), SessionRequest(goal=PAGES, profile="quick")
+    script, request = researchers(2).synthesis(report("All late.")), SessionRequest(goal=GOAL.goal, profile="quick")
     result, _ = await researched(tmp_path, script, request, page=PAGE[:5_000], counts_input=True)
 
     assert [record.state for record in result.subtasks] == ["success", "partial"]

@@ -27,7 +27,6 @@ from chargehand.contracts import (
     TurnEvent,
     Usage,
 )
-from chargehand.converter import data_converter
 from chargehand.errors import ChargehandError, SessionNotFound
 from chargehand.payloads.encryption import Encryption
 from chargehand.session import Session
@@ -36,7 +35,7 @@ from chargehand.wire import ErrorType
 from tests.crew_files import crew_folder
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, say, subtask, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, connect
 from tests.workflows.test_conversing import DESK
 from tests.workflows.test_tool_approval import desk
 from workflows import continue_as_new
@@ -77,8 +76,7 @@ def told(events: Sequence[Event]) -> list[str]:
 async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_path: Path) -> None:
     """Three followers of an encrypted session are given the same events, those of a nested session too; one that is cut
     off after any of them, and goes on by its cursor elsewhere, is given all the others, each once."""
-    target = client.service_client.config.target_host
-    encrypted = await Client.connect(target, data_converter=data_converter(Encryption({"k": bytes(32)}, "k")))
+    encrypted = await connect(client, Encryption({"k": bytes(32)}, "k"))
     async with open_environment(encrypted, tmp_path, nesting()) as opened:
         session = await opened.chargehand.start(GOAL)
         events, *others = await asyncio.gather(*(events_of(session) for _ in range(3)))
@@ -293,8 +291,7 @@ async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Pa
         busy = ProviderError("It is busy.", ProviderFault(provider="scripted"), ErrorType.PROVIDER_UNAVAILABLE)
         return Held(busy if is_first else report("All of it."), failing)
 
-    target = client.service_client.config.target_host
-    encrypted = await Client.connect(target, data_converter=data_converter(Encryption({"k": bytes(32)}, "k")))
+    encrypted = await connect(client, Encryption({"k": bytes(32)}, "k"))
     script = Script().plan(subtask("T1"), subtask("T2")).synthesis(write)
     async with open_environment(encrypted, tmp_path, script) as opened:
         session = await opened.chargehand.start(GOAL)

@@ -107,7 +107,7 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
 
     assert result.answer == "Known."
     assert result.usage.turns == 2
-    assert result.reserved_usd == 0
+    assert status.reserved_usd > result.reserved_usd == 0
     assert (after.max_turns, after.budget_usd) == (status.max_turns, status.budget_usd)
 
 

@@ -1,16 +1,14 @@
 """A session from the door to the report, with a scripted model, in any language."""
 
 import asyncio
-import re
-from decimal import Decimal
 
 from pydantic import BaseModel
 
 from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall
-from chargehand.contracts import Limits, Plan, SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, report, subtask, topics, use, work_task
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.conftest import RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
@@ -66,43 +64,6 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(run: RunSess
     result, _ = await run(script, GOAL)
 
     assert [record.state for record in result.subtasks] == ["success", "success", "success"]
-
-
-async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(environment: OpenEnvironment) -> None:
-    """While a subtask is being worked on, queries show the plan and the subtask as running."""
-    held = Held(answer("Known."))
-    script = Script().plan(subtask("T1")).work("", held)
-    async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.reached.wait(), 30)
-        shown, status = await session.plan(), await session.status()
-        held.released.set()
-        await session.result()
-        after = await session.status()
-
-    assert isinstance(shown, Plan)
-    assert [item.id for item in shown.subtasks] == ["T1"]
-    assert (status.state, status.subtasks[0].state, status.turns, status.spent_usd) == ("executing", "running", 1, COST)
-    assert status.reserved_usd > 0
-    assert (after.state, after.subtasks[0].state, after.reserved_usd) == ("finished", "success", Decimal(0))
-
-
-async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(
-    environment: OpenEnvironment,
-) -> None:
-    """A subtask for `supervisor` runs as a session of its own, whose spending and sources reach the report above."""
-    nested = subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole.")
-    script = well_behaved(subtask("T1")).plan(nested, goal=GOAL.goal)
-    async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL)
-        result = await session.result()
-
-    assert result.answer == "It is known [S1]."
-    assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
-    assert result.usage.turns == 5
-    child = result.subtasks[0].workflow_id
-    assert child is not None
-    assert re.fullmatch(rf"{session.id}/[0-9a-f]{{12}}/supervisor/[0-9a-f]{{16}}", child)
 
 
 async def test_ten_agents_of_a_deep_session_all_work(run: RunSession) -> None:

@@ -35,7 +35,6 @@ from activities.turn.apply_once import ActingCalls
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Usage
-from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.record import Record
 from chargehand.wire import ErrorType, WorkflowType
@@ -58,6 +57,7 @@ from tests.scripted_model import (
     use,
 )
 from tests.waiting import eventually, until, until_state
+from tests.workflows.conftest import connect
 from worker.composition import activity_slots, queues_in_use
 from worker.health import watch_event_loop
 from worker.process import build_runtime
@@ -143,9 +143,7 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         address = f"127.0.0.1:{free.getsockname()[1]}"
     settings = Settings(metrics_address=address, task_queue="watched")
     runtime = build_runtime(settings)
-    connected = await Client.connect(
-        client.service_client.config.target_host, data_converter=data_converter(), runtime=runtime
-    )
+    connected = await connect(client, runtime=runtime)
     folder, queue = tmp_path_factory.mktemp("metrics"), settings.task_queue
     watching = [
         asyncio.create_task(watch_event_loop(runtime.metric_meter)),
@@ -234,22 +232,6 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 3}
 
 
-def test_slots_are_those_of_the_queues_that_are_served() -> None:
-    """A worker says how much it does at once of the work that is its own, by task queue."""
-    queues = {"models": 40, "tools": 30, "sandboxes": 4}
-
-    whole = Settings.model_validate({"queues": queues, "max_activities": 50})
-    part = Settings.model_validate({"queues": queues, "roles": ["models", "sandboxes"]})
-
-    assert activity_slots(whole) == {
-        "chargehand": 50,
-        "chargehand-models": 40,
-        "chargehand-tools": 30,
-        "chargehand-sandboxes": 4,
-    }
-    assert activity_slots(part) == {"chargehand-models": 40, "chargehand-sandboxes": 4}
-
-
 async def test_text_that_may_not_leave_is_counted() -> None:
     """A call that would take private text out is counted where the leak check refuses it, and its tool is not timed."""
     buffer = MetricBuffer(100)
@@ -293,9 +275,7 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
     sessions, a workflow of a type that no worker knows is counted as stuck as well."""
     buffer = MetricBuffer(10_000)
     runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
-    connected = await Client.connect(
-        lone_client.service_client.config.target_host, data_converter=data_converter(), runtime=runtime
-    )
+    connected = await connect(lone_client, runtime=runtime)
     counted: list[BufferedMetricUpdate] = []
 
     def values(name: str, **labels: str) -> list[float]:

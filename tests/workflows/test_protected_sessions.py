@@ -1,47 +1,50 @@
-"""Sessions with encryption and external storage on a real server: what lies there, and what if a key is away."""
+"""Sessions with encryption and external storage on a real server: what lies there, and what if a key is away.
 
+What is too large for Temporal ends what it belongs to by a type, and what clients read is readable by any client.
+"""
+
+import asyncio
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
+from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
-from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import StorageNotSet
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
-from chargehand.wire import ErrorType, SignalName
+from chargehand.wire import ErrorType, SignalName, WorkflowType
 from chargehand_plugins.operations.clean import clean_folders
 from chargehand_plugins.operations.histories import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import eventually, until, until_state
+from tests.workflows.conftest import connect
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
 CANARY = "canary-7f3a"
 
 
-async def _connect(client: Client, encryption: Encryption | None = None, storage: Storage | None = None) -> Client:
-    return await Client.connect(
-        client.service_client.config.target_host, data_converter=data_converter(encryption, storage)
-    )
-
-
 @pytest.fixture
 async def encrypted(client: Client) -> Client:
     """A client of the same server that encrypts."""
-    return await _connect(client, Encryption(OLD, "old"))
+    return await connect(client, Encryption(OLD, "old"))
 
 
 def _cite(call: ModelCall) -> BaseModel:
@@ -135,7 +138,7 @@ async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Clie
 
 async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_path: Path) -> None:
     """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
-    willing = await _connect(client, Encryption(OLD, "old", accept_plain=True))
+    willing = await connect(client, Encryption(OLD, "old", accept_plain=True))
 
     async with open_environment(willing, tmp_path, SINGING) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
@@ -166,13 +169,13 @@ async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
     session, queue = await _start_held(encrypted, tmp_path)
-    keyless = await _connect(client, Encryption(NEW, "new"))
+    keyless = await connect(client, Encryption(NEW, "new"))
     async with open_environment(keyless, tmp_path, SINGING, task_queue=queue) as without:
         await client.get_workflow_handle(session.id).signal(SignalName.MAILBOX)
         await until(lambda: _is_failing(client, session))
         assert without.model.calls == []
 
-    rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
+    rotated = await connect(client, Encryption({**OLD, **NEW}, "new"))
     async with open_environment(rotated, tmp_path, SINGING, task_queue=queue):
         session = Chargehand(rotated).session(session.id)
         await session.approve()
@@ -195,9 +198,7 @@ async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client
 
 async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path) -> None:
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
-    directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
-    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200, results=True))
-    async with open_environment(storing, tmp_path, SINGING) as opened:
+    async with open_environment(await _storing(client, tmp_path, results=True), tmp_path, SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
 
@@ -212,7 +213,7 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
 async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Client, tmp_path: Path) -> None:
     """A payload that is gone fails no session: who needs it waits until it is back."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
-    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+    storing = await connect(client, storage=Storage(directory, threshold_bytes=200))
     session, queue = await _start_held(storing, tmp_path)
     away = directory.folder.rename(tmp_path / "away")
     async with open_environment(storing, tmp_path, SINGING, task_queue=queue):
@@ -227,8 +228,8 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
 
 async def test_input_that_is_not_in_the_storage_is_refused(client: Client, tmp_path: Path) -> None:
     """A session whose input is stored where its worker does not look fails at once and says what is missing."""
-    elsewhere = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "a", "default"), 200))
-    storing = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "b", "default"), 200))
+    elsewhere = await connect(client, storage=Storage(PayloadDirectory(tmp_path / "a", "default"), 200))
+    storing = await connect(client, storage=Storage(PayloadDirectory(tmp_path / "b", "default"), 200))
     async with open_environment(storing, tmp_path, SINGING) as opened:
         session = await Chargehand(elsewhere, opened.chargehand.task_queue).start(SessionRequest(goal="x" * 1_000))
         with pytest.raises(SessionFailed, match="written to another storage") as refusal:
@@ -241,7 +242,7 @@ async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
     """Only payloads that are older than every workflow there is are deleted, and only if that is asked for."""
     async with local_server() as client:
         directory = PayloadDirectory(tmp_path, client.namespace)
-        storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+        storing = await connect(client, storage=Storage(directory, threshold_bytes=200))
         await storing.data_converter.encode(["unneeded " * 100])
         [unneeded] = [path for path in directory.folder.rglob("*") if path.is_file()]
         session = await Chargehand(storing, "nobody").start(SessionRequest(goal="x" * 1_000))
@@ -258,3 +259,116 @@ async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
     assert not unneeded.exists()
     assert needed
     assert all(path.exists() for path in needed)
+
+
+_LARGE = "x" * 3_000_000
+_SOON = timedelta(seconds=30)
+
+
+@activity.defn
+async def measure(text: str) -> int:
+    return len(text)
+
+
+@activity.defn
+async def produce(size: int) -> str:
+    assert activity.info().attempt == 1
+    return "x" * size
+
+
+@workflow.defn
+class Enlarge:
+    @workflow.run
+    async def run(self, how: str) -> str:
+        match how:
+            case "result":
+                return _LARGE
+            case "input":
+                await workflow.execute_activity(measure, _LARGE, start_to_close_timeout=_SOON)
+            case _:
+                await workflow.execute_activity(produce, len(_LARGE), start_to_close_timeout=_SOON)
+        return "done"
+
+
+async def _outcome(client: Client, how: str) -> str:
+    queue = f"test-{uuid4().hex[:8]}"
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[Enlarge],
+        activities=[measure, produce],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        try:
+            result = await client.execute_workflow(Enlarge.run, how, id=queue, task_queue=queue, run_timeout=_SOON)
+        except WorkflowFailureError as failure:
+            cause = failure.cause.cause if isinstance(failure.cause, ActivityError) else failure.cause
+            assert isinstance(cause, ApplicationError)
+            return str(cause.type)
+        return result[:4]
+
+
+@pytest.mark.parametrize(("how", "stored"), [("result", "xxxx"), ("input", "done"), ("activity result", "done")])
+async def test_what_is_too_large_fails_at_once_and_is_not_too_large_with_storage(
+    client: Client, tmp_path: Path, how: str, stored: str
+) -> None:
+    """3 MB are refused at the first attempt, by a type that says why, unless large payloads are stored elsewhere."""
+    storing = await connect(client, storage=Storage(PayloadDirectory(tmp_path, "default")))
+
+    assert await _outcome(client, how) == ErrorType.PAYLOAD_TOO_LARGE
+    assert await _outcome(storing, how) == stored
+
+
+_LONG = "A kn€wn sentence. " * 10_800
+_SCRIPT = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).synthesis(report(_LONG))
+
+
+async def _storing(client: Client, folder: Path, *, results: bool = False) -> Client:
+    """Connect a client whose workers store nearly every payload."""
+    directory = PayloadDirectory(folder / "payloads", client.namespace)
+    return await connect(client, storage=Storage(directory, threshold_bytes=200, results=results))
+
+
+def _as_printed(value: object) -> object:
+    """Turn what a query answers into what the Temporal CLI prints: `null` for an empty list."""
+    match value:
+        case dict():
+            return {name: _as_printed(item) for name, item in cast("dict[str, object]", value).items()}
+        case list():
+            return [_as_printed(item) for item in cast("list[object]", value)] or None
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("queried", ["plan", "status"])
+async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path: Path, queried: str) -> None:
+    """A client with the SDK's own converter starts a session, pastes the plan back, and reads a report of 200 KB."""
+    plain = await Client.connect(client.service_client.config.target_host)
+    async with open_environment(await _storing(client, tmp_path), tmp_path, _SCRIPT) as opened:
+        request = {"goal": "What is known?", "approval": "plan", "documents": None}
+        handle = await plain.start_workflow(
+            WorkflowType.SUPERVISOR, request, id=tmp_path.name, task_queue=opened.chargehand.task_queue
+        )
+        await until_state(opened.chargehand.session(handle.id), "awaiting_approval")
+        answered = cast("dict[str, Any]", await handle.query(queried))
+        plan = _as_printed(answered["plan"] if queried == "status" else answered)
+        decided: object = await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+            "decide_plan", {"decision": "edit", "plan": plan}
+        )
+        result = cast("dict[str, Any]", await asyncio.wait_for(handle.result(), 60))
+
+    assert _as_printed(decided) == plan
+    assert len(result["answer"].encode()) > 200_000
+    assert [record["state"] for record in result["subtasks"]] == ["success", "success"]
+
+
+async def test_a_client_is_told_which_storage_it_lacks(client: Client, tmp_path: Path) -> None:
+    """Where results are stored elsewhere on purpose, a client without the storage gets a typed error that names it."""
+    async with open_environment(await _storing(client, tmp_path, results=True), tmp_path, _SCRIPT) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is known?"))
+        assert len((await session.result()).answer.encode()) > 200_000
+
+        with pytest.raises(StorageNotSet, match="CHARGEHAND_STORAGE"):
+            await Chargehand(client).session(session.id).result()
+        with pytest.raises(StorageNotSet, match="CHARGEHAND_STORAGE"):
+            await Chargehand(client).session(session.id).status()

@@ -1,6 +1,10 @@
-"""What agents go on reading: outcomes in full, notes, sources by their numbers, and pictures."""
+"""What agents go on reading: outcomes in full, notes, sources by their numbers, pictures, and long conversations.
+
+Each turn of a conversation sends what is new; one begins anew before it fills the model's window.
+"""
 
 import base64
+import shutil
 import time
 from pathlib import Path
 
@@ -9,6 +13,7 @@ from PIL import Image
 from pydantic import BaseModel
 from temporalio.client import Client
 
+from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
@@ -17,20 +22,20 @@ from activities.documents.tool import ReadDocument
 from activities.models.prices import price_card
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools.recall import Recall, RecallContext
+from activities.turn_kinds.compact_conversation import CompactTask, NoteDraft
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Chargehand
-from chargehand.contracts import Artifact, Limits, SessionRequest, Source, Success, Tier
+from chargehand.contracts import Artifact, Limits, Outcome, Report, SessionRequest, Source, Success, Tier
 from tests import crew_files as crews
-from tests.environment import TOOLS, Backends, scripted_cards
+from tests.environment import PRICES, open_environment, scripted_cards
 from tests.scripted_model import (
     Script,
     ScriptedModel,
-    ScriptedTool,
+    Turn,
     answer,
     compacted,
     found,
-    plan,
     refined,
+    reply,
     report,
     request_tool,
     request_tools,
@@ -40,9 +45,6 @@ from tests.scripted_model import (
 )
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
-from tests.workflows.test_long_conversations import run
-from worker.settings import Settings
-from worker.workers import build_worker
 
 GOAL = SessionRequest(goal="Write to the tenants about the notice.", crew="office", review="never")
 LONG = "The notice is three months. " * 2_800
@@ -94,15 +96,11 @@ async def test_an_agent_reads_what_its_subtask_rests_on_in_full(run: RunSession,
     assert [source.quote for source in indirect[0].sources] == ["what search_documents read"]
 
 
-async def test_what_is_recalled_goes_no_further_than_an_input(run: RunSession, crew_folder: Path) -> None:
-    """A plan in which an agent that reaches out could recall private text is refused, directly or not."""
-    through = (subtask("T1"), subtask("T2", "writer", ["T1"]), subtask("T3", "scout", ["T2"]))
-    script = Script().plans(*[plan(*through)] * 2, plan(*through[:2])).work("", answer("So."))
-    _, opened = await run(script.synthesis(report("Done.")), GOAL, own_crews=(crew_folder,))
-
-    errors = opened.model.of_kind("plan")[-1].messages[0].text
-    assert "private" in errors
-    assert {call.agent for call in opened.model.of_kind("work")} == {"reader", "writer"}
+async def recalled(store: ArtifactStore, outcome: Outcome) -> ToolAnswer:
+    """Read the first page of an outcome."""
+    given = InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)
+    context = RecallContext(session="s", agent="writer", idempotency_key="k", outcome=given)
+    return await Recall(store).use({"id": "T1", "page": 1}, context)
 
 
 async def test_files_are_read_too(tmp_path: Path) -> None:
@@ -111,11 +109,8 @@ async def test_files_are_read_too(tmp_path: Path) -> None:
     table = Artifact(uri=f"artifact:{store.put(b'a,b')}/t.csv", name="t.csv", media_type="text/csv", bytes=3)
     chart = Artifact(uri=f"artifact:{'0' * 64}/c.png", name="c.png", media_type="image/png", bytes=9, title="Costs")
     source = Source(ref="lease.md#L1", quote="three months")
-    outcome = Success(content="So.", sources=(source,), artifacts=(table, chart))
-    given = InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)
-    context = RecallContext(session="s", agent="writer", idempotency_key="k", outcome=given)
 
-    page = await Recall(store).use({"id": "T1", "page": 1}, context)
+    page = await recalled(store, Success(content="So.", sources=(source,), artifacts=(table, chart)))
 
     assert page.sources == (source,)
     assert str(page.output["text"]).endswith(
@@ -125,13 +120,11 @@ async def test_files_are_read_too(tmp_path: Path) -> None:
 
 async def test_an_outcome_is_read_at_once(tmp_path: Path) -> None:
     """One of 10 KB is read whole, in less than the 20 ms of a database."""
-    outcome = Success(content="It is so in all of the harbours. " * 320)
-    given = InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)
-    context = RecallContext(session="s", agent="writer", idempotency_key="k", outcome=given)
-    recall, took = Recall(ArtifactStore(tmp_path)), list[float]()
+    outcome, store = Success(content="It is so in all of the harbours. " * 320), ArtifactStore(tmp_path)
+    took: list[float] = []
     for _ in range(10):
         began = time.perf_counter()
-        page = await recall.use({"id": "T1", "page": 1}, context)
+        page = await recalled(store, outcome)
         took.append(time.perf_counter() - began)
 
         assert outcome.content in str(page.output["text"])
@@ -263,7 +256,9 @@ async def test_the_next_attempt_has_the_notes_of_the_one_before(environment: Ope
     assert result.sources == (QUOTED,)
 
 
-async def test_an_agent_is_shown_the_pictures_that_it_reads(client: Client, tmp_path: Path) -> None:
+async def test_an_agent_is_shown_the_pictures_that_it_reads(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the turn after it read them, and in later ones; the history has their names alone. Text models get a gap."""
     folder = tmp_path / "documents"
     folder.mkdir()
@@ -277,21 +272,147 @@ async def test_an_agent_is_shown_the_pictures_that_it_reads(client: Client, tmp_
     request = SessionRequest(goal="What does the chart show?", documents=(f"file:{folder}",), review="never")
 
     for cards, sees in ((dict.fromkeys(Tier, card), True), (scripted_cards(), False)):
-        model = ScriptedModel(script)
-        settings = Settings(state_dir=tmp_path, task_queue=f"test-{tmp_path.name}-{sees}")
-        fakes = {name: ScriptedTool(name, found("a.md#L1", "read")) for name in TOOLS}
-        backends = Backends(model, {**fakes, "read_document": ReadDocument(library)}, cards, document_roots=(folder,))
-        async with build_worker(client, settings, backends.activities(tmp_path, settings.ceilings)):
-            session = await Chargehand(client, settings.task_queue).start(request)
-            report = await session.result()
-            history = (await client.get_workflow_handle(f"{session.id}").fetch_history()).to_json()
+        async with open_environment(client, tmp_path, script, cards=cards, document_roots=(folder,)) as opened:
+            monkeypatch.setattr(opened.tools["read_document"], "use", ReadDocument(library).use)
+            report = await opened.run(request)
+            history = (await client.get_workflow_handle(report.session).fetch_history()).to_json()
 
         pages = [
             [page for message in call.messages for result in message.results for page in result.shown]
-            for call in model.of_kind("work")
+            for call in opened.model.of_kind("work")
         ]
         assert [len(shown) for shown in pages] == ([0, 1, 1] if sees else [0, 0, 0])
         assert any("chart.png: It is a picture" in gap for gap in report.gaps) is not sees
         for page in (page for shown in pages for page in shown):
             assert base64.b64decode(page.base64).startswith(b"\x89PNG")
             assert page.base64[:1_000] not in history
+
+
+_ROUNDS = 8
+_READ = "word " * 1_000
+_READING = (
+    Script()
+    .plan(subtask("T1"))
+    .work("", *(use("search_documents", about=number) for number in range(_ROUNDS)), answer("Known."))
+)
+"""Reads something new in each round, and answers in the last."""
+
+
+@pytest.mark.real_server
+async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(environment: OpenEnvironment) -> None:
+    """The model is given every earlier round, in order; the history grows with turns, not with their square."""
+    async with environment(_READING) as opened:
+        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
+        result = await opened.run(DOCUMENTS.model_copy(update={"limits": Limits(max_turns=30)}))
+        handle = opened.chargehand.client.get_workflow_handle(result.subtasks[0].workflow_id or "")
+        history = await handle.fetch_history()
+
+    asked = opened.model.tasks(WorkTask)
+    sent = [
+        event.activity_task_scheduled_event_attributes.input.ByteSize()
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "take_turn"
+    ]
+    assert [len(task.rounds) for task in asked] == list(range(_ROUNDS + 1))
+    assert [past.calls[0].arguments["query"] for past in asked[-1].rounds] == [
+        f"search_documents 1 {number}" for number in range(_ROUNDS)
+    ]
+    assert len(sent) == _ROUNDS + 1
+    # One round is sent when it is new, beside the few words of a request; two could not fit.
+    assert max(sent[2:]) < 2 * len(_READ)
+
+
+async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(tmp_path: Path) -> None:
+    """What was kept can vanish between any two turns: nothing is lost, and nothing is paid twice."""
+
+    def forgetful(call: ModelCall) -> Turn:
+        shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
+        return _READING(call)
+
+    async with open_environment(None, tmp_path, forgetful) as opened:
+        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
+        result = await opened.run(DOCUMENTS.model_copy(update={"limits": Limits(max_turns=30)}))
+
+    assert result.answer == "Known."
+    assert len(opened.model.of_kind("work")) == _ROUNDS + 1
+    assert result.usage.turns == len(opened.model.calls)
+
+
+FOR_LONG = DOCUMENTS.model_copy(update={"limits": Limits(max_turns=60, max_rounds=20)})
+CARDS = {
+    tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=PRICES, context_window=8_000) for tier in Tier
+}
+ROUNDS = 7
+
+
+def measured(call: ModelCall, made: ModelReply) -> ModelReply:
+    """Have a reply report as many input tokens as its prompt probably had."""
+    tokens = sum(len(message.model_dump_json()) for message in call.messages) // 4
+    assert made.usage is not None
+    return made.model_copy(update={"usage": made.usage.model_copy(update={"input_tokens": tokens})})
+
+
+def reading_for_long(call: ModelCall, rounds_before: list[int]) -> ModelReply:
+    """Read something new in each of so many rounds, whatever the conversation, then answer."""
+    rounds_before.append(len(work_task(call).rounds))
+    number = len(rounds_before)
+    if number > ROUNDS:
+        return measured(call, reply(answer("It says so.", ref=READ.ref, quote=QUOTED.quote)))
+    return measured(call, use("search_documents", about=f"{number} {'x' * 7_000}"))
+
+
+async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, list[int]]:
+    rounds_before: list[int] = []
+    script = (
+        Script()
+        .plan(subtask("T1"))
+        .work("", lambda call: reading_for_long(call, rounds_before))
+        .on("compact", compaction)
+    )
+    async with open_environment(None, folder, script, cards=CARDS) as opened:
+        return await opened.run(FOR_LONG), opened.model, rounds_before
+
+
+async def test_a_long_conversation_begins_anew(tmp_path: Path) -> None:
+    """Before a turn would fill three fifths of the window, the agent sums up; the next turn sees the summary and the
+    notes and none of the rounds, and may cite what it read before."""
+    noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
+    invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
+
+    result, model, rounds = await run(tmp_path, compacted("So far: so.", noted, invented))
+
+    summaries = model.tasks(CompactTask)
+    begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
+    assert len(summaries) == len(begun_anew) > 1
+    assert max(rounds) < 4
+    assert {(task.summary, task.notes) for task in begun_anew} == {
+        ("So far: so.", (Note(claim="It says so.", source=QUOTED),))
+    }
+    assert result.stop_reason == "completed"
+    assert result.sources == (QUOTED,)
+    # Only the compaction's own turns come on top, each booked for its purpose.
+    assert result.usage.turns == 1 + ROUNDS + 1 + len(summaries)
+    assert sum(line.usage.turns for line in result.spend if line.purpose == "compact") == len(summaries)
+    assert_continues_the_conversation(model)
+
+
+def assert_continues_the_conversation(model: ScriptedModel) -> None:
+    """The turn that sums up repeats the prompt before it word for word, so that the provider's cache holds, and allows
+    no tools."""
+    position = next(number for number, call in enumerate(model.calls) if isinstance(call.task, CompactTask))
+    before, summing_up = model.calls[position - 1], model.calls[position]
+    assert summing_up.messages[: len(before.messages)] == before.messages
+    assert (summing_up.system, summing_up.tools) == (before.system, before.tools)
+    assert not summing_up.may_use_tools
+    assert "Answer with JSON:\n- summary:" in summing_up.messages[-1].text
+
+
+async def test_without_a_summary_the_agent_goes_on_from_what_it_read(tmp_path: Path) -> None:
+    """A model that does not sum up costs its turn; the next conversation begins with a list of the sources."""
+    result, model, _ = await run(tmp_path, answer("Not a summary."))
+
+    begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
+    assert all(f"- [{READ.ref}] {READ.title}: {READ.quote}" in task.summary for task in begun_anew)
+    assert len(begun_anew) > 1
+    assert result.stop_reason == "completed"
+    assert [source.ref for source in result.sources] == [READ.ref]

@@ -56,19 +56,20 @@ async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(run
 CUT_OFF = reply(answer("and th")).model_copy(update={"stop": "truncated"})
 
 
-class CutOff:
-    """Answers as usual, but lets the first replies of one kind be cut off."""
+class First:
+    """Answers the first calls of a kind by these turns, which may be faults, and all others as usual."""
 
-    def __init__(self, kind: str, times: int, usual: Script | None = None) -> None:
+    def __init__(self, kind: str, *turns: Turn, usual: Script | None = None) -> None:
         self._kind = kind
-        self._left = times
+        self._left = list(turns)
         self._usual = usual or Script().plan(*topics(2))
+        self.injected = 0
 
     def __call__(self, call: ModelCall) -> Turn:
-        if call.task.kind == self._kind and self._left:
-            self._left -= 1
-            return CUT_OFF
-        return self._usual(call)
+        if call.task.kind != self._kind or not self._left:
+            return self._usual(call)
+        self.injected += 1
+        return self._left.pop(0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ async def test_a_reply_that_is_cut_off_is_asked_for_again(run: RunSession, kind:
     """Whatever the turn is for: at twice the cap and with less effort; both are one turn."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
-    result, opened = await run(CutOff(kind, 1), request)
+    result, opened = await run(First(kind, CUT_OFF), request)
 
     first, again = opened.model.of_kind(kind)[:2]
     assert (first.effort, again.effort) == (effort, lower)
@@ -92,7 +93,7 @@ async def test_a_reply_that_is_cut_off_is_asked_for_again(run: RunSession, kind:
 
 async def test_a_reply_is_asked_for_again_once(run: RunSession) -> None:
     """A reply that is cut off twice is no better than another that cannot be used."""
-    result, opened = await run(CutOff("plan", 2), GOAL)
+    result, opened = await run(First("plan", CUT_OFF, CUT_OFF), GOAL)
 
     efforts = [call.effort for call in opened.model.of_kind("plan")]
     assert efforts == ["high", "medium", "high"]
@@ -122,7 +123,7 @@ async def test_a_reply_that_is_asked_for_again_takes_no_turn_of_others(run: RunS
         .work("T1", use("search_documents"), answer("Known."))
     )
 
-    result, opened = await run(CutOff("work", 1, script), request)
+    result, opened = await run(First("work", CUT_OFF, usual=script), request)
 
     assert [len(opened.model.of_kind(kind)) for kind in ("plan", "work", "synthesis")] == [1, 4, 1]
     assert (result.usage.turns, result.stop_reason) == (5, "completed")

@@ -148,13 +148,6 @@ async def test_what_a_look_adds_runs_beside_the_rest_of_the_plan(run: RunSession
 ALWAYS = GOAL.model_copy(update={"review": "always"})
 
 
-async def test_a_session_without_doubts_is_not_looked_at_again(run: RunSession) -> None:
-    """When every subtask succeeded, neither a review nor a critic is paid for, although one names a gap."""
-    _, opened = await run(TWO.work("T1", answer("Known.", gaps=["the year"])), GOAL)
-
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
-
-
 async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: OpenEnvironment) -> None:
     """Added subtasks run with what is there as their input, and the plan, its records and the report have them."""
     added = reviewed(subtask("T3", after=["T1"]), missing=["the third topic"])

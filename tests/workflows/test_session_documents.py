@@ -27,12 +27,12 @@ from activities.documents.names import UnknownDocumentError
 from activities.opening.activity import SessionActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
-from chargehand.converter import data_converter
 from chargehand.upload import store_documents
 from chargehand.wire import ErrorType
 from tests.activities.documents.made_documents import HANDBOOK, SALES, blank_pdf, contract, pdf, prices, textless_pdf
-from tests.environment import Backends
-from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
+from tests.environment import open_environment
+from tests.scripted_model import Script, subtask
+from tests.workflows.conftest import connect
 from worker.composition import compose, encryption
 from worker.settings import Settings
 from worker.workers import build_worker
@@ -104,18 +104,9 @@ async def test_documents_that_cannot_be_read_are_gaps_with_their_reasons(client:
     (folder / "good.md").write_text(HANDBOOK)
     local = [f"file:{path}" for path in sorted(folder.iterdir())]
     documents = (*local, *_lost(folder))
-    tools = {
-        name: ScriptedTool(name, found(f"{name}.md#L1", "read"))
-        for name in ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
-    }
-    model = ScriptedModel(Script().plan(subtask("T1")))
-    settings = Settings(state_dir=tmp_path, task_queue=f"test-{tmp_path.name}")
-    activities = Backends(model, {**tools}, document_roots=(folder,)).activities(tmp_path, settings.ceilings)
-    async with build_worker(client, settings, activities):
-        session = await Chargehand(client, settings.task_queue).start(
-            SessionRequest(goal="What is known?", documents=documents)
-        )
-        report = await session.result()
+    script = Script().plan(subtask("T1"))
+    async with open_environment(client, tmp_path, script, document_roots=(folder,)) as opened:
+        report = await opened.run(SessionRequest(goal="What is known?", documents=documents))
 
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "indexes", (folder,))
     readable = await _readable(library, documents)
@@ -175,7 +166,7 @@ async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path
     sealing = encryption(settings)
     (tmp_path / "aviary.md").write_text(DOCUMENT)
     uris = store_documents([tmp_path / "aviary.md"], settings.state_dir / "artifacts", encryption=sealing)
-    connected = await Client.connect(client.service_client.config.target_host, data_converter=data_converter(sealing))
+    connected = await connect(client, sealing)
 
     async with AsyncExitStack() as closing:
         activities = await compose(settings, os.environ, closing)

@@ -10,7 +10,11 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    PauseWorkflowExecutionRequest,
+    ResetWorkflowExecutionRequest,
+    UnpauseWorkflowExecutionRequest,
+)
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
@@ -24,7 +28,6 @@ from tests.parameters import first_fast
 from tests.scripted_model import COST, Held, Script, answer, subtask, topics
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.pausing import paused
 
 pytestmark = pytest.mark.real_server
 _GOAL = "What is there to know?"
@@ -185,6 +188,19 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
     assert after.answer == before.answer
     assert after.usage == before.usage
     assert [record.state for record in after.subtasks] == ["success", "success"]
+
+
+@asynccontextmanager
+async def paused(client: Client, workflow_id: str) -> AsyncGenerator[None]:
+    """Keep a workflow paused meanwhile, as an operator does by `temporal workflow pause`."""
+    named = {"namespace": client.namespace, "workflow_id": workflow_id, "reason": "a test"}
+    pause = PauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
+    await client.workflow_service.pause_workflow_execution(pause)
+    try:
+        yield
+    finally:
+        unpause = UnpauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
+        await client.workflow_service.unpause_workflow_execution(unpause)
 
 
 @pytest.mark.parametrize("is_paused", first_fast([True, False]))

@@ -22,7 +22,7 @@ from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, refined, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
-from tests.workflows.pausing import paused
+from tests.workflows.test_starting_again import paused
 from worker import workers
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")

@@ -1,10 +1,11 @@
-"""Tool calls that a policy or a person must allow."""
+"""Tool calls that a policy or a person must allow; what people decide is on record before it has an effect."""
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -16,8 +17,9 @@ from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, PendingCall, Report, SessionRequest, Trace
+from chargehand.contracts import Limits, PendingCall, Report, RewordSubtask, SessionRequest, Trace
 from chargehand.errors import UpdateRefused
+from chargehand.record import FOLDER, Record
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import WorkflowType
@@ -25,9 +27,10 @@ from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
-from tests.waiting import eventually, until
+from tests.waiting import eventually, until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_starting_again import reset
+from workflows import options
 
 GOAL = SessionRequest(
     goal="Settle the complaints.",
@@ -44,10 +47,11 @@ Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
 def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
     """Open a worker with the crew `desk`, whose clerk has these settings."""
 
-    def opened(script: Script, clerk: str, crew: str = "") -> AbstractAsyncContextManager[SessionEnvironment]:
-        return environment(
-            script, own_crews=(complaints_desk(tmp_path, clerk, crew),), acting=("refund", "fraud_check", "letter")
-        )
+    def opened(
+        script: Script, clerk: str, crew: str = "", **options: Any
+    ) -> AbstractAsyncContextManager[SessionEnvironment]:
+        crews, acting = (complaints_desk(tmp_path, clerk, crew),), ("refund", "fraud_check", "letter")
+        return environment(script, own_crews=crews, acting=acting, **options)
 
     return opened
 
@@ -367,3 +371,61 @@ async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
 
 async def _is_told(opened: SessionEnvironment, words: str) -> bool:
     return words in str(opened.model.tasks(WorkTask)[-1].rounds)
+
+
+_REQUEST = GOAL.model_copy(update={"approval": "plan", "questions": "allowed", "limits": Limits(max_turns=30)})
+_WORDS = "Refund the customer, please."
+
+
+@contextmanager
+def _without(record: Path) -> Generator[None]:
+    """Keep workers from writing to the record."""
+    aside = record.rename(record.with_name("aside"))
+    record.touch()
+    yield
+    record.unlink()
+    aside.rename(record)
+
+
+async def test_a_decision_is_recorded_or_has_no_effect(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every kind: one that cannot be recorded is refused, and is still open; who decided what is in the record."""
+    monkeypatch.setitem(options.CHECK, "schedule_to_close_timeout", timedelta(seconds=0.5))
+    question = answer("", status="ambiguous_input").model_copy(update={"message": "Refund whom?"})
+    work = (request_tools(("refund", {"amount": 20})), answer("Settled."))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", question).work(_WORDS, *work)
+    async with desk(script, 'approve = ["refund"]', cached_workflows=0) as opened:
+        session = await opened.chargehand.start(_REQUEST)
+
+        async def decide(decision: Callable[[], Awaitable[object]]) -> None:
+            before = await session.status()
+            with _without(tmp_path / FOLDER), pytest.raises(UpdateRefused, match="could not be recorded"):
+                await decision()
+            after = await session.status()
+            assert (after.state, after.decisions, after.max_turns) == (before.state, before.decisions, before.max_turns)
+            assert (opened.tools["refund"].calls, after.edits) == ([], before.edits)
+            await decision()
+
+        await until_state(session, "awaiting_approval")
+        edit = RewordSubtask(subtask="T1", instruction="Refund the fee for the late delivery.")
+        await decide(partial(session.edit_plan, edits=(edit,)))
+        await decide(partial(session.raise_limits, max_turns=40, by="Ann"))
+        await decide(partial(session.decide_plan, decision="approve", by="Ann"))
+        await until_state(session, "awaiting_answer")
+        await decide(partial(session.answer, subtask="T1", text=_WORDS, by="Bea"))
+        [call] = await pending(session, 1)
+        edited: Any = {"call": call.id, "hash": call.hash, "decision": "edit", "arguments": {"amount": 19}, "by": "Bea"}
+        await decide(lambda: session.decide_call(**edited))
+        await asyncio.wait_for(session.result(), 60)
+
+    record = Record(tmp_path)
+    assert [(each.name, each.content) for each in record.decisions(session.id)] == [
+        ("edit_plan", {"edits": [edit.model_dump(mode="json")]}),
+        ("raise_limits", {"max_turns": 40, "by": "Ann"}),
+        ("decide_plan", {"decision": "approve", "by": "Ann"}),
+        ("answer", {"subtask": "T1", "text": _WORDS, "by": "Bea"}),
+        ("decide_call", edited),
+    ]
+    [made] = record.calls(session.id)
+    assert (made.begun.arguments, made.begun.decision) == ({"amount": 19}, "edited by Bea")

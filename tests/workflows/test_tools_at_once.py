@@ -1,12 +1,13 @@
 """Quick tools that are used within the turn that asks for them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
 from activities.contracts.tool import ToolAnswer, ToolContext
+from activities.models.protocol import ModelReply
 from activities.turn import activity as turns
 from activities.turn.contracts import TurnRequest, UsedTool
 from activities.turn.tool_use import ToolActivities
@@ -57,31 +58,30 @@ async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnviro
 
 @pytest.mark.real_server
 @pytest.mark.parametrize(
-    ("asked", "own", "calls"),
+    ("agent", "asked", "own", "calls"),
     [
-        pytest.param([use(QUICK, "read_document")], [QUICK, "read_document"], 1, id="beside a tool that is not quick"),
-        pytest.param([use(QUICK), use(QUICK)], [], 1, id="the same call again"),
-        pytest.param([use(QUICK), use(QUICK.upper())], [], 1, id="a tool that there is not"),
-        pytest.param([use(*[QUICK] * 9)], [QUICK] * 8, 8, id="more calls than a round may have"),
+        pytest.param("reader", [use(QUICK, "read_document")], [QUICK, "read_document"], 2, id="beside one not quick"),
+        pytest.param("reader", [use(QUICK), use(QUICK)], [], 1, id="the same call again"),
+        pytest.param("reader", [use(QUICK), use(QUICK.upper())], [], 1, id="a tool that there is not"),
+        pytest.param("reader", [use(*[QUICK] * 9)], [QUICK] * 8, 8, id="more calls than a round may have"),
+        pytest.param("researcher", [use("search")], ["search"], 1, id="a tool that reaches out"),
     ],
 )
 async def test_a_turn_uses_no_tool_that_the_workflow_has_to_judge(
-    environment: OpenEnvironment, asked: list[object], own: list[str], calls: int
+    environment: OpenEnvironment, agent: str, asked: list[ModelReply], own: list[str], calls: int
 ) -> None:
-    """What is repeated, too much or not quick alone is left to the workflow, which refuses it or has it used."""
-    script = SCRIPT.on("work", *asked, answer("Known."))  # pyright: ignore[reportArgumentType]  # replies
-    async with environment(script, at_once=[QUICK]) as opened:
-        session = await opened.chargehand.start(REQUEST.model_copy(update={"crew": "research"}))
+    """What is repeated, too much, not quick alone or reaches out is left to the workflow, which refuses it or has it
+    used."""
+    script = Script().plan(subtask("T1", agent)).on("work", *asked, answer("Known."))
+    async with environment(script, at_once=[QUICK, "search"]) as opened:
+        session = await opened.chargehand.start(REQUEST)
 
         assert sorted(await uses_of(opened, session)) == sorted(own)
-    assert len(opened.tools[QUICK].calls) == calls
+    assert sum(len(tool.calls) for tool in opened.tools.values()) == calls
 
 
-@pytest.mark.real_server
-async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_paid_twice(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reply is recorded before its tools are used: their failure costs an activity, not another turn."""
+def fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the tool fail when it is used for the first time."""
     failures = [OSError("the index is being written")]
     real = ScriptedTool.use
 
@@ -91,63 +91,42 @@ async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_pa
         return await real(self, arguments, context)
 
     monkeypatch.setattr(ScriptedTool, "use", failing)
-    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
-        session = await opened.chargehand.start(REQUEST)
-
-        assert await uses_of(opened, session) == [QUICK]
-    assert len(opened.model.tasks(WorkTask)) == 2
-    assert (await session.result()).usage.turns == len(opened.model.calls)
 
 
-@pytest.mark.real_server
-async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next attempt finds the reply in the journal, and the workflow has the tools used by activities."""
-    lost: list[TurnRequest] = []
+def is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each attempt be lost while its tools are used."""
 
     async def lose(_uses: ToolActivities, request: TurnRequest, *_: object) -> tuple[UsedTool, ...]:
-        lost.append(request)
         if request.at_once:
             raise RuntimeError("the process ends")
         return ()
 
     monkeypatch.setattr(turns, "use_at_once", lose)
-    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
-        session = await opened.chargehand.start(REQUEST)
-
-        assert await uses_of(opened, session) == [QUICK]
-    assert any(request.at_once for request in lost)
-    assert len(opened.model.calls) == (await session.result()).usage.turns
 
 
-@pytest.mark.real_server
-async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A turn whose result the server refuses would lose its paid reply, in whatever script its tools answer."""
-    large = ToolAnswer(ok=True, output={"text": "🚢" * 70_000})
+def is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the tool answer with more bytes than the server would take, in whatever script."""
 
     async def use_large(self: ScriptedTool, _arguments: Mapping[str, JsonValue], _context: ToolContext) -> ToolAnswer:
         del self
-        return large
+        return ToolAnswer(ok=True, output={"text": "🚢" * 70_000})
 
     monkeypatch.setattr(ScriptedTool, "use", use_large)
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize("spoil", [fails_once, is_lost, is_too_large])
+async def test_what_cannot_be_used_at_once_is_used_by_an_activity_and_no_turn_is_paid_twice(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    """The reply is recorded before its tools are used: what becomes of them costs an activity, not another turn."""
+    spoil(monkeypatch)
     async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
         session = await opened.chargehand.start(REQUEST)
 
         assert await uses_of(opened, session) == [QUICK]
-
-
-@pytest.mark.real_server
-async def test_a_tool_that_reaches_out_takes_an_activity_of_its_own(environment: OpenEnvironment) -> None:
-    """It takes longer than the step, may cost money, and its words are checked."""
-    script = Script().plan(subtask("T1", agent="researcher")).on("work", use("search"), answer("Known."))
-    async with environment(script, at_once=["search"]) as opened:
-        session = await opened.chargehand.start(REQUEST)
-
-        assert await uses_of(opened, session) == ["search"]
-    assert len(opened.tools["search"].calls) == 1
+        assert (await session.result()).usage.turns == len(opened.model.calls)
+    assert len(opened.model.tasks(WorkTask)) == 2
 
 
 _BOTH = 'capabilities = ["reads_private", "reaches_out"]'

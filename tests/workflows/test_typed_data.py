@@ -229,15 +229,6 @@ async def test_a_session_always_has_a_turn_left_for_its_output(environment: Open
     assert result.reserved_usd == 0
 
 
-async def test_a_schema_that_cannot_be_used_is_refused_at_once(environment: OpenEnvironment) -> None:
-    """No turn is paid for it, and the error names its place."""
-    async with environment(ONE) as opened:
-        with pytest.raises(SessionFailed, match=r"output_schema\.\$ref: must name a definition"):
-            await opened.run(OUTPUT_GOAL.model_copy(update={"output_schema": {"$ref": "https://example.com/schema"}}))
-
-    assert opened.model.calls == []
-
-
 YEAR = "What do the documents say about the topics of this year?"
 SETTINGS = """profile = "quick"
 strategy = "deliver"

@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 
 from activities.models.failures import ProviderError, ProviderFault
-from activities.models.protocol import ModelCall
 from activities.turn.retry_policy import BILLED_FAILURES
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
@@ -16,7 +15,6 @@ from tests.scripted_model import (
     COST,
     Held,
     Script,
-    Turn,
     answer,
     most_expensive,
     plan,
@@ -28,6 +26,7 @@ from tests.scripted_model import (
 )
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.test_recovering import First
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
@@ -135,22 +134,6 @@ def _unanswered(*, billed: bool = True, retry: bool = True) -> ProviderError:
     )
 
 
-class Faults:
-    """Answers as usual, but lets the first calls of one kind fail."""
-
-    def __init__(self, kind: str, *faults: ProviderError) -> None:
-        self._kind = kind
-        self._left = list(faults)
-        self._usual = Script().plan(*topics(2))
-        self.injected = 0
-
-    def __call__(self, call: ModelCall) -> Turn:
-        if call.task.kind == self._kind and self._left:
-            self.injected += 1
-            raise self._left.pop(0)
-        return self._usual(call)
-
-
 def _of_kind(result: Report, kind: str) -> Decimal:
     return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
 
@@ -164,7 +147,7 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
 ) -> None:
     """Each such call is charged like its repetition, is named beside its worst case, and counts as waste; the turn
     counts once. A call that was surely not billed, as of a connection that was never made, is not in the books."""
-    faults = Faults(kind, *(_unanswered(billed=billed) for _ in range(times)))
+    faults = First(kind, *(_unanswered(billed=billed) for _ in range(times)))
 
     result, opened = await run(faults, GOAL)
 
@@ -182,18 +165,22 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
     assert result.reserved_usd == 0
 
 
-@pytest.mark.parametrize("unbilled", [0, 2])
-async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(run: RunSession, unbilled: int) -> None:
-    """However many errors without a charge come between; then the subtask has failed, its siblings and the report go
-    on."""
-    faults = Faults(
-        "work", _unanswered(), *(_unanswered(billed=False) for _ in range(unbilled)), _unanswered(), _unanswered()
-    )
+@pytest.mark.parametrize(
+    ("billed", "retry"),
+    [((True, True, True), True), ((True, False, False, True, True), True), ((True,), False)],
+    ids=["three calls", "three and unbilled ones between", "one that must not be repeated"],
+)
+async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
+    run: RunSession, billed: tuple[bool, ...], *, retry: bool
+) -> None:
+    """However many errors without a charge come between, and at once if the provider says not to ask again; then the
+    subtask has failed, its siblings and the report go on."""
+    faults = First("work", *(_unanswered(billed=each, retry=retry) for each in billed))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
     result, opened = await run(faults, request)
 
-    assert faults.injected == BILLED_FAILURES + unbilled
+    assert faults.injected == len(billed)
     assert len(opened.model.of_kind("work")) == faults.injected + 1
     assert [(record.state, record.reason) for record in result.subtasks] == [
         ("failure", "provider_unavailable"),
@@ -201,26 +188,14 @@ async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(ru
     ]
     assert result.answer == "All of it."
     assert result.usage.turns == 4
-    assert result.usage.possibly_billed_twice_usd >= 3 * most_expensive(opened.model.of_kind("work")[0])
+    least = sum(billed) * most_expensive(opened.model.of_kind("work")[0])
+    assert result.usage.possibly_billed_twice_usd >= least
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
-
-
-async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(run: RunSession) -> None:
-    """A call that may have been charged and must not be repeated is charged once and made once."""
-    faults = Faults("work", _unanswered(retry=False))
-    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
-
-    result, opened = await run(faults, request)
-
-    assert faults.injected == 1
-    assert len(opened.model.of_kind("work")) == 2
-    assert [record.state for record in result.subtasks] == ["failure", "success"]
-    assert result.usage.possibly_billed_twice_usd > 0
 
 
 async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
     """Without a plan there is no report: the session says why, after three calls."""
-    faults = Faults("plan", *(_unanswered() for _ in range(5)))
+    faults = First("plan", *(_unanswered() for _ in range(5)))
 
     async with environment(faults) as opened:
         session = await opened.chargehand.start(GOAL)

@@ -20,7 +20,6 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.heartbeat import BEAT_SECONDS, Pulse
-from activities.queues import queue_name
 from chargehand.contracts import SessionRequest
 from chargehand.wire import ActivityType
 from tests.environment import open_environment
@@ -67,13 +66,16 @@ async def test_a_host_without_keys_runs_what_models_have_written(client: Client,
 
 
 def test_a_role_needs_a_queue() -> None:
-    """A worker for work that has no queue of its own would wait for ever: it is refused with the setting to change."""
+    """A worker says how much it does at once of the work that is its own, by task queue; one for work that has no queue
+    of its own would wait for ever, and is refused with the setting to change."""
     with pytest.raises(ValidationError, match=r"sandboxes have no task queue.*CHARGEHAND_QUEUES"):
         Settings(roles=frozenset({"sandboxes"}))
 
-    only_tools = Settings(queues={"tools": 1}, roles=frozenset({"tools"}), requests_per_second=5)
+    part = Settings(queues={"models": 40, "tools": 1}, roles=frozenset({"tools"}), requests_per_second=5)
+    whole = Settings(queues={"tools": 30}, max_activities=50)
 
-    assert activity_slots(only_tools) == {queue_name(only_tools.task_queue, "tools"): 1}
+    assert activity_slots(part) == {"chargehand-tools": 1}
+    assert activity_slots(whole) == {"chargehand": 50, "chargehand-tools": 30}
 
 
 def _timeout(event: HistoryEvent) -> float:

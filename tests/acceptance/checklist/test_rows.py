@@ -357,7 +357,7 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     32: ("result contract", "unit/workflows/test_evidence.py::test_a_sourced_answer_keeps_its_sources"),
     34: (
         "stateless agents",
-        "workflows/test_long_conversations.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
+        "workflows/test_recalling.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
     ),
     35: (
         "routing",
