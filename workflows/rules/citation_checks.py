@@ -86,10 +86,6 @@ class _Block:
         return self.lines[0].lstrip().startswith(">")
 
     @property
-    def plain(self) -> str:
-        return plain(self.text)
-
-    @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(cited_numbers(self.text)) or self.inherits
 
@@ -230,7 +226,7 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
     for block in _blocks(text):
         said = [plain(statement.text) for statement in _statements(block)]
         if said and not block.numbers and not known.issuperset(said):
-            yield block.plain, block
+            yield plain(block.text), block
 
 
 def assign_by_words(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
@@ -290,7 +286,8 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
     whole = [source for source in sources if source.ref not in named and not (inline and statement.is_quotation)]
     for source in whole:
         there = evidence.quotations.get(source.ref, ())
-        quotes += [(source, each) for each in nlargest(_NEAREST, there, key=lambda each: _nearness(text, each))]
+        nearest = nlargest(_NEAREST, there, key=lambda each: shared(content(text), content(each)))
+        quotes += [(source, each) for each in nearest]
     quotes += inline
     claim = Claim(
         text=text[:_CLAIM_CHARACTERS],
@@ -299,10 +296,6 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
         quote=PASSAGE_GAP.join(dict.fromkeys(quote for _, quote in quotes)),
     )
     return CheckedClaim(claim, sources, quotes, missing)
-
-
-def _nearness(text: str, quote: str) -> float:
-    return shared(content(text), content(quote))
 
 
 def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[Source, str]]:

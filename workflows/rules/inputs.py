@@ -213,13 +213,7 @@ def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Ca
         yield partial(tuple[InputOutcome, ...], outcomes)
     for step in _STEPS:
         if sum(min(len(entry.outcome.content), step[0]) for entry in outcomes) <= most_characters:
-            yield partial(_shorten, outcomes, *step)
-
-
-def _shorten(
-    outcomes: Sequence[InputOutcome], characters: int, of_source: int, findings: int | None
-) -> tuple[InputOutcome, ...]:
-    return tuple(_cut(entry, characters, of_source, findings) for entry in outcomes)
+            yield lambda step=step: tuple(_cut(entry, *step) for entry in outcomes)
 
 
 def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome], reader: str) -> list[str]:

@@ -221,12 +221,10 @@ def _input_errors(subtask: SubtaskDraft | Subtask, crew: CrewCard) -> Iterator[s
             yield f"{where}: the agent '{printable(subtask.agent, 40)}' takes none; leave it empty"
         return
     try:
-        entry = Plan.model_validate(
-            {"subtasks": [{"id": "T", "agent": "a", "instruction": "", "input": subtask.input}]}
-        )
+        entry = Subtask.model_validate({"id": "T", "agent": "a", "instruction": "", "input": subtask.input})
     except ValidationError:
         return  # named by the shape errors
-    yield from value_problems(schema, entry.subtasks[0].input or {}, where, _INPUT_STEPS)
+    yield from value_problems(schema, entry.input or {}, where, _INPUT_STEPS)
 
 
 def _name(subtask_id: str) -> str:

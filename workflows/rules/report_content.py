@@ -230,11 +230,6 @@ def brain_of(spend: Iterable[SpendLine]) -> str:
     return ", ".join(models) if models else "No model was called."
 
 
-def waste_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
-    """Add up attempts that were not used, and grants of children that did not report what they spent."""
-    return sum((record.wasted for record in records), usage_of(lost))
-
-
 def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
     """List what reviewers found wrong, the worst and surest first."""
     issues = [issue for outcome in outcomes for issue in outcome.issues if issue.message]

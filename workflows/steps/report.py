@@ -49,7 +49,6 @@ from workflows.rules.report_content import (
     stop_reason_of,
     timing_of,
     usage_of,
-    waste_of,
 )
 from workflows.state.progress import Progress
 from workflows.state.session import Session
@@ -149,7 +148,10 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         usage=usage_of(spend),
         spend=spend,
         reserved_usd=session.budget.ledger.reserved.usd,
-        wasted=waste_of(progress.records, session.budget.grants.lost_spend) + session.budget.spending.wasted,
+        wasted=sum(
+            (record.wasted for record in progress.records),
+            usage_of(session.budget.grants.lost_spend) + session.budget.spending.wasted,
+        ),
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
             update={"at_work": session.places.at_work if session.request.delegation else ()}

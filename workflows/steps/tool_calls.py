@@ -39,6 +39,13 @@ _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
     "unknown_before": "loop_guard",
 }
 """What refuses a call, by the verdict about it; the policy otherwise."""
+_NOT_ALLOWED: Final[Mapping[Verdict, str]] = {
+    "too_early": "Not yet: {0}. Then make this call again.",
+    "rejected": "A person rejected this call. {0}",
+    "applied_before": "This call was made and applied before, for this task. Take it as done.",
+    "unknown_before": f"This call was made before, for this task. {UNKNOWN_OUTCOME}",
+    "expired": "The call was not made: {0}. Go another way, or name the gap.",
+}
 _MOST_ANSWERS: Final = 5
 """Questions of a tool's server that people answer for one call."""
 _INTERRUPTED: Final = "Interrupted by the user."
@@ -285,19 +292,8 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
 
 def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
     count_refusal(_REFUSALS.get(reply.verdict, "policy"))
-    match reply.verdict:
-        case "too_early":
-            return _refuse(call, f"Not yet: {reply.reason}. Then make this call again.", may_be_repeated=True)
-        case "rejected":
-            return _refuse(call, f"A person rejected this call. {reply.reason}".strip())
-        case "applied_before":
-            return _refuse(call, "This call was made and applied before, for this task. Take it as done.")
-        case "unknown_before":
-            return _refuse(call, f"This call was made before, for this task. {UNKNOWN_OUTCOME}")
-        case "expired":
-            return _refuse(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
-        case _:
-            return _refuse(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
+    why = _NOT_ALLOWED.get(reply.verdict, "The policy denies this call: {0}. Go another way, or name the gap.")
+    return _refuse(call, why.format(reply.reason).strip(), may_be_repeated=reply.verdict == "too_early")
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

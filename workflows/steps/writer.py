@@ -145,13 +145,13 @@ async def write(
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
     read = (*material.earlier, *outcomes)
     task = fit_task(task, read, material.numbering, lambda task: session.budget.can_pay(task, REPORT.least_output))
-    if section is not None and not problems and can_reopen(session):
+    if section is not None and not problems and any(_reader(session, tool) for tool in (_PAGE, _DOCUMENT)):
         # Two turns for each section that is written beside it, less those that sections before it have reserved.
         turns = 2 * len(section.outline) - section.outline.index(section.heading)
         task = task.model_copy(update={"may_reopen": session.budget.can_pay(task, REPORT.least_output, turns)})
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
     if draft is not None and draft.reopen and task.may_reopen:
-        reopened = await reopen(session, material.numbering, draft.reopen)
+        reopened = await _reopen(session, material.numbering, draft.reopen)
         task = task.model_copy(update={"may_reopen": False, "reopened": reopened})
         draft = await try_turn(session, task, SynthesisAnswer, until=until) or (draft if draft.answer else None)
     if draft is None:
@@ -181,12 +181,7 @@ def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list
     return [f"{_UNCITED}: {said}" for said in list_uncited(text, evidence_of(material.known, material.sources, gaps))]
 
 
-def can_reopen(session: Session) -> bool:
-    """Whether the crew has a tool to read with."""
-    return any(_reader(session, tool) for tool in (_PAGE, _DOCUMENT))
-
-
-async def reopen(session: Session, numbering: Numbering, wanted: Sequence[ReopenDraft]) -> tuple[ReopenedSource, ...]:
+async def _reopen(session: Session, numbering: Numbering, wanted: Sequence[ReopenDraft]) -> tuple[ReopenedSource, ...]:
     """Read sources again, side by side, and number what is read; what cannot be read is left out."""
     named = ((_NUMBER.search(each.source), each.words) for each in wanted)
     words = {int(number[0]): words for number, words in named if number}
