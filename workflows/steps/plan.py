@@ -76,13 +76,12 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[st
     Raises:
         InvalidPlan: with every reason against it.
     """
-    known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
-    new = [each.agent for each in draft.subtasks if each.id not in begun and each.agent in known]
+    room, agents = _room_for(session, draft), _known_agents(session, draft, begun)
     return check_plan(
         draft,
         session.facts.crew,
-        turns=_turns_for(session, draft),
-        funds=Funds(_usd_for(session), *session.budget.dollars_for(new)),
+        turns=room.turns,
+        funds=Funds(room.usd, *session.budget.dollars_for(agents)),
         begun=begun,
         may_nest=session.may_nest,
         ancestors=session.ancestors,
@@ -97,23 +96,16 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     )
 
 
-def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
-    """Count the turns that a plan's subtasks may use: a plan of one needs none for the report.
+def _room_for(session: Session, draft: PlanAnswer | Plan) -> Amount:
+    """Compute what a plan's subtasks may use: a plan of one needs no turn for the report.
 
     A session that pauses at its limits can be given more.
     """
     if session.request.limits.on_limit == "pause":
-        return session.facts.ceilings.max_turns
-    needs_report, turns = len(draft.subtasks) > 1, session.budget.unspent.turns
-    if session.budget.report_reserve.is_held:
-        return turns if needs_report else turns + 1
-    return max(turns - 1, 0) if needs_report else turns
-
-
-def _usd_for(session: Session) -> Decimal:
-    """Return the dollars that a plan's subtasks may use; a session that pauses at its limits can be given more."""
-    pauses = session.request.limits.on_limit == "pause"
-    return session.facts.ceilings.budget_usd if pauses else session.budget.unspent.usd
+        return Amount(session.facts.ceilings.max_turns, session.facts.ceilings.budget_usd)
+    unspent, needs_report = session.budget.unspent, len(draft.subtasks) > 1
+    of_report = needs_report - session.budget.report_reserve.is_held
+    return Amount(max(unspent.turns - of_report, 0), unspent.usd)
 
 
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
@@ -148,12 +140,16 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
 
 def _least(session: Session, draft: PlanAnswer) -> Amount:
     """Estimate the least that a plan takes; nothing if that is there."""
-    known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
     grant = session.budget.planned_grant if len(draft.subtasks) > 1 else session.budget.least_grant
-    agents = [subtask.agent for subtask in draft.subtasks if subtask.agent in known]
+    agents = _known_agents(session, draft)
     turns = sum(grant(agent).turns for agent in agents) + sum(bool(subtask.for_each) for subtask in draft.subtasks)
     needed = Amount(turns, sum(session.budget.dollars_for(agents), Decimal(0)))
-    return Amount() if Amount(_turns_for(session, draft), _usd_for(session)).covers(needed) else needed
+    return Amount() if _room_for(session, draft).covers(needed) else needed
+
+
+def _known_agents(session: Session, draft: PlanAnswer | Plan, begun: Collection[str] = ()) -> list[str]:
+    known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
+    return [each.agent for each in draft.subtasks if each.id not in begun and each.agent in known]
 
 
 def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
