@@ -15,6 +15,7 @@ from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from tests.environment import SessionEnvironment, open_environment
+from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Respond
 
 
@@ -56,6 +57,13 @@ class RunSession(Protocol):
     async def __call__(
         self, respond: Respond, request: SessionRequest, **options: Any
     ) -> tuple[Report, SessionEnvironment]: ...
+
+
+def server_of(opened: SessionEnvironment) -> InMemoryTemporal:
+    """Return the server in memory on which sessions run here."""
+    service = opened.chargehand.client.workflow_service
+    assert isinstance(service, InMemoryTemporal)
+    return service
 
 
 @pytest.fixture

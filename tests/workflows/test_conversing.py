@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -21,10 +21,9 @@ from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused
 from chargehand.messages import ConversationMessages
 from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
-from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
 from tests.waiting import eventually, runs_of, until
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, server_of
 from workflows import continue_as_new
 
 DESK = {
@@ -205,7 +204,7 @@ async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
     """The time counts from the last message or reply."""
     async with desk(Script()) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=2))
-        server = cast("InMemoryTemporal", opened.chargehand.client.workflow_service)
+        server = server_of(opened)
         for _ in range(3):
             await asyncio.wait_for(talk.say(text="Hello"), 20)
             server.skip(timedelta(hours=36))
@@ -275,7 +274,7 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
     async with desk(Script().on("converse", _support), cached_workflows=0) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=3), answer_within="2d")
-        server = cast("InMemoryTemporal", opened.chargehand.client.workflow_service)
+        server = server_of(opened)
 
         async def wait_a_day() -> None:
             server.skip(timedelta(days=1))

@@ -1,5 +1,6 @@
-"""Long sessions: one continues as new between two subtasks, and nobody notices but its histories."""
+"""Long work continues as new: a session between two subtasks, a subtask between two rounds; only histories tell."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,17 +8,31 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.history.tree import read_trace
 from chargehand.session import Session
 from chargehand.wire import WorkflowType
-from tests.scripted_model import Held, Script, answer, disagreement, plan, refined, report, reviewed, subtask
-from tests.waiting import runs_of, until
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.scripted_model import (
+    COST,
+    Held,
+    Script,
+    Turn,
+    answer,
+    disagreement,
+    plan,
+    refined,
+    report,
+    reviewed,
+    subtask,
+    use,
+)
+from tests.waiting import runs_of, until, until_state
+from tests.workflows.conftest import OpenEnvironment, RunSession, server_of
 from tests.workflows.test_callers import open_strangers
+from tests.workflows.test_recalling import QUOTED, READ, note
 from tests.workflows.test_starting_again import is_awaiting_a_duplicate, reset
 from workflows import continue_as_new
-
-pytestmark = pytest.mark.real_server
 
 NESTED = "Look into the second topic as a whole."
 GOAL = SessionRequest(goal="What do the documents say?", review="always", limits=Limits(max_turns=60))
@@ -61,6 +76,7 @@ def _lasting(result: Report) -> Mapping[str, object]:
 
 
 @pytest.mark.slow
+@pytest.mark.real_server
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +105,6 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     assert [step.state for step in trace.steps if step.id == session.id] == ["completed"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
     """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
@@ -97,7 +112,7 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
     held = Held(answer("Late."))
     async with environment(_one_after_another(4).work("T4", held)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
-        await until(lambda: _is_waiting(session))
+        await until_state(session, "awaiting_approval")
         await session.approve()
         first = await session.status()
         turns: list[int] = []
@@ -107,20 +122,16 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
         last = await session.status()
         await session.finish_now()
         result = await session.result()
-        runs = await runs_of(opened.chargehand.client, session.id)
 
-    assert len(runs) > 2
+    assert server_of(opened).runs(session.id) > 2
     assert turns == [*range(GOAL.limits.max_turns + 1, GOAL.limits.max_turns + len(turns) + 1)]
     assert (last.started_at, last.deadline_at, last.max_turns) == (first.started_at, first.deadline_at, turns[-1])
     assert result.stop_reason == "finish_now"
     assert result.timing.started_at == first.started_at
 
 
-async def _is_waiting(session: Session) -> bool:
-    return (await session.status()).state == "awaiting_approval"
-
-
 @pytest.mark.slow
+@pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
 async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """After a reset of the newest run its running child is awaited, and tasks of earlier runs are refused."""
@@ -142,6 +153,7 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
 
 
 @pytest.mark.slow
+@pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
 async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:
     """A state that a client sends is refused; one that a stranger's workflow continues with pays for nothing."""
@@ -171,3 +183,62 @@ async def _handed_on(client: Client, session: Session) -> dict[str, Any]:
     payloads = started.workflow_execution_started_event_attributes.input.payloads
     [given] = await client.data_converter.decode(list(payloads), [dict[str, Any]])
     return cast("dict[str, Any]", given)
+
+
+ROUNDS = 12
+ROUNDS_GOAL = GOAL.model_copy(update={"review": "never", "limits": Limits(max_turns=30, max_rounds=20)})
+
+
+@pytest.fixture
+def runs_of_four_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run end after some four rounds."""
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 50)
+
+
+def many_rounds(*last: Turn) -> Script:
+    """Note something first, then read something new in each round."""
+    first = [use("search_documents", about="first"), note("It says so.")]
+    reading = [use("search_documents", about=number) for number in range(ROUNDS - len(first))]
+    return Script().plan(subtask("T1")).work("", *first, *reading, *last)
+
+
+@pytest.mark.real_server
+@pytest.mark.usefixtures("runs_of_four_rounds")
+async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnvironment) -> None:
+    """Conversation, notes, ledger, rounds and the parent's link go on in the next run; turns and dollars add up, larger
+    grants are asked for and received, and what was read in the first run is still a source in the last."""
+    done = answer("It says so.", ref=READ.ref, quote=QUOTED.quote)
+    async with environment(many_rounds(done)) as opened:
+        client = opened.chargehand.client
+        result = await opened.run(ROUNDS_GOAL)
+        child = result.subtasks[0].workflow_id or ""
+        runs = await runs_of(client, child, 3)
+        trace = await read_trace(client, result.session)
+
+    tasks = opened.model.tasks(WorkTask)
+    assert [len(task.rounds) for task in tasks] == list(range(ROUNDS + 1))
+    assert {run.parent_id for run in runs} == {result.session}
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
+    assert result.sources == (QUOTED,)
+    assert result.usage.turns == len(opened.model.calls) == ROUNDS + 2
+    assert result.usage.cost_usd == COST * len(opened.model.calls)
+    assert result.usage.tool_calls == ROUNDS - 1
+    assert next(use.used for use in result.limits if use.limit == "max_rounds") == ROUNDS + 1
+    [whole] = [step for step in trace.steps if step.id == child]
+    assert (whole.state, whole.kind, whole.name) == ("completed", "subtask", f"T1 reader: {tasks[0].instruction}")
+    turns = [step for step in trace.steps if step.kind == "turn" and step.parent == child]
+    assert len({step.id for step in turns}) == len(turns) == ROUNDS + 1
+
+
+@pytest.mark.usefixtures("runs_of_four_rounds")
+async def test_a_later_run_can_be_stopped(environment: OpenEnvironment) -> None:
+    """Finishing a session stops the subtask whatever run it is in; the notes of the first run are handed back."""
+    held = Held(answer("Never."))
+    async with environment(many_rounds(held)) as opened:
+        session = await opened.chargehand.start(ROUNDS_GOAL)
+        await held.reached.wait()
+        await session.finish_now()
+        result = await asyncio.wait_for(session.result(), 30)
+
+    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", "cancelled")]
+    assert result.sources == (QUOTED,)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -25,10 +25,9 @@ from chargehand.visibility import describe
 from chargehand.wire import WorkflowType
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
-from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
 from tests.waiting import eventually, until, until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, server_of
 from tests.workflows.test_starting_again import reset
 from workflows import options
 
@@ -177,7 +176,7 @@ async def test_a_decision_may_come_long_after_the_deadline_for_work(desk: Desk) 
     async with desk(script, 'approve = ["refund"]') as opened:
         session = await opened.chargehand.start(request)
         await pending(session, 1)
-        cast("InMemoryTemporal", opened.chargehand.client.workflow_service).skip(timedelta(hours=23))
+        server_of(opened).skip(timedelta(hours=23))
         [call] = await pending(session, 1)
         await session.approve_call(call)
         result = await asyncio.wait_for(session.result(), 60)

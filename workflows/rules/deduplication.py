@@ -7,6 +7,7 @@ session id can be used again.
 
 import hashlib
 import unicodedata
+from functools import cache
 from typing import Final
 
 from activities.contracts.drafts import SubtaskDraft
@@ -25,23 +26,13 @@ _COUNTED_MARKS: Final = "#%"
 """Punctuation that makes a difference: C and C#, 5 and 5 %."""
 
 
-class _Spacing(dict[int, str]):
-    """Maps every character to its normalised form; filled on demand."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
-        if character.isalnum() or category.startswith("M"):
-            spaced = character
-        elif category in {"Sm", "Sc", "So"} or character in _COUNTED_MARKS:
-            spaced = f" {character} "
-        else:
-            spaced = " "
-        self[code] = spaced
-        return spaced
-
-
-_SPACING: Final = _Spacing()
+@cache
+def _spaced(character: str) -> str:
+    category = unicodedata.category(character)
+    if character.isalnum() or category.startswith("M"):
+        return character
+    is_counted = category in {"Sm", "Sc", "So"} or character in _COUNTED_MARKS
+    return f" {character} " if is_counted else " "
 
 
 def normalise(instruction: str) -> str:
@@ -52,7 +43,7 @@ def normalise(instruction: str) -> str:
     symbols such as `+`, `<` and `€`.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
-    words = folded.translate(_SPACING).split()
+    words = "".join(map(_spaced, folded)).split()
     return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
 
 

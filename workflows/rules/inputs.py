@@ -17,7 +17,7 @@ from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Finding, Issue, Source
+from chargehand.contracts import Finding, Source
 from workflows.rules.citations import number_refs
 
 WRITER_TOKENS: Final = 50_000
@@ -226,11 +226,6 @@ def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome]
     return [f"{reader}: issues it was not given, too long together: {counts.total()} ({by_name(+counts)})."]
 
 
-def _short_issue(issue: Issue, most: int) -> Issue:
-    suggestion, message = issue.suggestion[:most], issue.message[: max(most, _ISSUE_CHARACTERS)]
-    return issue.model_copy(update={"suggestion": suggestion, "message": message})
-
-
 def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
     outcome = entry.outcome
     kept = outcome.findings if findings is None else outcome.findings[:findings]
@@ -245,7 +240,11 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
         changes["data"] = None
     if findings is not None:
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
-    changes["issues"] = tuple(_short_issue(issue, of_source) for issue in outcome.issues[:findings])
+    most = max(of_source, _ISSUE_CHARACTERS)
+    changes["issues"] = tuple(
+        issue.model_copy(update={"suggestion": issue.suggestion[:of_source], "message": issue.message[:most]})
+        for issue in outcome.issues[:findings]
+    )
     instruction = entry.instruction[: max(characters, _GAP_CHARACTERS)]
     return entry.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})
 

@@ -5,7 +5,6 @@ The rule says what may pass, never what may not, so that no encoding of private 
 are sent, and whether a call is made at all, still tells something; so lists and the number of such calls are bounded.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from activities.json_schema import canonical
 from chargehand.contracts import Obligation, ToolRule, Watched, left_out
 from chargehand.contracts.problems import printable
 from workflows.carried import Carried
@@ -38,13 +38,13 @@ def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
 
     What a call of a tool that acts would change is identified by the subtask, whichever attempt makes the call.
     """
-    return sha256(_canonical([owner, tool, dict(arguments)]).encode()).hexdigest()
+    return sha256(canonical([owner, tool, dict(arguments)]).encode()).hexdigest()
 
 
 def success_key(watched: Watched, arguments: Arguments) -> str:
     """Name the success of a call as the rules see it that wait for it."""
     compared = None if watched.same is None else [watched.same, arguments.get(watched.same)]
-    return sha256(_canonical([watched.tool, compared]).encode()).hexdigest()
+    return sha256(canonical([watched.tool, compared]).encode()).hexdigest()
 
 
 def doubts(policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
@@ -154,10 +154,6 @@ def _amount(rule: ToolRule | None, arguments: Arguments) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return Decimal(str(value)) if 0 <= value <= _LARGEST else None  # NaN is neither
-
-
-def _canonical(value: JsonValue) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def why_approved(

@@ -3,7 +3,7 @@
 Its claims are checked by code and judged once by a small model. It is graded by the criteria of its request.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,6 @@ _EVIDENCE_TOKENS: Final = 1_000
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
 _DOUBT: Final = "Claim {0} is not what its evidence says. {1}"
 """A judge who agrees with everything agrees with this too, and then the claim is not shown to be right."""
-_Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
 _LEAST_TURNS: Final = 2
@@ -53,8 +52,8 @@ async def check_claims(
         gaps_for: returns what is known to be missing of a draft: to say so is no claim.
         is_judged: whether a model may be asked; without it nothing is better than cited.
     """
-    judge = _judge if is_judged and session.budget.judge_reserve else _leave
-    text = await _check(session, draft, material, gaps_for(draft), judge)
+    is_judged = is_judged and session.budget.judge_reserve is not None
+    text = await _check(session, draft, material, gaps_for(draft), is_judged=is_judged)
     contradicted = _contradicted(text)
     if not contradicted or session.clock.was_interrupted:
         return draft, text
@@ -62,27 +61,26 @@ async def check_claims(
     before = session.budget.spending.mark()
     revised = await draft.rewrite(session, material, problems)
     if revised is not None:
-        again = await _check(session, revised, material, gaps_for(revised), judge)
+        again = await _check(session, revised, material, gaps_for(revised), is_judged=is_judged)
         if len(_contradicted(again)) < len(contradicted):
             return revised, again
     session.budget.spending.waste_since(before)
     return draft, text
 
 
-async def _check(session: Session, draft: Draft, material: Material, gaps: Sequence[str], judge: _Judge) -> CheckedText:
+async def _check(
+    session: Session, draft: Draft, material: Material, gaps: Sequence[str], *, is_judged: bool
+) -> CheckedText:
     evidence = evidence_of(material.known, material.sources, gaps)
     text = check_citations(draft.text.answer, material.sources)
-    claims = await judge(session, claims_of(text, evidence))
+    found = claims_of(text, evidence)
+    claims = await _judge(session, found) if is_judged else tuple(each.claim for each in found)
     is_marked = material.sources and draft.has_to_cite
     return CheckedText(*keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims)
 
 
 def _contradicted(text: CheckedText) -> list[Claim]:
     return [claim for claim in text.claims if claim.verification == "contradicted"]
-
-
-async def _leave(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:  # noqa: ARG001
-    return tuple(each.claim for each in claims)
 
 
 async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:
