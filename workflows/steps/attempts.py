@@ -9,7 +9,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts.rounds import InputOutcome, Note
+from activities.contracts.rounds import Note
 from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
@@ -272,19 +272,18 @@ def _means(session: Session, subtask: Subtask) -> Means:
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
     """Have the instruction rewritten in view of the error; None if the model expects nothing from that."""
     problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
-
-    def reading(outcomes: tuple[InputOutcome, ...]) -> RefineTask:
-        [entry] = outcomes
-        return RefineTask(
+    task = fit(
+        [input_for(subtask, outcome)],
+        lambda entries: RefineTask(
             goal=session.request.goal,
             agent=subtask.agent,
             instruction=subtask.instruction,
             problem=problem or outcome.kind,
-            outcome=entry.outcome,
+            outcome=entries[0].outcome,
             attempts=attempts,
-        )
-
-    task = fit([input_for(subtask, outcome)], reading, DECISION_TOKENS)
+        ),
+        DECISION_TOKENS,
+    )
     draft = await try_turn(session, task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None

@@ -27,8 +27,8 @@ from workflows.on_exit import on_exit
 from workflows.options import execution_timeout
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.state.clock import Clock
+from workflows.state.progress import usual_time
 from workflows.state.session import Session
-from workflows.state.waits import usual_time
 
 _Result = TypeVar("_Result")
 _ASKS_CHARACTERS = 500

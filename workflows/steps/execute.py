@@ -10,7 +10,6 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
@@ -235,20 +234,19 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
     most = MOST_ITEMS if session.may_grow else room
     if not most:
         raise CannotPay("out_of_budget")
-
-    def reading(lists: tuple[InputOutcome, ...]) -> ExpandTask:
-        [items] = lists
-        return ExpandTask(
+    task = fit(
+        session.progress.inputs([template.for_each or ""]),
+        lambda lists: ExpandTask(
             goal=session.request.goal,
             agent=template.agent,
             template=template.instruction,
-            items=items,
+            items=lists[0],
             max_subtasks=most,
             rejected=tuple(rejected),
-        )
-
-    found = session.progress.inputs([template.for_each or ""])
-    result = await take_turn(session, fit(found, reading, DECISION_TOKENS))
+        ),
+        DECISION_TOKENS,
+    )
+    result = await take_turn(session, task)
     answer = result.answer_as(ExpandAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
