@@ -7,15 +7,19 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Final
 
 from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.wire import ErrorType
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
 """After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`.
@@ -36,7 +40,13 @@ _BEATS_A_SECOND: Final = 100.0
 LIVE_SECONDS: Final = 0.25
 """How often a heartbeat may tell something new, such as text that is being written."""
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
+MOST_LOST_WORKERS: Final = 2
+"""How many workers may be lost while they run one activity; it is not given to another then.
+
+A turn is counted by its workflow, which books each lost call; other activities count in their heartbeats.
+"""
 _logger = logging.getLogger("chargehand.heartbeats")
+_quarantine_logger: Final = logging.getLogger("chargehand.quarantine")
 
 
 running: Final[set["Pulse"]] = set()
@@ -137,3 +147,29 @@ def begin(waited: float = 0.0) -> Pulse:
     pulse = Pulse(waited)
     _running.set(pulse)
     return pulse
+
+
+def quarantined(what: str) -> str:
+    return f"{MOST_LOST_WORKERS} workers were lost while they ran {what}, so no other gets it."
+
+
+@asynccontextmanager
+async def quarantine(what: str) -> AsyncGenerator[None]:
+    """Run the body of an activity, unless too many workers were lost in it; attempts that end by an error do not count.
+
+    Raises:
+        ApplicationError: `Quarantined`.
+    """
+    info = activity.info()
+    known = info.heartbeat_details[0] if info.heartbeat_details else 0
+    ended = known if isinstance(known, int) else 0
+    if info.attempt - 1 - ended >= MOST_LOST_WORKERS:
+        told = {"activity": info.activity_type, "session": info.workflow_id}
+        _quarantine_logger.error("an activity is quarantined", extra=told)
+        raise ApplicationError(quarantined(what), type=ErrorType.QUARANTINED, non_retryable=True)
+    try:
+        yield
+    except (Exception, asyncio.CancelledError):
+        with suppress(LookupError, RPCError, RuntimeError):
+            await pulse().record(ended + 1)
+        raise

@@ -18,11 +18,12 @@ from jsonschema import Draft7Validator, Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError as InvalidValue
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import SchemaError as PatternError
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaValidator, core_schema, from_json
 from referencing import Registry
 
+from activities.models.replies import MOST_DEPTH, depth
 from chargehand.contracts import JsonSchema
-from chargehand.contracts.problems import printable
+from chargehand.contracts.problems import join_problems, printable
 
 MOST_STEPS: Final = 100_000
 """Keywords and inner schemas that are applied to values, and what each of them goes through, by its length."""
@@ -345,3 +346,43 @@ def _validator_of(schema: JsonSchema) -> Any:  # the library's classes are made 
     """Find the validator of a schema's dialect; None if it names an unknown one."""
     named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     return _DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
+
+
+def read_data(value: JsonValue, schema: JsonSchema | None, *, is_required: bool) -> tuple[JsonValue, str]:
+    """Read data; returns it, or None and what is wrong with it.
+
+    Args:
+        value: as the model wrote it: the data, or the data as JSON text.
+        schema: the shape, None if no data is asked for.
+        is_required: whether null, where the shape does not allow it, is wrong too.
+    """
+    if schema is None or (value is None and not is_required):
+        return None, ""
+    # A string can be the data itself, or JSON text.
+    candidates = [value, _parsed(value)] if isinstance(value, str) else [value]
+    if any(depth(candidate) > MOST_DEPTH for candidate in candidates):
+        return None, f"data: is nested more than {MOST_DEPTH} levels deep"
+    problems: list[str] = []
+    for candidate in (*candidates, _without_nulls(candidates[-1])):
+        problems = value_problems(schema, candidate, "data")
+        if not problems:
+            return candidate, ""
+    return None, join_problems(problems)
+
+
+def _parsed(text: str) -> JsonValue:
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return text
+
+
+def _without_nulls(value: JsonValue) -> JsonValue:
+    """Leave out properties that are null: a model has to write every property, those that are optional too."""
+    match value:
+        case dict():
+            return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+        case list():
+            return [_without_nulls(each) for each in value]
+        case _:
+            return value

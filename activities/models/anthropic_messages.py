@@ -1,28 +1,30 @@
-"""Anthropic's models, by the Messages API."""
+"""Anthropic's models, by the Messages API, and by Message Batches for calls that are not urgent."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from urllib.parse import quote
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json
 
 from activities.contracts.rounds import ToolCall
-from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
-from activities.models.clients import COUNT_SECONDS, ProviderModel
+from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
 from activities.models.failures import ReportedError, UnreadableReply, translating
 from activities.models.prices import Tokens
 from activities.models.protocol import Content, ModelCall
-from activities.models.provider_jobs import run_job
-from activities.models.replies import LONGEST_ARGUMENTS, own_items, read_content, shaped, token_count, within
+from activities.models.provider_jobs import REQUEST_SECONDS, JobStore, run_job
+from activities.models.replies import LONGEST_ARGUMENTS, own_items, parse, read_content, shaped, token_count, within
 from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message, Picture
 
 if TYPE_CHECKING:
     import anthropic
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
 
 PROVIDER: Final = "anthropic"
 BASE_URL: Final = "https://api.anthropic.com"
@@ -33,6 +35,13 @@ _CACHED: Final[Block] = {"type": "ephemeral"}
 _COUNTED: Final = frozenset({"model", "system", "messages", "tools", "tool_choice", "thinking", "output_config"})
 """The parts of a request that its input tokens depend on."""
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
+_BATCH_SHARE: Final = Decimal("0.5")
+"""The price of a batch, as a share of the usual price."""
+_POLL_SECONDS: Final = 15.0
+_RETRYABLE_CODES: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+"""Error types, of a batch or in the middle of a stream, after which trying again may help."""
+_NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
+"""Parameters that requests in a batch may not have."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,7 +49,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
     provider = PROVIDER
     least_cached_tokens: ClassVar[int] = 1_024
     """Some models keep no beginning below 4,096."""
-    poll_seconds: float = POLL_SECONDS
+    poll_seconds: float = _POLL_SECONDS
 
     def _make_client(self) -> "anthropic.AsyncAnthropic":
         import anthropic  # takes two seconds, which only a worker with this key spends
@@ -86,7 +95,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         return Tokens(input=plain + cached + written, cached=cached, cache_written=written, output=output)
 
     def _price_share(self, call: ModelCall) -> Decimal:
-        return PRICE_SHARE if _is_batch(call) else Decimal(1)
+        return _BATCH_SHARE if _is_batch(call) else Decimal(1)
 
 
 def _is_batch(call: ModelCall) -> bool:
@@ -220,7 +229,7 @@ class MessageFold:
                 code = str(within(error, "type") or "")
                 text = str(within(error, "message") or "the stream broke off")
                 raise ReportedError(
-                    code, text, is_final=code not in RETRYABLE_CODES, possibly_billed=bool(self._message)
+                    code, text, is_final=code not in _RETRYABLE_CODES, possibly_billed=bool(self._message)
                 )
             case _:
                 pass  # `ping`, and events that may be added
@@ -321,3 +330,48 @@ def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCal
             case _:
                 kept.append(block)
     return tuple(kept)
+
+
+class BatchStore(JobStore):
+    """One call as a Message Batch of one request: within a day, mostly within the hour."""
+
+    def __init__(self, client: "anthropic.AsyncAnthropic", body: Mapping[str, Any], key: str) -> None:
+        """Prepare one call; `key` names it across attempts."""
+        self._client = client
+        self._custom_id = hashlib.sha256(key.encode()).hexdigest()
+        params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
+        super().__init__(client.messages.batches, requests=[{"custom_id": self._custom_id, "params": params}])
+
+    async def result(self, identity: str) -> JsonValue:
+        """Return the message once the batch has ended."""
+        if within(await self.state(identity), "processing_status") != "ended":
+            return None
+        return await self._message(await self._results(identity))
+
+    async def _results(self, identity: str) -> bytes:
+        import httpx2  # a dependency of the SDK
+
+        # Not from the address in the batch, which could send the API key to another host.
+        response = await self._client.get(
+            f"/v1/messages/batches/{quote(identity, safe='')}/results",
+            cast_to=httpx2.Response,
+            options={"timeout": make_timeout(REQUEST_SECONDS)},
+        )
+        return response.content
+
+    async def _message(self, lines: bytes) -> JsonValue:
+        results = [await parse(line) for line in lines.split(b"\n") if line.strip()]
+        ours = [within(result, "result") for result in results if within(result, "custom_id") == self._custom_id]
+        if len(ours) != 1:
+            raise UnreadableReply("the batch does not have this call's result")
+        (result,) = ours
+        kind = str(within(result, "type"))
+        if kind == "succeeded":
+            message: JsonValue = within(result, "message")
+            if message is None:
+                raise UnreadableReply("unexpected form of: message")
+            return message
+        # Any other result is free.
+        code = str(within(result, "error", "error", "type") or kind)
+        text = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
+        raise ReportedError(code, text, is_final=kind != "expired" and code not in _RETRYABLE_CODES)

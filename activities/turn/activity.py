@@ -23,6 +23,7 @@ from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.documents.shown_picture import is_stored, read_picture
+from activities.json_schema import read_data
 from activities.metrics import REFUSALS, count_in_activity
 from activities.models.abilities import abilities_of, can_see
 from activities.models.failures import ProviderError
@@ -31,16 +32,12 @@ from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
-from activities.turn.answer_data import read_data
 from activities.turn.apply_once import ActingCalls
 from activities.turn.breaker import Breakers
-from activities.turn.charges import note_reuse, record_charge
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
-from activities.turn.conversations import Conversations
+from activities.turn.conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.discarded_runs import DiscardedTurns, reuse
-from activities.turn.journal import Entry, Journal, open_journal
-from activities.turn.live_text import live_report
-from activities.turn.pictures import hide_pictures, show_pictures
+from activities.turn.journal import Entry, Journal, live_report, note_reuse, open_journal, record_charge
 from activities.turn.retry_policy import (
     Freshness,
     Pause,

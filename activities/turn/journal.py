@@ -5,26 +5,40 @@ the next attempt finds it and does not pay again. The heartbeats in between repe
 only the last one.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
+from zlib import crc32
 
+from pydantic import JsonValue
+from pydantic_core import from_json
 from temporalio import activity
 from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.heartbeat import pulse
-from activities.models.protocol import ProviderJob
+from activities.heartbeat import LIVE_SECONDS, pulse
+from activities.models.protocol import LONGEST_TEXT, ModelReply, ProviderJob
+from activities.models.replies import within
 from activities.newest import Newest
-from activities.turn.contracts import TurnResult
-from chargehand.contracts import Contract, LiveText, left_out
+from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn_kinds.converse import ConverseTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import SynthesisTask
+from chargehand.contracts import Contract, LiveText, LiveTexts, Usage, left_out
+from chargehand.record import Activity, Charge, Record, charge_id
 from chargehand.visibility import describe, is_open
 
 _CANCEL_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
+_LONGEST_LIVE: Final = 6_000
+"""The most characters that a heartbeat carries, the last ones: fewer bytes than go to external storage."""
+_T = TypeVar("_T")
+_logger: Final = logging.getLogger("chargehand.turns")
 
 
 class Entry(Contract):
@@ -58,11 +72,10 @@ class Journal:
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
-    def keep(self, result: TurnResult) -> Entry:
+    def keep(self, result: TurnResult) -> None:
         """Keep a paid reply for further attempts in this process, should the server not learn of it."""
         self.entry = self.entry.model_copy(update={"result": result, "live": None})
         _unrecorded[self._step] = self.entry
-        return self.entry
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
@@ -92,7 +105,12 @@ class Journal:
     @property
     def patience_seconds(self) -> float:
         """How long a call may run so that it can be cancelled before this activity times out."""
-        return _patience_seconds(time.monotonic() - self._opened_at)
+        info = activity.info()
+        # Both times are by the server's clock: this host's may be wrong.
+        waited = info.started_time - info.scheduled_time
+        ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
+        left = min(end.total_seconds() for end in ends if end is not None)
+        return max(0.0, left - (time.monotonic() - self._opened_at) - min(_CANCEL_SECONDS, left / 4))
 
     async def clean_up(self) -> None:
         """Run the actions that wait until the attempt's end is recorded."""
@@ -107,15 +125,6 @@ class Journal:
             RPCError: the attempt timed out; another may be running.
         """
         await self._handle.heartbeat(self.entry)
-
-
-def _patience_seconds(since_start: float) -> float:
-    info = activity.info()
-    # Both times are by the server's clock: this host's may be wrong.
-    waited = info.started_time - info.scheduled_time
-    ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
-    left = min(end.total_seconds() for end in ends if end is not None)
-    return max(0.0, left - since_start - min(_CANCEL_SECONDS, left / 4))
 
 
 async def _is_unwanted() -> bool:
@@ -154,3 +163,101 @@ async def open_journal() -> AsyncGenerator[Journal]:
         await opened.clean_up()
         raise
     await opened.clean_up()
+
+
+class LiveReport:
+    """Publishes what a model has written so far, a few times a second.
+
+    It costs no history, is encrypted like every payload, and only followers depend on it: it is gone as soon as the
+    reply is recorded, and the next attempt at the turn begins its own.
+    """
+
+    def __init__(self, journal: Journal, field: str) -> None:
+        self._journal = journal
+        self._field = field
+        """Of the reply, which is JSON."""
+        self._next = 0.0
+        self._published = ""
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def show(self, written: str) -> None:
+        """Publish the text of an unfinished reply."""
+        self._next = time.monotonic() + LIVE_SECONDS
+        text = _text_of(written, self._field)
+        if not text or text == self._published:
+            return
+        self._published = text
+        offset = max(0, len(text) - _LONGEST_LIVE)
+        before = crc32(text[:offset].encode(errors="surrogatepass"))
+        self._journal.publish(LiveText(offset=offset, before=before, text=text[offset:]))
+
+
+def live_report(task: Task, journal: Journal, texts: LiveTexts) -> LiveReport | None:
+    """Publish the text of a turn that writes the whole report, a reply, or what else was asked for; else None."""
+    is_read = texts == "agents" or isinstance(task, ConverseTask)
+    is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
+    return LiveReport(journal, task.text_field) if is_read and task.text_field else None
+
+
+def _text_of(written: str, field: str) -> str:
+    """Read a field of the beginning of a reply; empty if there is none yet."""
+    if len(written) > LONGEST_TEXT:
+        return ""
+    try:
+        # Some models put a code fence around JSON.
+        value: JsonValue = from_json(written[written.find("{") :], allow_partial="trailing-strings")
+    except ValueError:
+        return ""
+    text = within(value, field)
+    return text if isinstance(text, str) else ""
+
+
+async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
+    """Record what a call has cost outside Temporal, in the record that a restored database does not forget.
+
+    Returns what the same turn has cost before the database was restored, if that is not booked yet.
+    """
+    info = activity.info()
+    charge = Charge(
+        session=request.session,
+        workflow_id=info.workflow_id or "",
+        run_id=info.workflow_run_id or "",
+        activity_id=info.activity_id,
+        scheduled_at=info.scheduled_time,
+        attempt=info.attempt,
+        agent=request.agent,
+        purpose=request.task.kind,
+        model=reply.model,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        is_known=reply.usage is not None,
+    )
+
+    def write() -> Usage | None:
+        lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
+        return sum(lost, Usage()) if lost else None
+
+    return await asyncio.to_thread(_unless_it_fails, write)
+
+
+async def note_reuse(record: Record, session: str) -> None:
+    """Note that the running turn takes over a reply, so that its charge is in the books though its history is gone."""
+    info = activity.info()
+    turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+    def write() -> None:
+        for each in record.lost_charges(session, turn, info.scheduled_time):
+            record.book(each, f"reply of {charge_id(each)}")
+
+    await asyncio.to_thread(_unless_it_fails, write)
+
+
+def _unless_it_fails(write: Callable[[], _T]) -> _T | None:
+    try:
+        return write()
+    except Exception:
+        # The reply must not be lost.
+        _logger.exception("a charge is not in the record")
+        return None

@@ -22,8 +22,8 @@ from activities.contracts.tool import NeedsInput, Tool, ToolAnswer
 from activities.credentials import CredentialMissing, hiding, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
+from activities.heartbeat import quarantine
 from activities.json_schema import value_problems
-from activities.lost_workers import quarantine
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stalls import tool_stall_limit
 from activities.queues import COMPUTING

@@ -11,8 +11,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import begin
-from activities.lost_workers import quarantine
+from activities.heartbeat import begin, quarantine
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.retry_policy import attempt_lost
 from chargehand.contracts import SessionRequest

@@ -21,10 +21,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from activities.backends import SettingsError
 from activities.crews.files import CrewError, load_crew
-from activities.json_schema import schema_problems, value_problems
+from activities.json_schema import read_data, schema_problems, value_problems
 from activities.models.protocol import LONGEST_TEXT
 from activities.models.replies import tool_call
-from activities.turn.answer_data import read_data
 from chargehand.contracts import JsonSchema, Limits
 from chargehand.errors import InvalidInput
 from chargehand.listing import sessions_query

@@ -8,7 +8,7 @@ from pathlib import Path
 from temporalio.testing import ActivityEnvironment
 
 from activities.models.protocol import ModelReply
-from activities.turn.charges import note_reuse, record_charge
+from activities.turn.journal import note_reuse, record_charge
 from chargehand.contracts import Usage
 from chargehand.record import Record
 from tests.activities.turns.one_turn import a_turn
