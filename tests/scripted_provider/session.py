@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from activities.turn_kinds.design_agents import DesignAnswer
+from pydantic import BaseModel
+
 from activities.turn_kinds.judge_call import JudgeCallAnswer
 from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.route_request import RouteAnswer
-from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
+from tests.scripted_model import DEFAULTS
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
@@ -91,18 +92,12 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
 
 
 _DECISIONS: dict[str, ScriptedReply] = {
-    "ExpandAnswer": saying(expanded()),
-    "DesignAnswer": saying(DesignAnswer(agents=[])),
+    type(usual).__name__: saying(usual)
+    for kind, usual in DEFAULTS.items()
+    if kind not in {"work", "converse"} and isinstance(usual, BaseModel)
+} | {
     "RouteAnswer": saying(RouteAnswer(routes=[], confidence=0)),
-    "GradeAnswer": saying(graded("")),
-    "RefineAnswer": saying(refined()),
-    "ReviewAnswer": saying(reviewed()),
-    "JudgeAnswer": saying(judged("")),
     "JudgeCallAnswer": saying(JudgeCallAnswer(is_expected=False, reason="")),
     "JudgeClaimsAnswer": saying(JudgeClaimsAnswer(verdicts=[])),
-    "CritiqueAnswer": saying(criticised()),
-    "CompressAnswer": saying(compressed("In short: it is so.")),
-    "OutlineAnswer": saying(outlined("Topics")),
-    "OutputAnswer": saying(output(None, "Nothing is scripted.")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""

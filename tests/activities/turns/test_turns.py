@@ -15,6 +15,8 @@ from temporalio.client import Client, WorkflowFailureError
 from activities.heartbeat import BEAT_SECONDS
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
+from activities.turn.contracts import TurnRequest
+from activities.turn.discarded_runs import DiscardedTurn
 from activities.turn.retry_policy import Freshness
 from chargehand.contracts import Tier, Usage
 from chargehand.wire import ErrorType
@@ -183,6 +185,16 @@ def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
         now = (STARTED + timedelta(seconds=age) for age in ages)
         freshness = Freshness(now.__next__)
         assert [freshness.is_doubtful(STARTED, PATIENCE) for _ in ages] == doubtful
+
+
+def test_a_reply_answers_the_whole_request() -> None:
+    """What differs in any field, but for how much the model may write, is another request (S36)."""
+    before = a_turn().turn
+    same = before.model_copy(update={"after_reset": True})
+    assert DiscardedTurn(before).matches(same)
+    for field in TurnRequest.model_fields:
+        other = same.model_copy(update={field: "something else"})
+        assert DiscardedTurn(before).matches(other) is (field == "max_output_tokens")
 
 
 MACHINE_SECONDS = 1.0

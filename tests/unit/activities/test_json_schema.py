@@ -12,7 +12,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import JsonValue, ValidationError
 
 from activities.json_schema import schema_problems, value_problems
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import JsonSchema, SessionRequest
 
 DOUBLING: dict[str, Any] = {
     **{f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(40)},
@@ -148,18 +148,18 @@ def test_what_a_schema_makes_fail_is_its_problem(schema: dict[str, Any]) -> None
     assert all(each.startswith("v") for value in values for each in value_problems(schema, value, "v"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-@pytest.mark.parametrize("branch", [{"items": {"type": "string"}}, {"items": {"enum": ["a", "b"]}}, {"items": False}])
-def test_the_problems_of_a_value_take_little_memory(keyword: str, branch: JsonValue) -> None:
-    """However many branches refuse however many items, what the library keeps of it has a bound."""
+@pytest.mark.parametrize(
+    "schema", [{"anyOf": [{"items": {"enum": ["a", "b"]}}] * 300}, {"oneOf": [{"items": False}] * 300}]
+)
+def test_the_problems_of_a_value_take_little_memory(schema: JsonSchema) -> None:
+    """However many branches refuse however many items, what the library keeps of it has a bound for each step."""
     tracemalloc.start()
-    problems = value_problems({keyword: [branch] * 300}, [*range(30_000)], "input")
+    problems = value_problems(schema, [*range(30_000)], "input", most_steps=10_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
     assert problems
-    assert peak < 40_000_000
+    assert peak < 4_000_000
 
 
 def test_values_are_checked_by_their_schema() -> None:

@@ -24,11 +24,11 @@ from activities.tools.note import NOTE
 from activities.tools.pages.tool import ReadPage
 from activities.tools.search.protocol import SearchResults
 from activities.tools.search.tool import Search
-from activities.turn_kinds.registry import Task
+from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts.limits import Profile
 from tests.scripted_model import TODAY
-from tests.unit.activities.prompt_files import TASKS
+from tests.unit.activities.prompt_files import TASKS, prompt_files
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _FOLDERS: Final = (_ROOT / "crews", _ROOT / "plugins/src/chargehand_plugins/code_review/crews")
@@ -215,3 +215,15 @@ def test_the_schema_stands_once(name: str) -> None:
         body = prompt.body
         formal = [part for part in ("response_format", "output_config", "text") if part in body]
         assert len(formal) + prompt.system.count(schema) == 1
+
+
+GOLDEN = Path(__file__).parents[3] / "docs" / "prompts"
+RENEW = (
+    "Read the change as the model will, then run `.venv/bin/python -m tests.unit.activities.prompt_files docs/prompts`."
+)
+
+
+def test_prompts_change_only_on_purpose() -> None:
+    """Every prompt is the same as the file that was reviewed; every kind of turn has one, and no file is left over."""
+    assert prompt_files() == {file.name: file.read_text(encoding="utf-8") for file in GOLDEN.iterdir()}, RENEW
+    assert {task.kind for _, task in TASKS.values()} == set(TASK_TYPES)

@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.calls import ToolRequest
+from activities.contracts.calls import CallCheck, ToolRequest
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec
 from activities.crews.versions import CrewVersions
 from activities.turn.apply_once import ActingCalls
 from activities.turn.tool_use import MOST_COMPUTING, ToolActivities
+from chargehand.contracts import JsonSchema
 from chargehand.record import Record
 
 
@@ -54,3 +56,37 @@ async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
         ended = await asyncio.gather(*calls)
 
     assert (begun, [each.ok for each in ended]) == (most, [True] * len(calls))
+
+
+_STRICT: JsonSchema = {
+    "type": "object",
+    "properties": {"order": {"type": "string"}, "to": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    "required": ["order", "to"],
+    "additionalProperties": False,
+}
+
+
+class _Refund:
+    spec = ToolSpec(name="refund", description="Refunds.", parameters=_STRICT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_accepted"),
+    [
+        ({"order": "A1"}, True),
+        ({"order": "A1", "to": None}, True),
+        ({"to": "till"}, False),
+        ({"order": None}, False),
+        ({"order": "A1", "to": 4}, False),
+        ({"order": "A1", "cc": "x"}, False),
+    ],
+)
+async def test_an_argument_with_a_default_may_be_left_out(
+    arguments: dict[str, JsonValue], *, is_accepted: bool
+) -> None:
+    """As in a model's call; anything else that the schema does not allow is refused."""
+    uses = ToolActivities(cast("Any", None), {"refund": cast("Any", _Refund())}, cast("Any", None))
+    request = CallCheck(session="s", tool="refund", arguments=arguments)
+    found = await ActivityEnvironment().run(uses.check_call, request)
+
+    assert (not found.problems) == is_accepted
