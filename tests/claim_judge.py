@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.judge_claims import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
+from activities.turn_kinds.judgements import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
 
 OBJECTION: Final = re.compile(r"Claim \d+ is not what its evidence says\.")
 """How a claim begins that is an objection of code to the one before it."""

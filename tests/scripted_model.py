@@ -24,22 +24,35 @@ from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
-from activities.turn_kinds.compact_conversation import CompactAnswer, NoteDraft
-from activities.turn_kinds.compress_outcomes import CompressAnswer
-from activities.turn_kinds.converse import ConverseTask, ReplyAnswer
-from activities.turn_kinds.critique_report import CritiqueAnswer
-from activities.turn_kinds.design_agents import DesignAnswer
-from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
-from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft
-from activities.turn_kinds.judge_call import JudgeCallAnswer
-from activities.turn_kinds.judge_outcomes import JudgeAnswer
-from activities.turn_kinds.outline_report import OutlineAnswer, SectionDraft
-from activities.turn_kinds.output import OutputAnswer, OutputTask
-from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
-from activities.turn_kinds.refine_instruction import RefineAnswer
-from activities.turn_kinds.review_outcomes import ReviewAnswer
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
-from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from activities.turn_kinds.judgements import CritiqueAnswer, GradeAnswer, GradeDraft, JudgeAnswer, JudgeCallAnswer
+from activities.turn_kinds.plan import (
+    Allowance,
+    DesignAnswer,
+    ExpandAnswer,
+    ExpandTask,
+    PlanAnswer,
+    PlanTask,
+    RefineAnswer,
+    ReviewAnswer,
+)
+from activities.turn_kinds.synthesis import (
+    CompressAnswer,
+    OutlineAnswer,
+    OutputAnswer,
+    OutputTask,
+    SectionDraft,
+    SynthesisAnswer,
+    SynthesisTask,
+)
+from activities.turn_kinds.work import (
+    CompactAnswer,
+    ConverseTask,
+    FindingDraft,
+    NoteDraft,
+    ReplyAnswer,
+    WorkAnswer,
+    WorkTask,
+)
 from chargehand.contracts import Capability, Source, Usage
 from tests.claim_judge import claim_judge
 

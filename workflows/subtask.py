@@ -8,8 +8,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from activities.turn.contracts import TurnRequest, TurnResult
-    from activities.turn_kinds.compact_conversation import CompactAnswer
-    from activities.turn_kinds.work import WorkTask
+    from activities.turn_kinds.work import CompactAnswer, WorkTask
     from chargehand.contracts import FailureReason, Outcome
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new

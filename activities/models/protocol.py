@@ -13,10 +13,9 @@ from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import ToolSpec
 from activities.documents.catalog import Catalog
 from activities.models.schemas import Schema, answer_schema, with_data
-from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.plan import PlanTask, ReviewTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Effort, JsonSchema, Usage
 

@@ -27,10 +27,9 @@ from activities.models.abilities import can_see
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.queues import ToolQueues
 from activities.tools.note import NOTE
-from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import ConverseTask, WorkTask
 from chargehand.contracts import Capability, Limits, SessionRequest
 from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
 from chargehand.contracts.problems import printable

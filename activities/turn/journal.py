@@ -26,9 +26,9 @@ from activities.models.protocol import LONGEST_TEXT, ModelReply, ProviderJob
 from activities.models.replies import within
 from activities.newest import Newest
 from activities.turn.contracts import TurnRequest, TurnResult
-from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import ConverseTask
 from chargehand.contracts import Contract, LiveText, LiveTexts, Usage, left_out
 from chargehand.record import Activity, Charge, Record, charge_id
 from chargehand.visibility import describe, is_open

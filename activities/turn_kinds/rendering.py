@@ -10,7 +10,7 @@ from activities.contracts.rounds import InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.untrusted_text import data_block, request_block
-from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Issue, JsonSchema, left_out
+from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Issue, left_out
 
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
@@ -26,10 +26,10 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
     return f"{'For context, the' if context_only else 'The'} user's request:\n{request_block(goal)}"
 
 
-def told_text(told: Sequence[str]) -> str:
-    """Render what the user has written to an agent since its task was planned."""
+def told_section(told: Sequence[str]) -> list[str]:
+    """Render what the user has written to an agent since its task was planned, if anything."""
     heading = "The user has written to you. Follow this from now on, also where your instruction says otherwise:"
-    return "\n".join([heading, *map(request_block, told)])
+    return ["\n".join([heading, *map(request_block, told)])] if told else []
 
 
 def said_text(text: str) -> str:
@@ -130,14 +130,6 @@ def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     titles = {source.ref: source.title for source in outcome.sources}
     text = refs.explain(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}", titles)
     return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n{data_block(text)}"
-
-
-def findings_section(result: InputOutcome) -> str:
-    return f"{outcome_heading(result)}:\n{data_block(findings_text(result))}"
-
-
-def schema_section(schema: JsonSchema) -> str:
-    return f"JSON Schema of data:\n{data_block(to_json(schema).decode())}"
 
 
 def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:

@@ -1,23 +1,29 @@
-"""A turn that writes the report."""
+"""Turns that write the report: whole or by section, shorter, and in the shape that its user asked for."""
 
 from typing import ClassVar, Final, Literal
 
+from pydantic_core import to_json
+
+from activities.contracts.crew import Agent
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
     contradiction_lines,
+    findings_text,
+    outcome_heading,
     outcome_section,
     request_section,
     sources_section,
 )
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Contradiction, left_out
+from chargehand.contracts import Contract, Contradiction, JsonSchema, left_out
 
-_INSTRUCTIONS: Final = """You write the report of a crew of agents from its outcomes.
+_SYNTHESIS: Final = """You write the report of a crew of agents from its outcomes.
 
 - answer: Markdown. Answer the request first, in a sentence or two; then what supports it, under headings if it has
   several parts, in a table where things are compared by the same measures. One coherent text, no list of outcomes,
@@ -72,7 +78,7 @@ class SynthesisAnswer(TurnAnswer):
 
 
 class SynthesisTask(TurnTask):
-    instructions: ClassVar = _INSTRUCTIONS
+    instructions: ClassVar = _SYNTHESIS
     answer_type: ClassVar = SynthesisAnswer
     text_field: ClassVar = "answer"
     temperature: ClassVar = 0.3
@@ -157,3 +163,151 @@ def _section_text(section: Section) -> str:
         f"The report is written by section, side by side, by this outline:\n{outline}\nWrite only this section, "
         f"without its heading, in `answer`:\n{data_block(f'{section.heading}: {section.brief}')}"
     )
+
+
+_OUTLINE: Final = """You are the supervisor of a crew of agents. You outline a long report from the outcomes of its
+subtasks. Its sections are then written side by side, each by a writer that sees this outline and the same outcomes, but
+no other section.
+
+- title: of the report, in the language of the request.
+- sections: in the order of reading; the first answers the request in short. For each: heading; brief (what it says, and
+  what it leaves to other sections, so that nothing is told twice); words.
+- gaps: every part of the request that the outcomes do not answer, lost subtasks included.
+- contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one the
+  report follows and why (empty if it cannot be decided).
+- confidence: 0-100 that the report will be right and complete."""
+
+
+class SectionDraft(Contract):
+    heading: str
+    brief: str
+    words: int
+
+
+class OutlineAnswer(TurnAnswer):
+    kind: Literal["outline"] = "outline"
+    title: str
+    sections: list[SectionDraft]
+    gaps: list[str] = []
+    contradictions: list[ContradictionDraft] = []
+    confidence: int
+
+
+class OutlineTask(TurnTask):
+    instructions: ClassVar = _OUTLINE
+    answer_type: ClassVar = OutlineAnswer
+
+    kind: Literal["outline"] = "outline"
+    goal: str
+    final_instruction: str = ""
+    length_words: int
+    most_sections: int
+    outcomes: tuple[InputOutcome, ...]
+    sources: tuple[CitedSource, ...] = ()
+    """By the numbers under which the outcomes cite them."""
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal), *map(outcome_section, self.outcomes), sources_section(self.sources)]
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        how = escape_marks(self.final_instruction)
+        return [
+            *([f"How to write: {how}"] if how else []),
+            f"The report has about {self.length_words} words, in at most {self.most_sections} sections.",
+        ]
+
+
+_COMPRESS: Final = """You shorten a text that answers an instruction.
+
+- content: the shorter text, in Markdown. Keep every figure, name, date, unit, condition and doubt that the instruction
+  asks for, and the ref behind each statement, such as [p1]. Leave out repetition, introductions and accounts of how it
+  was found. Add nothing, conclude nothing."""
+
+
+class CompressAnswer(TurnAnswer):
+    kind: Literal["compress"] = "compress"
+    content: str
+
+
+class CompressTask(TurnTask):
+    """Shorten the prose of an outcome; its findings and sources stay as they are, which code sees to."""
+
+    instructions: ClassVar = _COMPRESS
+    written_like: ClassVar = "text"
+    answer_type: ClassVar = CompressAnswer
+    text_field: ClassVar = "content"
+
+    kind: Literal["compress"] = "compress"
+    instruction: str
+    """What the text answers."""
+    content: str
+    sources: tuple[str, ...] = left_out(())
+    """Refs that the text cites."""
+    most_words: int
+
+    @property
+    def refs(self) -> ShortRefs:
+        return ShortRefs(self.sources)
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        return [
+            f"Instruction that the text answers:\n{data_block(self.instruction)}",
+            f"Text:\n{data_block(self.refs.shorten(self.content))}",
+            f"Shorten it to at most {self.most_words} words.",
+        ]
+
+
+_OUTPUT: Final = """You put a finished report into the shape that a program expects.
+
+- data: a JSON value that is valid against the JSON Schema of the task, and says what the report and the findings say.
+  Copy figures, names, dates and units as they stand there. Add nothing from memory. Where the schema leaves a choice,
+  prefer to leave out, or to set null, what neither report nor findings give.
+- missing: each value that the schema requires and that neither report nor findings give, in a sentence of its own.
+  Never invent one: name it here, and data may then be null. Usually empty."""
+
+
+class RejectedOutput(Contract):
+    output: str
+    """The beginning of what the model wrote."""
+    errors: str
+
+
+class OutputAnswer(TypedAnswer):
+    kind: Literal["output"] = "output"
+    missing: list[str] = []
+
+    @property
+    def requires_data(self) -> bool:
+        """Whether nothing is missing that the schema requires."""
+        return not self.missing
+
+
+class OutputTask(TurnTask):
+    instructions: ClassVar = _OUTPUT
+    answer_type: ClassVar = OutputAnswer
+
+    kind: Literal["output"] = "output"
+    goal: str
+    data_schema: JsonSchema
+    answer: str
+    gaps: tuple[str, ...] = ()
+    outcomes: tuple[InputOutcome, ...] = ()
+    """Whose findings the report was written from."""
+    rejected: tuple[RejectedOutput, ...] = ()
+
+    def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
+        return self.data_schema
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
+        return [
+            request_section(self.goal, context_only=True),
+            f"JSON Schema of data:\n{data_block(to_json(self.data_schema).decode())}",
+            f"Report:\n{data_block(report)}",
+            *(f"{outcome_heading(each)}:\n{data_block(findings_text(each))}" for each in self.outcomes),
+            *(
+                f"Your data was rejected:\n{data_block(attempt.output)}\nfor these reasons:\n"
+                f"{data_block(attempt.errors)}\nFix all of them."
+                for attempt in self.rejected[-1:]
+            ),
+        ]

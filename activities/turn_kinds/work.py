@@ -1,4 +1,4 @@
-"""A turn of an agent that carries out a subtask, a round at a time."""
+"""Turns of an agent: on a subtask, a round at a time, or in a conversation with a user."""
 
 import re
 from datetime import date
@@ -19,13 +19,13 @@ from activities.turn_kinds.rendering import (
     refs_of,
     request_section,
     said_text,
-    told_text,
+    told_section,
 )
 from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
 
-_INSTRUCTIONS: Final = """You are the {name}.
+_WORK: Final = """You are the {name}.
 
 {prompt}
 
@@ -35,7 +35,7 @@ _INSTRUCTIONS: Final = """You are the {name}.
 - content: Markdown, at most {words} words unless told otherwise, {refs}.
 - findings: one claim each, quote copied from its first source or empty:
   {{"claim":"Fares rose 4 % in 2024.","source_refs":["p1"],"quote":"a rise of 4 per cent","confidence":90}}
-- confidence: 0-100. gaps: asked and not found. message: why, unless success."""
+- confidence: 0-100. gaps: asked and not found. message: why, unless success.{data}{issues}"""
 
 _WITH_TOOLS: Final = "Use up to 8 tools at once, unless one needs another's result. When you can,"
 _WITH_NOTES: Final = """Note each finding in the turn after you read it: your notes stay when a conversation is
@@ -49,8 +49,10 @@ _ANSWER_AT: Final = 2
 """Turns left with which an agent is told to answer: one of them is there in case the answer is cut off."""
 _ABOVE: Final = "(as under [{}])"
 
-_DATA_INSTRUCTIONS: Final = """- data: your result as JSON valid by the JSON Schema below, for agents that work on with
-  it; the same facts as in content, nothing invented. null only if the status is not success."""
+_DATA_INSTRUCTIONS: Final = """
+- data: your result as JSON valid by the JSON Schema below, for agents that work on with
+  it; the same facts as in content, nothing invented. null only if the status is not success.
+"""
 _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
   part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), file and line (path and
@@ -105,13 +107,15 @@ class WorkWithIssuesAnswer(AgentAnswer):
 
 
 class WorkTask(TurnTask):
-    instructions: ClassVar = _INSTRUCTIONS
+    instructions: ClassVar = _WORK
     answer_type: ClassVar = WorkAnswer
     text_field: ClassVar = "content"
     last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
     """What is asked at the end of a conversation in which the agent must answer."""
 
     summary_heading: ClassVar = "What you have done so far, in your own words"
+    is_of_subtask: ClassVar = True
+    """Whether its answer is that of a subtask, with the data or the issues that its agent has."""
 
     kind: Literal["work"] = "work"
     goal: str
@@ -147,23 +151,29 @@ class WorkTask(TurnTask):
     @classmethod
     def answer_type_for(cls, agent: Agent | None) -> type[TurnAnswer]:
         """A reviewer lists issues too."""
-        return WorkWithIssuesAnswer if agent is not None and agent.reviews else WorkAnswer
+        return WorkWithIssuesAnswer if cls.is_of_subtask and agent is not None and agent.reviews else cls.answer_type
 
     @classmethod
     def role(cls, crew: Crew, agent_name: str, setting: Setting) -> str:
-        """Render an agent's own prompt; it knows nothing of the other agents."""
+        """Render an agent's own prompt; only in a conversation it knows of the other agents."""
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
-        text = cls.instructions.format(
-            name=agent.name, prompt=setting.fit(agent.prompt), **working_rules(agent, setting)
+        others = [each for each in setting.usable_agents(crew) if each.name != agent_name]
+        with_tools = f"{_WITH_NOTES if setting.keeps_notes else ''}{_WITH_TOOLS}"
+        return cls.instructions.format(
+            name=agent.name,
+            prompt=setting.fit(agent.prompt),
+            working=with_tools if setting.usable_tools(agent) else _WITHOUT_TOOLS,
+            words=setting.words(agent),
+            refs=_WITH_REFS if agent.cites else _WITHOUT_REFS,
+            data="" if agent.output is None else f"{_DATA_INSTRUCTIONS}{to_json(agent.output).decode()}",
+            issues=_REVIEWER_INSTRUCTIONS if agent.reviews else "",
+            agents="\n".join(f"- {each.name}: {setting.fit(each.description)}" for each in others) or "(no others)",
         )
-        if agent.output is not None:
-            text += f"\n{_DATA_INSTRUCTIONS}\n{to_json(agent.output).decode()}"
-        return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
-        return agent.output if agent else None
+        return agent.output if agent and self.is_of_subtask else None
 
     @property
     def refs(self) -> ShortRefs:
@@ -220,20 +230,6 @@ class WorkTask(TurnTask):
         return (first, *conversation)
 
 
-def working_rules(agent: Agent, setting: Setting) -> dict[str, object]:
-    """Say how an agent uses its tools, how long its text may be, and how it names sources."""
-    with_tools = f"{_WITH_NOTES if setting.keeps_notes else ''}{_WITH_TOOLS}"
-    return {
-        "working": with_tools if setting.usable_tools(agent) else _WITHOUT_TOOLS,
-        "words": setting.words(agent),
-        "refs": _WITH_REFS if agent.cites else _WITHOUT_REFS,
-    }
-
-
-def told_section(told: tuple[str, ...]) -> list[str]:
-    return [told_text(told)] if told else []
-
-
 class ShownText:
     """What a conversation has shown so far: each text of the tools' results, title and whole ref is shown once.
 
@@ -287,14 +283,13 @@ def _turns_left(past: Round) -> str:
 
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     told = told_section(past.told)
-    if past.said:
-        said = Message(
-            role="assistant", text=shown.refs.shorten(past.answer) or "(no reply)", provider_items=past.provider_items
-        )
-        return [said, Message(role="user", text="\n\n".join([said_text(past.said), *told]))]
-    if past.answer:
-        said = Message(role="assistant", text=shown.refs.shorten(past.answer), provider_items=past.provider_items)
-        return [said, Message(role="user", text="\n\n".join([*told, "Answer again, as a whole."]))]
+    if past.said or past.answer:
+        answer = shown.refs.shorten(past.answer) or "(no reply)"
+        asked = [said_text(past.said), *told] if past.said else [*told, "Answer again, as a whole."]
+        return [
+            Message(role="assistant", text=answer, provider_items=past.provider_items),
+            Message(role="user", text="\n\n".join(asked)),
+        ]
     if past.correction:
         problem = f"Your reply could not be used:\n{data_block(past.correction)}\nFix that and answer again."
         return [
@@ -319,3 +314,81 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
         Message(role="tools", results=tuple(results)),
         *(Message(role="user", text=text) for text in told),
     ]
+
+
+_CONVERSE: Final = """You are the {name} in a crew of agents, and you talk with a user.
+
+{prompt}
+
+{working} reply to the user's latest message in JSON:
+- status: success; partial (with gaps); no_answer (nothing that you have answers it).
+- content: what the user reads, in Markdown, at most {words} words, {refs}. If something is missing that only the user
+  knows, ask for it. Never say that something was done unless the result of a tool says so.
+- findings: each claim alone that rests on something you read; source_refs, such as ["p1"]; quote: words copied from the
+  first of them, or empty. Empty for small talk.
+- confidence: 0-100, of a finding and of the whole. gaps: what was asked and not found. message: why, unless success.
+- hand_over: the name of the agent below that the message is for, if it is not for you; else empty. That agent then goes
+  on with the user: put into message what it has to know, and into content at most a sentence.
+- job: a task that needs several agents and more time, complete in itself, if the user wants one; else empty. It is
+  carried out while you go on talking, and you are told what came of it: say in content that it has begun.
+
+Agents:
+{agents}"""
+
+
+class ReplyAnswer(AgentAnswer):
+    kind: Literal["reply"] = "reply"
+    hand_over: str = ""
+    job: str = ""
+
+
+class ConverseTask(WorkTask):
+    """The goal is what the conversation is for, and the instruction is the message with which the rounds begin."""
+
+    instructions: ClassVar = _CONVERSE
+    answer_type: ClassVar = ReplyAnswer
+    summary_heading: ClassVar = "What was said and done before"
+    is_of_subtask: ClassVar = False
+
+    kind: Literal["converse"] = "converse"  # pyright: ignore[reportIncompatibleVariableOverride]  # it tells them apart
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        return [*self._before(), said_text(self.instruction), *told_section(self.told)]
+
+    def latest(self) -> WorkTask:
+        """Leave only the latest message and the rounds about it, for a model that reads no dialogue."""
+        begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
+        said = self.rounds[begins - 1].said if begins else self.instruction
+        return self.model_copy(update={"instruction": said, "rounds": self.rounds[begins:]})
+
+
+_COMPACT: Final = """This conversation has become long. You will go on in a new one, which begins with your task, your
+notes and what you write now; nothing else of this conversation will be there. Use no tools now. Answer with JSON:
+- summary: what is found, what was tried without result, and what is still to be done, in Markdown, at most 1,500 words.
+  Keep every figure, name, date, unit and doubt that the task needs, and the ref behind each statement, such as [p1].
+- notes: each claim that your answer will need and that you have not noted yet, with the ref of its source, such as p1,
+  and quote copied word for word from there (at most 600 characters); both empty for a conclusion of your own."""
+
+
+class NoteDraft(Contract):
+    claim: str
+    ref: str = ""
+    quote: str = ""
+
+
+class CompactAnswer(TurnAnswer):
+    kind: Literal["compact"] = "compact"
+    summary: str
+    notes: list[NoteDraft] = []
+
+
+class CompactTask(WorkTask):
+    """Sum up a conversation, to go on in a new one: this one cannot be shortened under what the model thought of it."""
+
+    answer_type: ClassVar = CompactAnswer
+    last_request: ClassVar = _COMPACT
+    text_field: ClassVar = ""
+    is_of_subtask: ClassVar = False
+
+    kind: Literal["compact"] = "compact"  # pyright: ignore[reportIncompatibleVariableOverride]  # it tells them apart
+    must_answer: bool = True

@@ -18,7 +18,7 @@ from activities.documents.catalog import Catalog
 from activities.models.failures import ProviderError
 from activities.models.protocol import Model, ModelCall
 from activities.models.registry import build_models
-from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judgements import GradeTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.untrusted_text import data_block
 from benchmarks.evaluation.answers.verdict import GoldenAnswer, check_answer, golden_values

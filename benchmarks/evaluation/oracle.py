@@ -24,8 +24,7 @@ from activities.contracts.tool import (
 )
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from benchmarks.evaluation.answers.verdict import golden_values

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from activities.contracts.crew import Crew
 from activities.contracts.tool import READS_DOCUMENTS
 from activities.crews.files import load_crews
-from activities.turn_kinds.route_request import RouteAnswer, RouteDraft
+from activities.turn_kinds.plan import RouteAnswer, RouteDraft
 from activities.turn_kinds.work import WorkWithIssuesAnswer
 from benchmarks.evaluation.dataset import ROOT, Case, read_datasets
 from benchmarks.evaluation.scores import Scores

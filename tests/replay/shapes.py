@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from activities.contracts.cards import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.plan import DesignAnswer
 from chargehand import Conversation
 from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, SessionState, Subtask
 from chargehand.errors import SessionEnded

@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from activities.turn_kinds.judge_call import JudgeCallAnswer
-from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
-from activities.turn_kinds.route_request import RouteAnswer
+from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeClaimsAnswer
+from activities.turn_kinds.plan import RouteAnswer
 from tests.scripted_model import DEFAULTS
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from activities.turn_kinds.compact_conversation import CompactTask
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import CompactTask, WorkTask
 from tests.scripted_provider.exchange import NO_USAGE, ScriptedMessage, ScriptedReply, ScriptedRequest, ToolUse, Wire
 
 Body = dict[str, Any]

@@ -13,17 +13,10 @@ from pydantic import BaseModel
 from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.critique_report import CritiqueTask
-from activities.turn_kinds.expand_subtask import ExpandTask
-from activities.turn_kinds.grade_report import GradeTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.output import OutputTask
-from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.refine_instruction import RefineTask
+from activities.turn_kinds.judgements import CritiqueTask, GradeTask, JudgeTask
+from activities.turn_kinds.plan import ExpandTask, PlanTask, RefineTask, ReviewTask
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review_outcomes import ReviewTask
-from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.synthesis import CompressTask, OutputTask, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from tests.scripted_model import (
     compressed,

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
-from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.critique_report import CritiqueTask
-from activities.turn_kinds.expand_subtask import ExpandTask
-from activities.turn_kinds.grade_report import GradeTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.outline_report import OutlineTask
-from activities.turn_kinds.output import OutputTask
-from activities.turn_kinds.plan import PlanTask, RejectedPlan
-from activities.turn_kinds.refine_instruction import RefineTask
+from activities.turn_kinds.judgements import CritiqueTask, GradeTask, JudgeTask
+from activities.turn_kinds.plan import ExpandTask, PlanTask, RefineTask, RejectedPlan, ReviewTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.review_outcomes import ReviewTask
-from activities.turn_kinds.synthesis import ReopenedSource, Section, SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import (
+    CompressTask,
+    OutlineTask,
+    OutputTask,
+    ReopenedSource,
+    Section,
+    SynthesisAnswer,
+    SynthesisTask,
+)
 from activities.turn_kinds.untrusted_text import escape_marks
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success

@@ -11,13 +11,9 @@ from pydantic import BaseModel
 from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
-from activities.turn_kinds.expand_subtask import ExpandTask
-from activities.turn_kinds.grade_report import GradeTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
-from activities.turn_kinds.refine_instruction import RefineTask
+from activities.turn_kinds.judgements import GradeTask, JudgeTask
+from activities.turn_kinds.plan import ExpandTask, PlanAnswer, PlanTask, RefineTask, ReviewAnswer, ReviewTask
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_model import (

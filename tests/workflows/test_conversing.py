@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowFailureError
 
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.converse import ConverseTask
+from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
 from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused

@@ -22,7 +22,7 @@ from activities.crews.files import CrewError, load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
+from activities.turn_kinds.plan import DesignAnswer, DesignTask
 from benchmarks.evaluation.dataset import read_datasets
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Report, SessionRequest

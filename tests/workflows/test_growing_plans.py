@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.expand_subtask import ExpandTask
-from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.plan import ExpandTask, PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import (
     DropSubtask,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judgements import GradeTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest, Verification
 from tests.claim_judge import claim_judge

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.review_outcomes import ReviewTask
+from activities.turn_kinds.judgements import JudgeTask
+from activities.turn_kinds.plan import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest

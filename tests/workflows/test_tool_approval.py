@@ -15,7 +15,7 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
+from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, PendingCall, Report, RewordSubtask, SessionRequest, Trace
 from chargehand.errors import UpdateRefused

@@ -7,9 +7,7 @@ from pydantic import BaseModel
 
 from activities.contracts.tool import ToolAnswer
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.outline_report import OutlineTask
-from activities.turn_kinds.synthesis import ReopenDraft, SynthesisTask
+from activities.turn_kinds.synthesis import CompressTask, OutlineTask, ReopenDraft, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
 from chargehand.tools import failed

@@ -11,11 +11,10 @@ from typing import Final, TypeVar
 from pydantic_core import to_json
 
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome
-from activities.turn_kinds.critique_report import CritiqueTask
-from activities.turn_kinds.outline_report import OutlineTask
+from activities.turn_kinds.judgements import CritiqueTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.synthesis import OutlineTask, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Finding, Source
 from workflows.rules.citations import number_refs

@@ -6,8 +6,7 @@ from typing import Final
 
 from activities.contracts.rounds import Round
 from activities.turn.contracts import TurnResult
-from activities.turn_kinds.converse import ReplyAnswer
-from activities.turn_kinds.work import AgentAnswer, WorkTask
+from activities.turn_kinds.work import AgentAnswer, ReplyAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import GoingOn, TurnCosts, fixed_bytes, input_bound
 from workflows.budget.ledger import Amount

@@ -9,9 +9,7 @@ from typing import Final
 from activities.contracts.rounds import Round, ToolCall
 from activities.tools.recall import RECALL
 from activities.turn.contracts import Counted, TurnResult
-from activities.turn_kinds.compact_conversation import CompactAnswer, CompactTask
-from activities.turn_kinds.converse import ConverseTask
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import CompactAnswer, CompactTask, ConverseTask, WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
 from workflows.contracts import ConversationState, SubtaskRequest

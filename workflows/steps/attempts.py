@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import Note
-from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
+from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
 from chargehand.plugins import Hook, installed

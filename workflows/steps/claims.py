@@ -7,8 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
-from activities.turn_kinds.judge_claims import ClaimToJudge, ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask
+from activities.turn_kinds.judgements import (
+    ClaimToJudge,
+    ClaimVerdict,
+    GradeAnswer,
+    GradeTask,
+    JudgeClaimsAnswer,
+    JudgeClaimsTask,
+)
 from chargehand.contracts import Claim, Grade, Source, Tier
 from workflows.rules.citation_checks import CheckedClaim, claims_of, mark_uncited
 from workflows.rules.inputs import DECISION_TOKENS, beginning, tokens_of

@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
-from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
+from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
 from chargehand.contracts.problems import join_problems
 from chargehand.contracts.waits import call_title

@@ -15,8 +15,7 @@ from activities.contracts.cards import AgentDraft
 from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.session import AddAgentsRequest, AddedAgents
 from activities.opening.activity import SessionActivities
-from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
-from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
+from activities.turn_kinds.plan import Allowance, DesignAnswer, DesignTask, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.limits import Profile
 from chargehand.contracts.problems import join_problems

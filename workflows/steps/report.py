@@ -13,9 +13,8 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
-from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
-from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
-from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.judgements import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.synthesis import OutputAnswer, OutputTask, RejectedOutput, SynthesisAnswer
 from chargehand.contracts import (
     Contradiction,
     CrewVersion,

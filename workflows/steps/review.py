@@ -6,9 +6,8 @@ from typing import Final
 
 from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
-from activities.turn_kinds.plan import PlanAnswer
-from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
+from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount

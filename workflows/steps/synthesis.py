@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
-from activities.turn_kinds.outline_report import OutlineAnswer, OutlineTask
-from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import (
+    CompressAnswer,
+    CompressTask,
+    OutlineAnswer,
+    OutlineTask,
+    Section,
+    SynthesisAnswer,
+    SynthesisTask,
+)
 from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citation_checks import assign_by_words
 from workflows.rules.citations import name_refs, number_more_refs, number_refs

@@ -12,8 +12,7 @@ from typing import Final
 from activities.contracts.model import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.turn_kinds.converse import ConverseTask
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import ConverseTask, WorkTask
 from benchmarks.evaluation.desks.desk import Action, Desk, Task
 from chargehand.contracts import Tier
 from tests import scripted_model

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
 
-from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judgements import GradeTask
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.untrusted_text import data_block
 from benchmarks.evaluation.desks.desk import Task

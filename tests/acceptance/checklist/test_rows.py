@@ -14,10 +14,8 @@ from activities.crews.files import load_crews
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn.retry_policy import pause_after
-from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.refine_instruction import RefineTask
-from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.plan import PlanTask, RefineTask
+from activities.turn_kinds.synthesis import CompressTask, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.tools import tool

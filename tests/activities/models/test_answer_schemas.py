@@ -7,11 +7,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from activities.models.schemas import UnfitSchema, answer_schema, with_data
-from activities.turn_kinds.output import OutputAnswer
-from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.plan import PlanAnswer, ReviewAnswer
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import TASK_TYPES
-from activities.turn_kinds.review_outcomes import ReviewAnswer
+from activities.turn_kinds.synthesis import OutputAnswer
 
 ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 

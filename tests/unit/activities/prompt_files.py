@@ -10,27 +10,28 @@ from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
-from activities.turn_kinds.compact_conversation import CompactTask
-from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.converse import ConverseTask
-from activities.turn_kinds.critique_report import CritiqueTask
-from activities.turn_kinds.design_agents import DesignTask
-from activities.turn_kinds.expand_subtask import ExpandTask
-from activities.turn_kinds.grade_report import GradeTask
-from activities.turn_kinds.judge_call import JudgeCallTask
-from activities.turn_kinds.judge_claims import ClaimToJudge, JudgeClaimsTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.outline_report import OutlineTask
-from activities.turn_kinds.output import OutputTask, RejectedOutput
-from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.judgements import (
+    ClaimToJudge,
+    CritiqueTask,
+    GradeTask,
+    JudgeCallTask,
+    JudgeClaimsTask,
+    JudgeTask,
+)
+from activities.turn_kinds.plan import DesignTask, ExpandTask, PlanTask, RefineTask, RejectedPlan, ReviewTask, RouteTask
 from activities.turn_kinds.protocol import Message
-from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.review_outcomes import ReviewTask
-from activities.turn_kinds.route_request import RouteTask
-from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.synthesis import (
+    CompressTask,
+    OutlineTask,
+    OutputTask,
+    RejectedOutput,
+    Section,
+    SynthesisAnswer,
+    SynthesisTask,
+)
+from activities.turn_kinds.work import CompactTask, ConverseTask, WorkTask
 from chargehand.contracts import Capability, Contradiction, Escalation, Finding, Partial, Source
 from tests.environment import TOOLS
 from tests.scripted_model import ALLOWANCE, TODAY

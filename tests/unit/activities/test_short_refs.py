@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.models.protocol import ModelReply
 from activities.turn.activity import interpret
-from activities.turn_kinds.compact_conversation import CompactAnswer, NoteDraft
 from activities.turn_kinds.short_refs import ShortRefs
-from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from activities.turn_kinds.work import CompactAnswer, FindingDraft, NoteDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from tests.scripted_model import TODAY
 

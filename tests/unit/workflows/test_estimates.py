@@ -17,14 +17,11 @@ from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.protocol import ModelCall
 from activities.turn.activity import most_input_tokens, prompt_bytes
 from activities.turn.contracts import Counted
-from activities.turn_kinds.critique_report import CritiqueTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
-from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.judgements import CritiqueTask, JudgeTask
+from activities.turn_kinds.plan import PlanTask, RefineTask, RejectedPlan, ReviewTask
 from activities.turn_kinds.protocol import SCHEMA_BYTES
-from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier

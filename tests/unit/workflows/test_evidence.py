@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
-from activities.turn_kinds.judge_outcomes import JudgeTask
+from activities.turn_kinds.judgements import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask

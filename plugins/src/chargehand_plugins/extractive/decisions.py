@@ -7,10 +7,9 @@ from pydantic import BaseModel
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
-from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
-from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
+from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 from chargehand_plugins.extractive.lexicon import sentence, undecided
 from chargehand_plugins.extractive.planner import read_instruction

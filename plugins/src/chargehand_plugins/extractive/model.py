@@ -10,9 +10,8 @@ from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.work import WorkAnswer, WorkTask
+from activities.turn_kinds.work import ConverseTask, WorkAnswer, WorkTask
 from chargehand.contracts import Usage
 from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence

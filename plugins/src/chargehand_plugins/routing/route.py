@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.session import BacklogRequest
 from activities.opening.backlogs import BacklogActivities
-from activities.turn_kinds.route_request import RouteAnswer, RouteDraft, RouteTask
+from activities.turn_kinds.plan import RouteAnswer, RouteDraft, RouteTask
 from chargehand.contracts import Plan, Route, Subtask, Tier
 from chargehand.errors import InvalidInput
 from chargehand_plugins.routing.rules import plan_by_model, plan_by_rule, plan_for_agent, rule_for

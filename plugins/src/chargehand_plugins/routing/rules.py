@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from activities.contracts.crew import RouteRule, Routing
-from activities.turn_kinds.route_request import RouteDraft
+from activities.turn_kinds.plan import RouteDraft
 from chargehand.contracts import Plan, Strategy, Subtask
 
 _LONGEST_INSTRUCTION: Final = 4_000

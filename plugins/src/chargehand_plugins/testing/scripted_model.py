@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import interpret
-from activities.turn_kinds.design_agents import DesignTask
+from activities.turn_kinds.plan import DesignTask
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Usage

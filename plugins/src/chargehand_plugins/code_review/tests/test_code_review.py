@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft, GradeTask
+from activities.turn_kinds.judgements import GradeAnswer, GradeDraft, GradeTask
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Report, SessionRequest
 from chargehand.download import download_artifacts

@@ -8,13 +8,9 @@ import pytest
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
-from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
-from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
-from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
-from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
-from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.judgements import CritiqueAnswer, CritiqueTask, JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanTask, RefineAnswer, RefineTask, ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer
 from benchmarks.evaluation.dataset import read_datasets
 from benchmarks.extractive import ask_all, is_right, is_wrong
 from benchmarks.extractive_harness import Harness

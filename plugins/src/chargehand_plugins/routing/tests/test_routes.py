@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.turn_kinds.route_request import RouteAnswer, RouteDraft
+from activities.turn_kinds.plan import RouteAnswer, RouteDraft
 from chargehand.contracts import Limits, Route, SessionRequest
 from chargehand.history.tree import read_trace
 from chargehand.wire import ActivityType
