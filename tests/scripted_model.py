@@ -97,7 +97,6 @@ class Script:
     lines: tuple[_Line, ...] = ()
 
     def on(self, kind: str, *turns: Turn, when: Callable[[ModelCall], bool] = lambda _: True) -> Self:
-        """Reply to tasks of one kind."""
         line = _Line(lambda call: call.task.kind == kind and when(call), turns)
         return replace(self, lines=(*self.lines, line))
 
@@ -139,7 +138,6 @@ class Script:
         return self.on("synthesis", *turns)
 
     def refine(self, *turns: Turn) -> Self:
-        """Refine an instruction."""
         return self.on("refine", *turns)
 
     def __call__(self, call: ModelCall) -> Turn:
@@ -155,10 +153,8 @@ def _position(call: ModelCall) -> int:
             return len(task.latest().rounds)
         case WorkTask(rounds=rounds):
             return len(rounds)
-        case PlanTask(rejected=rejected) | ExpandTask(rejected=rejected):
-            return len(rejected)
-        case OutputTask(rejected=rejected):
-            return len(rejected)
+        case PlanTask() | ExpandTask() | OutputTask() as task:
+            return len(task.rejected)
         case SynthesisTask(problems=problems):
             return 1 if problems else 0
         case _:
@@ -198,11 +194,9 @@ class ScriptedModel:
         return prompt_bytes(call) // 4
 
     def of_kind(self, kind: str) -> list[ModelCall]:
-        """Select the calls of one kind of task."""
         return [call for call in self.calls if call.task.kind == kind]
 
     def tasks(self, kind: type[_TaskType]) -> list[_TaskType]:
-        """Select the tasks of one kind."""
         return [call.task for call in self.calls if isinstance(call.task, kind)]
 
 
@@ -240,7 +234,6 @@ class ScriptedTool:
 
 
 def work_task(call: ModelCall) -> WorkTask:
-    """Return the task of a work turn."""
     assert isinstance(call.task, WorkTask)
     return call.task
 
@@ -263,25 +256,20 @@ def reply(answer: BaseModel, cost: Decimal | None = COST) -> ModelReply:
 
 def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
     """Reply by asking for tools; `about` makes one request differ from the next."""
-    calls = tuple(
-        ToolCall(id=f"call-{number}", tool=tool, arguments={"query": f"{tool} {number} {about}".strip()})
-        for number, tool in enumerate(tools, start=1)
-    )
-    return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage(cost))
+    wanted = ((tool, {"query": f"{tool} {number} {about}".strip()}) for number, tool in enumerate(tools, start=1))
+    return request_tools(*wanted, cost=cost)
 
 
 def request_tool(tool: str, /, **arguments: JsonValue) -> ModelReply:
-    """Reply by asking for one tool with these arguments."""
     return request_tools((tool, arguments))
 
 
-def request_tools(*wanted: tuple[str, Mapping[str, JsonValue]]) -> ModelReply:
-    """Reply by asking for tools with these arguments."""
+def request_tools(*wanted: tuple[str, Mapping[str, JsonValue]], cost: Decimal = COST) -> ModelReply:
     calls = tuple(
         ToolCall(id=f"call-{number}", tool=tool, arguments=dict(arguments))
         for number, (tool, arguments) in enumerate(wanted, start=1)
     )
-    return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage())
+    return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage(cost))
 
 
 def keep_using(*tools: str, cost: Decimal = COST) -> Respond:
@@ -329,9 +317,7 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
-    return PlanAnswer(
-        subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", deliver="", length_words=0, omitted=[]
-    )
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
 
 
 def expanded(*instructions: str, omitted: Sequence[str] = ()) -> ExpandAnswer:
@@ -356,14 +342,11 @@ def answer(
 
 
 def say(content: str, *, hand_over: str = "", job: str = "", confidence: int = 80) -> ReplyAnswer:
-    """Reply to a message of a conversation."""
-    return ReplyAnswer(
-        status="success", content=content, findings=[], confidence=confidence, hand_over=hand_over, job=job
-    )
+    return ReplyAnswer(status="success", content=content, confidence=confidence, hand_over=hand_over, job=job)
 
 
 def report(text: str) -> SynthesisAnswer:
-    return SynthesisAnswer(answer=text, gaps=[], contradictions=[], confidence=90)
+    return SynthesisAnswer(answer=text, confidence=90)
 
 
 def refined(instruction: str = "") -> RefineAnswer:
@@ -426,7 +409,7 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
 def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAnswer:
     """Outline a report of these sections."""
     sections = [SectionDraft(heading=heading, brief=f"About {heading}.", words=900) for heading in headings]
-    return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
+    return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), confidence=70)
 
 
 DEFAULTS: Final[Mapping[str, Turn]] = {
@@ -450,5 +433,4 @@ DEFAULTS: Final[Mapping[str, Turn]] = {
 
 
 def found(ref: str, quote: str) -> ToolAnswer:
-    """Answer as a tool that read one passage."""
     return ToolAnswer(output={"found": 1}, sources=(Source(ref=ref, title="A title", quote=quote),))

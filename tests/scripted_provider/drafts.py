@@ -9,12 +9,10 @@ from tests.scripted_provider.exchange import ScriptedReply, saying
 
 
 def subtask(id: str, agent: str, instruction: str) -> SubtaskDraft:  # noqa: A002  # the field's own name
-    """Draft a subtask that depends on no other."""
     return scripted_model.subtask(id, agent, instruction=instruction)
 
 
 def plan(*subtasks: SubtaskDraft) -> ScriptedReply:
-    """Answer with a plan."""
     return saying(scripted_model.plan(*subtasks))
 
 
@@ -27,5 +25,4 @@ def answer(
 
 
 def report(text: str = "So it is.") -> ScriptedReply:
-    """Answer with a report."""
     return saying(scripted_model.report(text))

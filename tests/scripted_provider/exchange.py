@@ -38,8 +38,6 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class ScriptedMessage:
-    """One message of the request, as text."""
-
     role: Literal["user", "assistant", "tools"]
     text: str
 

@@ -31,8 +31,6 @@ class Job:
 
 @dataclass
 class Jobs:
-    """All jobs of a provider."""
-
     decide: Decide
     changed: Callable[[], None]
     all: dict[str, Job] = field(default_factory=dict[str, Job])
@@ -42,7 +40,6 @@ class Jobs:
     """How many of the next looks are answered 503."""
 
     def begin(self, identity: str, exchange: Exchange, custom_id: str = "") -> Job:
-        """Take work in and begin it."""
         job = Job(identity, exchange, custom_id)
         job.working = asyncio.get_running_loop().create_task(self._work(job))
         self.all[identity] = job

@@ -104,7 +104,6 @@ class ScriptedProvider:
         await self.stop()
 
     async def decide(self, exchange: Exchange) -> ScriptedReply:
-        """Ask the script."""
         try:
             decided = self.respond(exchange.request)
             exchange.reply = await decided if inspect.isawaitable(decided) else decided
@@ -151,7 +150,6 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     async def close(self) -> None:
-        """Close from our side."""
         self._exchange = None
         if self._transport:
             self._transport.abort()

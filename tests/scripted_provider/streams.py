@@ -13,7 +13,6 @@ _EMPTY: dict[str, Body] = {"text": {"text": ""}, "tool_use": {"input": {}}, "thi
 
 
 def events(request: ScriptedRequest, reply: ScriptedReply) -> Sequence[bytes]:
-    """Write a reply as the events of the wire that the request came by."""
     body = write(request, reply)
     match request.wire:
         case "anthropic":

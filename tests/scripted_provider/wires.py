@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
+from activities.models.replies import within
 from activities.turn_kinds.work import CompactTask, WorkTask
 from tests.scripted_provider.exchange import NO_USAGE, ScriptedMessage, ScriptedReply, ScriptedRequest, ToolUse, Wire
 
@@ -58,7 +59,6 @@ def write(request: ScriptedRequest, reply: ScriptedReply) -> Body:
 
 
 def write_error(wire: Wire, status: int) -> Body:
-    """Write the wire's usual error."""
     message = f"scripted {status}"
     if wire == "anthropic":
         return {"type": "error", "error": {"type": _ANTHROPIC_ERRORS.get(status, "api_error"), "message": message}}
@@ -93,15 +93,6 @@ def _joined(messages: Iterable[ScriptedMessage]) -> Iterable[ScriptedMessage]:
         yield waiting
 
 
-def _within(value: Any, *path: str) -> Any:
-    """Follow a path into nested objects; None where it ends early."""
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = cast("Body", value).get(name)
-    return value
-
-
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
@@ -129,7 +120,7 @@ def _anthropic(body: Body) -> Told:
                     messages.append(ScriptedMessage("tools", _text(block.get("content"))))
                 case _:
                     pass
-    return _text(body.get("system")), messages, _within(body, "output_config", "format", "schema", "title") or ""
+    return _text(body.get("system")), messages, within(body, "output_config", "format", "schema", "title") or ""
 
 
 def _write_anthropic(request: ScriptedRequest, reply: ScriptedReply) -> Body:
@@ -205,7 +196,7 @@ def _responses(body: Body) -> Told:
                 messages.append(ScriptedMessage("tools", _text(item["output"])))
             case _:
                 pass
-    return body.get("instructions") or "", messages, _within(body, "text", "format", "name") or ""
+    return body.get("instructions") or "", messages, within(body, "text", "format", "name") or ""
 
 
 def _write_responses(request: ScriptedRequest, reply: ScriptedReply) -> Body:
@@ -294,7 +285,7 @@ def _chat(body: Body) -> Told:
                 ]
                 told = "\n".join(filter(None, [text, *calls]))
                 messages.append(ScriptedMessage("assistant" if message["role"] == "assistant" else "user", told))
-    answer: str = _within(body, "response_format", "json_schema", "name") or ""
+    answer: str = within(body, "response_format", "json_schema", "name") or ""
     instructions = "\n\n".join(system)
     if not answer:
         # The schema may be told in words instead: a JSON Schema with its title.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import httpx2
 import pytest
 
-from activities.contracts.tool import ToolSpec
+from activities.contracts.tool import ToolSpec, object_schema
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
@@ -43,23 +43,15 @@ def usual_usage(wire: Wire) -> Usage:
 SEARCH = ToolSpec(
     name="search_documents",
     description="Search the documents.",
-    parameters={
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}},
-        "required": ["query", "limit"],
-        "additionalProperties": False,
-    },
+    parameters=object_schema(query={"type": "string"}, limit={"type": "integer", "minimum": 1, "maximum": 20}),
 )
 READ = ToolSpec(
     name="read_document",
     description="Read a document.",
-    parameters={
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-        "additionalProperties": False,
-    },
+    parameters=object_schema(name={"type": "string", "maxLength": 200}),
 )
+READ_PARAMETERS = object_schema(name={"description": "(maxLength 200)", "type": "string"})
+"""Its parameters in the strict dialect, which tells bounds in words."""
 
 
 def a_call(
@@ -71,7 +63,6 @@ def a_call(
     must_answer: bool = False,
     timeout_seconds: float = 20.0,
 ) -> ModelCall:
-    """Make a turn of an agent."""
     return ModelCall(
         model=MODELS[wire],
         task=WorkTask(goal="Plan a trip", instruction="When does the ferry leave?", must_answer=must_answer),
@@ -96,7 +87,6 @@ ADAPTERS: dict[Wire, type[AnyModel]] = {
 
 
 def base_url_of(wire: Wire, address: str) -> str:
-    """Return the address as the SDK of a wire wants it."""
     return address if wire == "anthropic" else f"{address}/v1"
 
 
@@ -113,7 +103,6 @@ def an_adapter(wire: Wire, address: str, *, verify: ssl.SSLContext | bool = Fals
 async def a_provider(
     wire: Wire, respond: Respond, *, streams: bool = True, **options: Any
 ) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
-    """Run a scripted provider and the adapter that talks to it."""
     async with ScriptedProvider(respond, streams=streams) as server:
         model = an_adapter(wire, server.base_url, **options)
         try:

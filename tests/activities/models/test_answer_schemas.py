@@ -16,7 +16,6 @@ ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 
 
 def schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """List a schema and all within it."""
     inner: list[dict[str, Any]] = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
     inner += [schema["items"]] if "items" in schema else []
     return [schema, *(found for one in inner for found in schemas(one))]

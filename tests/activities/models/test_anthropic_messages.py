@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message
-from tests.activities.models.calls import KEY, READ, a_call, reply_to, requests_of, second_request
+from tests.activities.models.calls import KEY, READ, READ_PARAMETERS, a_call, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 
 
@@ -19,7 +19,7 @@ async def test_a_request_is_written_so() -> None:
     cached = {"cache_control": {"type": "ephemeral"}}
     asked = {"type": "tool_use", "id": "toolu_1", "name": "read_document", "input": {"name": "timetable.pdf"}}
     told = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such document", "is_error": True, **cached}
-    tool = {"name": "read_document", "description": READ.description, "input_schema": READ.parameters, "strict": True}
+    tool = {"name": "read_document", "description": READ.description, "input_schema": READ_PARAMETERS, "strict": True}
     schema = answer_schema(call.answer_type, call.agent_names)
     assert request.body == {
         "model": "claude-haiku-5-5",

@@ -28,7 +28,7 @@ from activities.models.failures import (
 )
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, PROVIDERS, WIRES, Wire, a_call, a_provider, failure_of
-from tests.scripted_provider import dropping, error, raw
+from tests.scripted_provider import dropping, error, raw, resetting
 
 
 def exported(package: ModuleType) -> set[type[BaseException]]:
@@ -162,6 +162,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again(wire: Wire) -> N
     """A lost or garbled answer is retryable, and known to be possibly billed."""
     cases = [
         dropping(),
+        resetting(),
         raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}),
         raw(b'{"model": "m", "con'),
         raw(b"[1, 2]"),

@@ -16,7 +16,6 @@ from tests.activities.models.calls import (
     KEY,
     MODELS,
     PROVIDERS,
-    SEARCH,
     WIRES,
     Wire,
     a_call,
@@ -260,18 +259,7 @@ async def test_nothing_that_is_said_is_logged(wire: Wire, caplog: pytest.LogCapt
     assert not any(secret in logged for secret in (KEY, "ferry", "At eight", "You are the reader"))
 
 
-@every_wire
-async def test_bounds_that_strict_schemas_lack_are_told_in_words(wire: Wire) -> None:
-    """A tool's bounds reach the model in the description of the argument."""
-    (request,) = await requests_of(wire, a_call(wire, tools=(SEARCH,)))
-    written = json.dumps(request.body["tools"])
-
-    assert '"description": "(minimum 1, maximum 20)"' in written
-    assert '"minimum"' not in written
-
-
 def calls_in(request: ScriptedRequest) -> list[tuple[str, str, JsonValue]]:
-    """List the calls that a request tells of, whatever its wire."""
     match request.wire:
         case "anthropic":
             blocks = [block for message in request.body["messages"] for block in message["content"]]

@@ -7,7 +7,7 @@ import pytest
 from activities.contracts.rounds import Round
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.work import WorkTask
-from tests.activities.models.calls import READ, a_call, reply_to, requests_of, second_request
+from tests.activities.models.calls import READ, READ_PARAMETERS, a_call, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw, saying
 
 
@@ -22,7 +22,7 @@ async def test_a_request_is_written_so() -> None:
     shape = "The final answer is nothing but JSON of this schema:"
     asked = {"name": "read_document", "arguments": '{"name": "timetable.pdf"}'}
     calls = [{"id": "call_1", "type": "function", "function": asked}]
-    tool = {"name": "read_document", "description": READ.description, "parameters": READ.parameters}
+    tool = {"name": "read_document", "description": READ.description, "parameters": READ_PARAMETERS}
     assert request.body == {
         "model": "house-model",
         "messages": [

@@ -8,6 +8,7 @@ from chargehand.wire import ErrorType
 from tests.activities.models.calls import (
     KEY,
     READ,
+    READ_PARAMETERS,
     a_call,
     failure_of,
     reply_to,
@@ -26,7 +27,7 @@ async def test_a_request_is_written_so() -> None:
     _, request = await second_request("responses", first, "no such document", ok=False, tools=(READ,))
 
     schema = {part: each for part, each in answer_schema(call.answer_type).items() if part != "title"}
-    tool = {"name": "read_document", "description": READ.description, "parameters": READ.parameters, "strict": True}
+    tool = {"name": "read_document", "description": READ.description, "parameters": READ_PARAMETERS, "strict": True}
     text: dict[str, object] = {"type": "output_text", "text": "Let me look.", "annotations": [], "logprobs": []}
     asked = {"call_id": "call_1", "name": "read_document", "arguments": '{"name": "timetable.pdf"}'}
     assert request.body == {

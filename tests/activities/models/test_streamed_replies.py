@@ -84,7 +84,6 @@ async def whole(wire: Wire, scripted: ScriptedReply) -> ModelReply:
 
 
 def stream(written: bytes) -> ScriptedReply:
-    """Send these bytes as the events of a reply."""
     return raw(written, {"content-type": "text/event-stream"})
 
 

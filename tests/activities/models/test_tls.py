@@ -125,7 +125,6 @@ def issue(name: str, days: tuple[int, int], by: Issued | None = None) -> Issued:
 
 
 def server_context(issued: Issued, folder: Path) -> ssl.SSLContext:
-    """Make the context of a server that shows this certificate."""
     private = issued.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

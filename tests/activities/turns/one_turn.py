@@ -97,13 +97,11 @@ class Harness:
     task_queue: str
 
     async def start(self, asked: Asked) -> WorkflowHandle[OneTurn, TurnResult]:
-        """Start a turn."""
         return await self.client.start_workflow(
             OneTurn.run, asked, id=f"turn-{uuid4().hex[:8]}", task_queue=self.task_queue
         )
 
     async def take(self, asked: Asked) -> TurnResult:
-        """Take a turn."""
         return await (await self.start(asked)).result()
 
     async def fail(self, asked: Asked) -> ApplicationError:
@@ -128,7 +126,6 @@ async def has_failed(turn: WorkflowHandle[OneTurn, TurnResult], times: int) -> b
 
 
 def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
-    """Ask for a turn of an agent with one tool."""
     turn: dict[str, object] = {
         "session": "a-session",
         "step": "turn-1",
@@ -150,7 +147,6 @@ def hurried(failures: int) -> timedelta:
 
 
 def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
-    """Make the activities that take turns by a model of this name."""
     crews = crew_folder(folder, "harness", clerk=f'tools = ["search"]\n{READS_THE_WEB}')
     tools: dict[str, Tool] = {"search": ScriptedTool("search", found("search.md#L1", "read"))}
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
@@ -167,7 +163,6 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
 async def open_harness(
     client: Client, folder: Path, wire: Wire, respond: Respond
 ) -> AsyncGenerator[tuple[ScriptedProvider, Harness]]:
-    """Run a scripted provider, and a worker that takes turns by it."""
     async with (
         a_provider(wire, respond) as (server, model),
         harness_worker(client, f"harness-{uuid4().hex[:8]}", folder, model, MODELS[wire]) as worker,
@@ -176,7 +171,6 @@ async def open_harness(
 
 
 def harness_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:
-    """Make a worker that takes turns by a model."""
     return turn_worker(client, task_queue, turn_activities(folder, model, name))
 
 
@@ -188,7 +182,6 @@ async def open_front(client: Client) -> AsyncGenerator[Harness]:
 
 
 def turn_worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Worker:
-    """Make a worker of these activities, if any."""
     return Worker(
         client,
         task_queue=task_queue,

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -122,14 +121,14 @@ async def test_what_no_provider_caches_is_not_waited_for() -> None:
 async def test_siblings_go_on_without_the_first_if_it_ends(error: type[BaseException]) -> None:
     """A call that ends without a first token holds up no other, nor does one that is cancelled while it waits."""
     worker = Worker()
+    ahead = worker.prefixes.take_turn(alike(), LEAST)
     async with asyncio.timeout(20):
-        with suppress(error):
-            async with worker.prefixes.take_turn(alike(), LEAST):
-                cancelled, *others = await worker.begin(3)
-                cancelled.cancel()
-                await asyncio.sleep(0)
-                before = worker.made
-                raise error
+        await ahead.__aenter__()
+        cancelled, *others = await worker.begin(3)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        before = worker.made
+        await ahead.__aexit__(error, error(), None)
         worker.ends.set()
         await asyncio.gather(*others)
 

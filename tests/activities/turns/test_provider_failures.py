@@ -14,12 +14,10 @@ from activities.turn.journal import Journal
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import WIRES, Wire, an_adapter
+from tests.activities.models.calls import an_adapter
 from tests.activities.turns.one_turn import HURRY, Harness, a_turn, harness_worker, open_harness
 from tests.parameters import first_fast
 from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
-
-every_wire = pytest.mark.parametrize("wire", WIRES)
 
 UNKNOWN_OUTCOMES = (
     (dropping(), 1.0 / HURRY),
@@ -29,10 +27,7 @@ UNKNOWN_OUTCOMES = (
 )
 
 
-@every_wire
-async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
-    client: Client, tmp_path: Path, wire: Wire
-) -> None:
+async def test_what_may_have_been_charged_is_booked_before_more_is_paid(client: Client, tmp_path: Path) -> None:
     """A call of unknown outcome is one request; the workflow is told the number of failures and how long to wait.
 
     Failures of earlier activities count: the third of a turn is the third, and the wait doubles each time.
@@ -41,7 +36,7 @@ async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
     calls = [*earlier_failures, *((reply, 0, wait) for reply, wait in UNKNOWN_OUTCOMES)]
     replies = iter([each for reply, _, _ in calls for each in (reply, answer())])
     failures: list[ApplicationError] = []
-    async with open_harness(client, tmp_path, wire, lambda _: next(replies)) as (server, harness):
+    async with open_harness(client, tmp_path, "responses", lambda _: next(replies)) as (server, harness):
         for _, earlier, _ in calls:
             failures.append(await harness.fail(a_turn(provider_failures=earlier)))
             if len(failures) < len(calls):
@@ -54,11 +49,10 @@ async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
     assert len(server.requests) == 2 * len(calls) - 1
 
 
-@every_wire
-async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: Path, wire: Wire) -> None:
+async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: Path) -> None:
     """Errors that cost nothing are retried by the activity, further apart each time, and are not in the count."""
     replies = iter([error(503), error(429), error(500), error(529), dropping(), error(500), answer("At eight.")])
-    async with open_harness(client, tmp_path, wire, lambda _: next(replies)) as (server, harness):
+    async with open_harness(client, tmp_path, "chat", lambda _: next(replies)) as (server, harness):
         failure = await harness.fail(a_turn())
         gaps = [later.arrived_at - earlier.arrived_at for earlier, later in pairwise(server.requests)]
         result = await harness.take(a_turn())
@@ -70,16 +64,6 @@ async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: P
     assert [gap >= 0.9 * 2 ** min(number, 2) / HURRY for number, gap in enumerate(gaps)] == [True] * 4
     assert isinstance(result.answer, WorkAnswer)
     assert (result.answer.content, len(server.requests)) == ("At eight.", 7)
-
-
-async def test_a_failure_that_is_final_leaves_nothing_to_try(client: Client, tmp_path: Path) -> None:
-    """A provider that says not to ask again, of a call that it may charge, has had all its attempts."""
-    reply = error(504, {"x-should-retry": "false"})
-    async with open_harness(client, tmp_path, "anthropic", lambda _: reply) as (server, harness):
-        failure = await harness.fail(a_turn())
-
-    assert (failure.type, failure.details[0]) == (ErrorType.OUTCOME_UNKNOWN, 3)
-    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("kind", first_fast(["refused", "unknown name", "hangs up"]))
@@ -114,17 +98,6 @@ def test_every_gap_is_twice_the_one_before() -> None:
         pauses = {pause_after(failures).total_seconds() for _ in range(100)}
         assert all(0.9 * seconds <= pause <= 1.1 * seconds for pause in pauses)
         assert len(pauses) > 1
-
-
-@every_wire
-async def test_a_refusal_is_one_request(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """What the provider does not accept is not sent again."""
-    replies = iter([error(400), error(401)])
-    async with open_harness(client, tmp_path, wire, lambda _: next(replies)) as (server, harness):
-        failures = [await harness.fail(a_turn()) for _ in range(2)]
-
-    assert [failure.type for failure in failures] == [ErrorType.PROVIDER_REFUSED] * 2
-    assert len(server.requests) == 2
 
 
 async def test_the_wait_that_a_provider_asks_for_is_kept(client: Client, tmp_path: Path) -> None:

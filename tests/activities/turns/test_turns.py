@@ -20,7 +20,7 @@ from activities.turn.discarded_runs import DiscardedTurn
 from activities.turn.retry_policy import Freshness
 from chargehand.contracts import Tier, Usage
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider, usual_usage
+from tests.activities.models.calls import MODELS, Wire, a_provider, usual_usage
 from tests.activities.turns.one_turn import Harness, a_turn, harness_worker, open_harness, turn_activities, turn_worker
 from tests.scripted_provider import (
     ScriptedReply,
@@ -33,7 +33,7 @@ from tests.scripted_provider import (
     raw,
     stalling,
 )
-from tests.scripted_provider.wires import Body, write
+from tests.scripted_provider.wires import write
 
 _RESERVED = 1_000
 """Fewer tokens than the prompt has bytes."""
@@ -102,38 +102,25 @@ _LONG = "x" * 2_100_000
 _DEEP: JsonValue = json.loads('{"a":' * 200 + "1" + "}" * 200)
 
 
-def _with_reasoning(wire: Wire, body: Body) -> Body:
-    """Add 2.1 MB of reasoning to a reply."""
-    match wire:
-        case "anthropic":
-            body["content"].insert(0, {"type": "thinking", "thinking": _LONG, "signature": "s"})
-        case "responses":
-            body["output"].insert(0, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": _LONG})
-        case "chat":
-            body["choices"][0]["message"]["reasoning_content"] = _LONG
-    return body
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(
-    client: Client, tmp_path: Path, wire: Wire
-) -> None:
+async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(client: Client, tmp_path: Path) -> None:
     """Reasoning of 2.1 MB, 2,000 calls and arguments 200 levels deep each cost what they cost, once."""
     use = ToolUse("search", {"query": "ferry"})
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         match request.sequence:
             case 1:
-                return raw(_with_reasoning(wire, write(request, calling(use))))
+                body = write(request, calling(use))
+                body["output"].insert(0, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": _LONG})
+                return raw(body)
             case 2:
                 return calling(*[use] * 2_000)
             case _:
                 return calling(ToolUse("search", {"query": _DEEP}))
 
-    async with open_harness(client, tmp_path, wire, respond) as (server, harness):
+    async with open_harness(client, tmp_path, "responses", respond) as (server, harness):
         results = [await harness.take(a_turn()) for _ in range(3)]
 
-    assert [(result.stop, result.usage) for result in results] == [("tools", usual_usage(wire))] * 3
+    assert [(result.stop, result.usage) for result in results] == [("tools", usual_usage("responses"))] * 3
     assert server.charges == 3
 
 

@@ -15,7 +15,7 @@ from activities.crews.files import CrewError, load_crew, load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from chargehand import ErrorType
-from chargehand.contracts import Tier, ToolRule
+from chargehand.contracts import ToolRule
 
 SHIPPED = Path(__file__).parents[3] / "crews"
 TOOLS = {
@@ -55,30 +55,6 @@ def _refusal(folder: Path, text: str) -> str:
     with pytest.raises(CrewError) as caught:
         _load(folder, text)
     return str(caught.value).removeprefix(f"{folder / 'crew.toml'}: ")
-
-
-def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
-    """A crew is its file; tiers are medium, and tools none, where it says nothing."""
-    crew = _load(tmp_path, CREW)
-
-    assert crew == Crew(
-        name="small",
-        description="Answers small questions.",
-        guidance="Plan little, and plan it well.",
-        tier=Tier.MEDIUM,
-        agents=(
-            Agent(
-                name="reader",
-                description="Reads what there is to read.",
-                prompt="Read it, and say what it says.",
-                tools=("read_document",),
-                capabilities=("reads_private",),
-                tier=Tier.MEDIUM,
-            ),
-        ),
-    )
-    assert crew.agent("reader") == crew.agents[0]
-    assert crew.agent("pirate") is None
 
 
 def test_the_shipped_crew_loads() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnResult
@@ -76,26 +75,8 @@ def test_an_answer_rests_on_forty_sources_at_most() -> None:
     assert {ref for finding in result.answer.findings for ref in finding.source_refs} == {f"S{n}" for n in range(40)}
 
 
-def test_tools_asked_for_are_handed_on() -> None:
-    """Calls and the provider's own form of the reply pass unchanged; what was said beside them is dropped."""
-    calls = (ToolCall(id="1", tool="search", arguments={"query": "q"}),)
-
-    result = interpret(_reply("Let me look.", "tools", tool_calls=calls, provider_items=({"x": 1},)), WorkAnswer)
-
-    assert result == _result(stop="tools", tool_calls=calls, provider_items=({"x": 1},))
-
-
 def test_a_reply_that_is_none_has_its_own_end() -> None:
     """Truncated, refused and empty replies are not read as answers, even if they look like one; text is cut."""
     for stop in ("truncated", "refused", "empty"):
         text = WORK.model_dump_json() + " " * 5_000
         assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])
-
-
-def test_every_reply_is_one_turn() -> None:
-    """A reply counts as one turn whatever a provider makes of it, and silence about its cost is told."""
-    many = interpret(_reply(WORK.model_dump_json(), usage=Usage(turns=7, input_tokens=1)), WorkAnswer)
-    silent = interpret(_reply(WORK.model_dump_json(), usage=None), WorkAnswer)
-
-    assert (many.usage, many.usage_known) == (Usage(turns=1, input_tokens=1), True)
-    assert (silent.usage, silent.usage_known) == (Usage(turns=1), False)

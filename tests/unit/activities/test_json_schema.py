@@ -24,7 +24,6 @@ UNSUPPORTED = "is not supported; describe the shape by properties, items, anyOf 
 
 
 def nested(levels: int) -> JsonValue:
-    """Nest objects."""
     return {"x": nested(levels - 1)} if levels else {}
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tomllib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -133,21 +134,7 @@ async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> Non
 async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: Path) -> None:
     """What is reserved for the agent's turns covers the model that answers while its own is not available."""
     chosen = settings(tmp_path / "state", fallback_models={"medium": "house-l"})
-    crew = Crew.model_validate(
-        {
-            "name": "law",
-            "description": "Reads contracts for you.",
-            "guidance": "Plan one subtask.",
-            "agents": [
-                {
-                    "name": "lawyer",
-                    "description": "Reads contracts.",
-                    "prompt": "You read contracts.",
-                    "model": "house-s",
-                }
-            ],
-        }
-    )
+    crew = Crew.model_validate(tomllib.loads(crew_text("law", lawyer='model = "house-s"')))
 
     async with AsyncExitStack() as closing:
         models = name_models(build_models(chosen, "house", closing), [crew])

@@ -10,7 +10,7 @@ from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.models.protocol import ModelReply
 from activities.turn.activity import interpret
 from activities.turn_kinds.short_refs import ShortRefs
-from activities.turn_kinds.work import CompactAnswer, FindingDraft, NoteDraft, WorkAnswer, WorkTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from tests.scripted_model import TODAY
 
@@ -55,15 +55,6 @@ def test_an_answer_has_whole_refs_everywhere_but_in_quotations() -> None:
     assert told.findings == [
         FindingDraft(claim=f"So [{PAGE}].", source_refs=[PAGE, LEASE, LEASE, "p7"], quote="as in [p1]", confidence=9)
     ]
-
-
-def test_notes_of_a_summary_name_whole_refs() -> None:
-    """What is kept beyond a conversation does not depend on its numbers."""
-    written = CompactAnswer(summary="Known: so [p2].", notes=[NoteDraft(claim="So.", ref="p2", quote="so")])
-
-    assert REFS.expand_answer(written) == CompactAnswer(
-        summary=f"Known: so [{LEASE}].", notes=[NoteDraft(claim="So.", ref=LEASE, quote="so")]
-    )
 
 
 @pytest.mark.parametrize(
