@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.calls import ToolRequest
 from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.newest import Newest
 from chargehand.contracts import Capability, SessionRequest
 from chargehand.credentials import open_credential
 from chargehand.errors import ChargehandError
@@ -24,9 +25,8 @@ from chargehand.payloads.errors import ProtectionError
 
 _R = TypeVar("_R")
 
-_MOST_KNOWN: Final = 1_000
-_known: dict[str, tuple[tuple[str, str], ...]] = {}
-"""What stands for each value that was opened, the oldest first: each way to write it, with its replacement."""
+_known: Final = Newest[str, tuple[tuple[str, str], ...]](1_000)
+"""What stands for each value that was opened: each way to write it, with its replacement."""
 
 
 class CredentialMissing(ChargehandError):  # noqa: N818  # reads as a statement of fact
@@ -69,8 +69,6 @@ def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[
         opened[name] = value = open_credential(keys, request.tenant, name, request.credentials[name])
         _known.pop(value, None)
         _known[value] = tuple((form, f"[credential {name}]") for form in _forms(value))
-        while len(_known) > _MOST_KNOWN:
-            del _known[next(iter(_known))]
     return opened
 
 

@@ -97,18 +97,14 @@ class Pulse:
     async def record(self, *details: object) -> None:
         """Record details; on return the server has stored them, and later heartbeats repeat them."""
         self.details = lambda: details
-        await self._settle()
+        with self._lock:
+            under_way = self._under_way
+        if under_way is not None:  # a heartbeat of the thread, which could overwrite newer details
+            await asyncio.wrap_future(under_way)
         if self.has_beaten:
             # The SDK may still send the last of its own heartbeats, which must not restore older details.
             activity.heartbeat(*details)
         await self._handle.heartbeat(*details)
-
-    async def _settle(self) -> None:
-        """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""
-        with self._lock:
-            under_way = self._under_way
-        if under_way is not None:
-            await asyncio.wrap_future(under_way)
 
     @property
     def is_late(self) -> bool:

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import math
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -36,8 +36,7 @@ class _Prefix:
 
 
 class SharedPrefixes:
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._prefixes = Newest[bytes, _Prefix](_REMEMBERED)
 
     @asynccontextmanager
@@ -57,7 +56,7 @@ class SharedPrefixes:
         own = await self._wait(prefix, call.timeout_seconds / _SHARE_OF_TIME)
 
         def on_first_token() -> None:
-            prefix.used_at = self._now()
+            prefix.used_at = time.monotonic()
             if prefix.ahead is not None:
                 prefix.ahead.set()
 
@@ -71,7 +70,7 @@ class SharedPrefixes:
 
     async def _wait(self, prefix: _Prefix, longest: float) -> asyncio.Event | None:
         """Wait for the call that is ahead; return what is to be set if that is this one."""
-        now = self._now()
+        now = time.monotonic()
         if now < prefix.used_at + _LIFE_SECONDS:
             return None
         if prefix.ahead is None:

@@ -103,9 +103,6 @@ def _call_text(name: str, arguments: Any) -> str:
     return f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
 
 
-# --- Anthropic Messages ------------------------------------------------------------------------------------------
-
-
 def _anthropic(body: Body) -> Told:
     messages: list[ScriptedMessage] = []
     for message in body.get("messages", ()):
@@ -177,9 +174,6 @@ def _identified(prefix: str, request: ScriptedRequest, reply: ScriptedReply) -> 
 def arguments_of(tool: ToolUse) -> str:
     """Write a tool's arguments as the model wrote them, valid or not."""
     return tool.arguments if isinstance(tool.arguments, str) else json.dumps(dict(tool.arguments))
-
-
-# --- OpenAI Responses --------------------------------------------------------------------------------------------
 
 
 def _responses(body: Body) -> Told:
@@ -263,9 +257,6 @@ def _write_responses(request: ScriptedRequest, reply: ScriptedReply) -> Body:
     if tokens == NO_USAGE:
         written["usage"] = None
     return written
-
-
-# --- OpenAI Chat Completions -------------------------------------------------------------------------------------
 
 
 def _chat(body: Body) -> Told:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activities.contracts.model import OutputCaps
-from activities.contracts.session import OpenSessionRequest
+from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.contracts.tool import tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
@@ -15,9 +15,10 @@ from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.models.streaming import Patience
 from activities.opening.activity import SessionActivities
-from chargehand.contracts import Effort, Limits, SessionRequest, Tier
+from chargehand.contracts import Effort, SessionRequest, Tier
 from chargehand.contracts.limits import PROFILES, Profile
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
@@ -147,33 +148,30 @@ async def test_every_default_model_is_priced_and_can_be_told_how_hard_to_think(
     assert all(card.max_output_tokens == 128_000 for card in cards)
 
 
+async def _facts(crews: Path, profile: Profile | None = None) -> SessionFacts:
+    """Open a session of the crew in a folder."""
+    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
+    versions = CrewVersions(load_crews([crews], tool_capabilities(tools)), tools, scripted_cards())
+    activities = SessionActivities(versions, tools, PROFILES["deep"], output_caps=OutputCaps(work=5_000))
+    request = SessionRequest(goal="Why?", crew="research", profile=profile)
+    return await activities.open_session(OpenSessionRequest(session="s", request=request))
+
+
 async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_path: Path) -> None:
     """`effort` of a crew file is for the supervisor and for every agent without one of its own."""
-    text = (Path(__file__).parents[3] / "crews" / "research.toml").read_text(encoding="utf-8")
-    text = text.replace('tier = "medium"\n', 'tier = "medium"\neffort = "low"\n', 1)
-    text = text.replace('name = "analyst"\n', 'name = "analyst"\neffort = "high"\n')
-    (tmp_path / "research.toml").write_text(text, encoding="utf-8")
-    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
-    crews = load_crews([tmp_path], tool_capabilities(tools))
-    versions = CrewVersions(crews, tools, scripted_cards())
-    activities = SessionActivities(versions, tools, Limits(), output_caps=OutputCaps(work=5_000))
+    analyst, clerk = (f'tools = ["query_data"]\n{READS_DOCUMENTS}\n{own}' for own in ('effort = "high"', ""))
+    folder = crew_folder(tmp_path, "research", 'effort = "low"', analyst=analyst, clerk=clerk)
 
-    facts = await activities.open_session(OpenSessionRequest(session="s", request=SessionRequest(goal="Why?")))
+    facts = await _facts(folder)
 
-    efforts = {agent.name: agent.effort for agent in facts.crew.agents}
     assert facts.crew.effort == "low"
-    assert efforts == {**dict.fromkeys(efforts, "low"), "analyst": "high"}
+    assert {agent.name: agent.effort for agent in facts.crew.agents} == {"analyst": "high", "clerk": "low"}
     assert facts.output_caps.work == 5_000
 
 
 @pytest.mark.parametrize(("profile", "effort"), [("quick", "low"), ("standard", None), ("deep", "high")])
 async def test_a_profile_sets_the_effort_of_a_crew_without_one(profile: Profile, effort: Effort | None) -> None:
     """A quick answer is thought about less and deep research more, by the supervisor and by every agent."""
-    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
-    crews = load_crews([Path(__file__).parents[3] / "crews"], tool_capabilities(tools))
-    activities = SessionActivities(CrewVersions(crews, tools, scripted_cards()), tools, PROFILES["deep"])
-
-    request = SessionRequest(goal="Why?", profile=profile)
-    facts = await activities.open_session(OpenSessionRequest(session="s", request=request))
+    facts = await _facts(Path(__file__).parents[3] / "crews", profile)
 
     assert {facts.crew.effort, *(agent.effort for agent in facts.crew.agents)} == {effort}
