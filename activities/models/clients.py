@@ -228,8 +228,8 @@ def _follower(call: ModelCall) -> Callable[[Fold], None]:
         if on_first_token is not None and fold.has_begun:
             on_first_token()
             on_first_token = None
-        if call.live is not None and call.live.is_due:
-            call.live.show(fold.text)
+        if call.live is not None:
+            call.live(lambda: fold.text)
 
     return follow
 

@@ -39,16 +39,6 @@ class ProviderJob:
     """Clean-up to run once the job's result is journalled."""
 
 
-@runtime_checkable
-class FollowsText(Protocol):
-    """Follows the text of a reply while the provider streams it."""
-
-    @property
-    def is_due(self) -> bool: ...
-
-    def show(self, written: str) -> None: ...
-
-
 class ModelCall(BaseModel):
     """One request to a model: the typed task, and the same thing rendered as a prompt."""
 
@@ -82,8 +72,8 @@ class ModelCall(BaseModel):
     """Names the call across attempts; sent to providers that accept one."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` allows hours for a lower price; providers without batches answer now."""
-    live: FollowsText | None = None
-    """Follows the reply while it is streamed; None if it is not followed."""
+    live: Callable[[Callable[[], str]], None] | None = None
+    """Called at each event of a stream, with what returns the text so far; None if the reply is not followed."""
     job: ProviderJob | None = None
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
     on_first_token: Callable[[], None] | None = None

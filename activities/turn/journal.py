@@ -179,14 +179,12 @@ class LiveReport:
         self._next = 0.0
         self._published = ""
 
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() >= self._next
-
-    def show(self, written: str) -> None:
-        """Publish the text of an unfinished reply."""
+    def show(self, written: Callable[[], str]) -> None:
+        """Publish the text of an unfinished reply, unless some was published a moment ago."""
+        if time.monotonic() < self._next:
+            return
         self._next = time.monotonic() + LIVE_SECONDS
-        text = _text_of(written, self._field)
+        text = _text_of(written(), self._field)
         if not text or text == self._published:
             return
         self._published = text
@@ -195,11 +193,11 @@ class LiveReport:
         self._journal.publish(LiveText(offset=offset, before=before, text=text[offset:]))
 
 
-def live_report(task: Task, journal: Journal, texts: LiveTexts) -> LiveReport | None:
+def live_report(task: Task, journal: Journal, texts: LiveTexts) -> Callable[[Callable[[], str]], None] | None:
     """Publish the text of a turn that writes the whole report, a reply, or what else was asked for; else None."""
     is_read = texts == "agents" or isinstance(task, ConverseTask)
     is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
-    return LiveReport(journal, task.text_field) if is_read and task.text_field else None
+    return LiveReport(journal, task.text_field).show if is_read and task.text_field else None
 
 
 def _text_of(written: str, field: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -98,27 +98,18 @@ async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -
     assert in_pieces == await whole(wire, REPLIES[name])
 
 
-class _Reader:
-    """Wants to see the text after every event."""
-
-    is_due = True
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def show(self, written: str) -> None:
-        """Note it."""
-        self.seen.append(written)
-
-
 @every_wire
 async def test_a_text_can_be_read_while_it_comes(wire: Wire) -> None:
     """After every event of a stream there is so much of the text as has come, without the model's thoughts."""
-    reader = _Reader()
-    async with a_provider(wire, lambda _: saying(LONG).thinking("s1")) as (_, model):
-        reply = await model.complete(a_call(wire).model_copy(update={"live": reader}))
+    seen: list[str] = []
 
-    grown = list(dict.fromkeys(reader.seen))
+    def follow(text: Callable[[], str]) -> None:
+        seen.append(text())
+
+    async with a_provider(wire, lambda _: saying(LONG).thinking("s1")) as (_, model):
+        reply = await model.complete(a_call(wire).model_copy(update={"live": follow}))
+
+    grown = list(dict.fromkeys(seen))
     assert len(grown) > 10
     assert all(reply.text.startswith(text.rstrip()) for text in grown)
     assert reply.text.strip() == grown[-1].strip()
