@@ -9,6 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
+from activities.turn import shared_prefixes
 from activities.turn.shared_prefixes import SharedPrefixes
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
@@ -54,7 +55,7 @@ async def test_siblings_read_what_the_first_of_them_has_cached(client: Client, t
     assert sum(cached for cached, _ in others) >= 0.8 * sum(tokens for _, tokens in others)
 
 
-def alike(goal: str = GOAL, timeout_seconds: float = 100.0) -> ModelCall:
+def alike(goal: str = GOAL, timeout_seconds: float = 4_000.0) -> ModelCall:
     """Make a call that begins as its siblings do."""
     message = Message(role="user", text=f"{goal}Quote a clause.", shared=len(goal))
     return a_call(messages=[message], timeout_seconds=timeout_seconds)
@@ -118,8 +119,11 @@ async def test_what_no_provider_caches_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("error", [ConnectionError, asyncio.CancelledError])
-async def test_siblings_go_on_without_the_first_if_it_ends(error: type[BaseException]) -> None:
+async def test_siblings_go_on_without_the_first_if_it_ends(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
     """A call that ends without a first token holds up no other, nor does one that is cancelled while it waits."""
+    monkeypatch.setattr(shared_prefixes, "_LONGEST_WAIT", 1_000.0)
     worker = Worker()
     ahead = worker.prefixes.take_turn(alike(), LEAST)
     async with asyncio.timeout(20):
