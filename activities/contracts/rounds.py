@@ -1,5 +1,7 @@
 """What an agent has been told so far: its tool calls, their results, rounds, notes and inputs."""
 
+import re
+import unicodedata
 from typing import Final
 
 from pydantic import JsonValue
@@ -105,3 +107,13 @@ class InputOutcome(Contract):
     def issues_by_id(self) -> dict[str, Issue]:
         """Its issues, by the names under which other agents read of them: `T2.1` is the first of T2."""
         return {f"{self.id}.{number}": issue for number, issue in enumerate(self.outcome.issues, start=1)}
+
+
+_HYPHEN: Final = re.compile(r"[-‐‑‒–—−\u00ad]\s*")
+_MARKS: Final = str.maketrans(dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'"))
+
+
+def as_compared(text: str) -> str:
+    """Write a text as every typesetter's version of it reads: words that a line or page divides are whole again."""
+    joined = _HYPHEN.sub("", unicodedata.normalize("NFKC", text).translate(_MARKS))
+    return " ".join(joined.split())

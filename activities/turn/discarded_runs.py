@@ -4,7 +4,7 @@ A reset starts a new run from the middle of an old one. The history of the old r
 its request and its result.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.api.enums.v1 import WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError
 
@@ -63,23 +63,18 @@ async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str,
         handle = client.get_workflow_handle(workflow_id, run_id=run)
         scheduled: dict[int, str] = {}
         found: dict[str, DiscardedTurn] = {}
-        async for event in _events(handle):
-            if event.HasField("workflow_task_failed_event_attributes"):
-                failed = event.workflow_task_failed_event_attributes
-                if failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
-                    base = failed.base_run_id
-            elif run != run_id:
-                await _read_event(client, event, scheduled, found)
+        try:
+            async for event in handle.fetch_history_events():
+                if event.HasField("workflow_task_failed_event_attributes"):
+                    failed = event.workflow_task_failed_event_attributes
+                    if failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+                        base = failed.base_run_id
+                elif run != run_id:
+                    await _read_event(client, event, scheduled, found)
+        except RPCError as error:
+            raise ApplicationError(f"The run before the reset cannot be read: {error.message}") from error
         turns = found | turns
     return turns
-
-
-async def _events(handle: WorkflowHandle[object, object]) -> AsyncIterator[HistoryEvent]:
-    try:
-        async for event in handle.fetch_history_events():
-            yield event
-    except RPCError as error:
-        raise ApplicationError(f"The run before the reset cannot be read: {error.message}") from error
 
 
 async def _read_event(

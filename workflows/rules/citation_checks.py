@@ -11,8 +11,7 @@ from functools import cached_property, lru_cache
 from heapq import nlargest
 from typing import Final, Literal, get_args
 
-from activities.contracts.quotations import as_compared
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP, as_compared
 from chargehand.contracts import Claim, Finding, Source, Verification
 from chargehand.plugins import Hook, installed
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations

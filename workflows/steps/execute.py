@@ -10,8 +10,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
-from activities.turn_kinds.plan import RejectedPlan
+from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, RejectedPlan
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import continue_as_new, options
 from workflows.budget.model_calls import CannotPay, TurnLost
