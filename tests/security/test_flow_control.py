@@ -20,7 +20,6 @@ from pydantic import JsonValue
 from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_CALLS
-from activities.models.protocol import ModelReply
 from chargehand.contracts import Obligation, SessionRequest, ToolRule
 from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
@@ -171,23 +170,16 @@ def asked(folder: Path, *, trusted: bool = False) -> SessionRequest:
     return SessionRequest.model_validate(REQUEST.model_dump(mode="json") | {"documents": [lease]})
 
 
-def _tries() -> list[ModelReply]:
-    """Have the model try every encoding, as many in a round as it may."""
-    sent = [{"to": "ada@ours.example", "text": encode(SECRET)} for encode in EVERY.values()]
-    return [
-        request_tools(*(("mail", arguments) for arguments in sent[at : at + MOST_CALLS]))
-        for at in range(0, len(sent), MOST_CALLS)
-    ]
-
-
 async def test_what_an_agent_has_read_itself_is_not_sent(tmp_path: Path) -> None:
-    """In 45 encodings, nothing leaves; the report names each call. The user's own words leave at once."""
-    script = Script().plan(subtask("T1", agent="clerk")).work("", OWN, READ, *_tries(), answer("Done."))
-    async with opened_desk(script, tmp_path) as opened:
+    """However it is encoded, it does not leave; the report names each call. The user's own words leave at once."""
+    tries = [("mail", {"to": "ada@ours.example", "text": encode(SECRET)}) for encode in [*EVERY.values()][::6]]
+    turns = (OWN, READ, request_tools(*tries), answer("Done."))
+    async with opened_desk(Script().plan(subtask("T1", agent="clerk")).work("", *turns), tmp_path) as opened:
         result = await opened.run(asked(tmp_path))
 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
-    assert sum("Not called: mail, asked for by clerk for T1" in gap for gap in result.gaps) >= 1
+    assert len(tries) == MOST_CALLS
+    assert any("Not called: mail, asked for by clerk for T1" in gap for gap in result.gaps)
 
 
 async def test_a_person_may_let_it_pass(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from uuid import uuid4
 
@@ -64,44 +65,43 @@ class OneRound:
         )
 
 
-@pytest.mark.parametrize("others_have", ["record", "another-record"])
-async def test_no_kill_makes_a_tool_act_twice(client: Client, tmp_path: Path, others_have: str) -> None:
+async def test_no_kill_makes_a_tool_act_twice(client: Client, tmp_path: Path) -> None:
     """Whenever its worker is killed, a call acts once at most; where nobody can say whether it did, the model is told,
     and otherwise it did exactly once. Workers that do not share a folder have the heartbeats."""
     name = f"acting-{uuid4().hex[:8]}"
-    queues = {moment: f"{name}-{number}" for number, moment in enumerate(KNOWN)}
+    cases = {f"{name}-{number}": case for number, case in enumerate(product(KNOWN, ("record", "another-record")))}
     async with Worker(
         client, task_queue=name, workflows=[OneRound], workflow_runner=UnsandboxedWorkflowRunner(), build_id="front"
     ):
         running = [
             await client.start_workflow(
                 OneRound.run,
-                Asked(task_queue=queue, calls=[(each.name, {"ledger": str(tmp_path / moment)}) for each in ACTING]),
+                Asked(task_queue=queue, calls=[(each.name, {"ledger": str(tmp_path / queue)}) for each in ACTING]),
                 id=f"{queue}/run/clerk/subtask",
                 task_queue=name,
             )
-            for moment, queue in queues.items()
+            for queue in cases
         ]
-        await _kill_workers(client, queues, tmp_path / "record")
+        await _kill_workers(client, {queue: moment for queue, (moment, _) in cases.items()}, tmp_path / "record")
         async with AsyncExitStack() as others:
-            for queue in queues.values():
-                await others.enter_async_context(acting_worker(client, queue, str(tmp_path / others_have)))
+            for queue, (_, record) in cases.items():
+                await others.enter_async_context(acting_worker(client, queue, str(tmp_path / record)))
             ended = [await asyncio.wait_for(each.result(), 60) for each in running]
 
-    for moment, results in zip(KNOWN, ended, strict=True):
-        applied = Counter(tool for tool, _ in effects(tmp_path / moment))
+    for (queue, (moment, record)), results in zip(cases.items(), ended, strict=True):
+        applied = Counter(tool for tool, _ in effects(tmp_path / queue))
         known = {result.tool for result in results if not result.is_unknown}
-        is_in_record = others_have == "record" and moment == "before the answer is recorded"
+        is_in_record = (moment, record) == ("before the answer is recorded", "record")
         assert known == (_ALL if is_in_record else KNOWN[moment])
         assert max(applied.values()) == 1
         assert applied.keys() >= known
         assert all(result.ok is not result.is_unknown for result in results)
 
 
-async def _kill_workers(client: Client, queues: Mapping[str, str], folder: Path) -> None:
-    """Have a worker act for each moment, which is killed there."""
+async def _kill_workers(client: Client, moments: Mapping[str, str], folder: Path) -> None:
+    """Have a worker act on each task queue, which is killed at its moment."""
     address = client.service_client.config.target_host
-    words = [word for moment, queue in queues.items() for word in (queue, moment)]
+    words = [word for queue_and_moment in moments.items() for word in queue_and_moment]
     program = "tests.activities.acting.acting_worker"
     killed = await asyncio.create_subprocess_exec(
         sys.executable, "-m", program, address, str(folder), *words, cwd=ROOT, start_new_session=True

@@ -12,6 +12,7 @@ from typing import Final
 from hostile_documents import (
     LAUGHTER,
     circular_pdf,
+    flate_pdf,
     lying_zip,
     nested_zip,
     pdf_of,
@@ -19,8 +20,9 @@ from hostile_documents import (
     pixel_png,
     replaced,
     text_page,
+    wide_workbook,
 )
-from made_documents import contract, ebook, open_text, prices, slides
+from made_documents import contract, ebook, open_document, open_text, prices, slides
 
 from activities.documents.formats.registry import FORMATS
 
@@ -32,7 +34,6 @@ _EXTERNAL: Final = (
     '<!DOCTYPE x [<!ENTITY x SYSTEM "file:///etc/passwd"><!ENTITY % p SYSTEM "http://127.0.0.1:9/e"> %p;]>'
 )
 _QUADRATIC: Final = f'<!DOCTYPE x [<!ENTITY x "{"a" * 100_000}">]>'
-_ODS_MIME: Final = b"application/vnd.oasis.opendocument.spreadsheet"
 _XML_PARTS: Final = {
     "docx": ("word/document.xml", "word/styles.xml", "[Content_Types].xml", "_rels/.rels"),
     "xlsx": ("xl/worksheets/sheet1.xml", "xl/workbook.xml", "xl/styles.xml", "xl/_rels/workbook.xml.rels"),
@@ -45,21 +46,10 @@ _XML_PARTS: Final = {
 
 _docx = cache(contract)
 _xlsx = cache(prices)
-
-
-def _ods(content: bytes = b"<office:document-content/>") -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("mimetype", _ODS_MIME, zipfile.ZIP_STORED)
-        archive.writestr("META-INF/manifest.xml", b"<manifest:manifest/>")
-        archive.writestr("content.xml", content)
-    return file.getvalue()
-
-
 PACKAGES: Final[dict[str, Callable[[], bytes]]] = {
     "docx": _docx,
     "xlsx": _xlsx,
-    "ods": _ods,
+    "ods": lambda: open_document("spreadsheet", ""),
     "pptx": slides,
     "odt": open_text,
     "epub": ebook,
@@ -140,6 +130,7 @@ PDF: Final[dict[str, Callable[[], bytes]]] = {
     "saved states": lambda: _pdf_stream(b"q " * 1_000_000),
     "a long text": lambda: _pdf_stream(b"BT /F1 1 Tf (" + b"a" * (8 << 20) + b") Tj ET"),
     "only a header": lambda: b"%PDF-1.7\n%%EOF",
+    "packed again and again": cache(lambda: flate_pdf(400)),
 }
 TEXT: Final[dict[str, Callable[[], bytes]]] = {
     "nothing": lambda: b"",
@@ -168,6 +159,7 @@ TEXT: Final[dict[str, Callable[[], bytes]]] = {
     "fences": lambda: b"```\n" * 200_001,
     "dashes": lambda: b"a-" * 500_000,
     "entities": lambda: b"&#x10FFFF;&lt;&amp" * 100_000,
+    "sentences": lambda: b". " * 1_000_000 + b"a",
 }
 ZIP: Final[dict[str, Callable[[], bytes]]] = {
     "archives in archives": lambda: nested_zip(3, 4),
@@ -183,6 +175,7 @@ ZIP: Final[dict[str, Callable[[], bytes]]] = {
     "a password": lambda: _docx().replace(b"PK\1\2\x14\x03\x14\x00\x00\x00", b"PK\1\2\x14\x03\x14\x00\x01\x00"),
     "a broken directory": lambda: _docx()[:-22] + _docx()[-22:].replace(b"PK\5\6", b"PK\5\6\xff\xff", 1)[:22],
     "half of it": lambda: _docx()[: len(_docx()) // 2],
+    "a wide workbook": cache(lambda: wide_workbook(6_000, 40)),
 }
 POLYGLOTS: Final[dict[str, Callable[[], bytes]]] = {
     "a PDF that is a DOCX": lambda: _many_pages(2) + _docx(),
@@ -232,7 +225,7 @@ SAMPLE: Final = [
         (bomb, suffixes[at % len(suffixes)], make)
         for bombs, suffixes in _KINDS
         for at, (bomb, make) in enumerate(bombs.items())
-        if make is not ZIP["a lying directory"]
+        if bomb not in {"a lying directory", "packed again and again", "a wide workbook", "sentences"}
     ][::4],
     *list(_packages())[::31],
 ]

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hostile_documents import pixel_png, workbook_of
 from made_documents import (
     HANDBOOK,
     RICH_TEXT,
@@ -104,6 +105,7 @@ _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
     "a__docx": (b"PK\x03\x04 nonsense", "not a readable DOCX"),
     "a__xlsx": (b"nonsense", "not a readable workbook"),
     "b__xlsx": (zip_bomb(), "unpacks to 50 MB"),
+    "c__xlsx": (workbook_of(b"<worksheet><sheetData/></worksheet>"), "All its sheets are empty"),
     "a__html": ("<script>x</script>", "has no text"),
     "a__md": ("", "empty"),
     "a__csv": ("\n\n", "empty"),
@@ -116,6 +118,7 @@ _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
     "a__epub": (open_document("text", ""), "not a readable EPUB"),
     "a__rtf": ("plain", "not a readable RTF"),
     "a__png": (b"\x89PNG\0", "not a readable picture"),
+    "b__png": (pixel_png(), "million pixels: save it smaller"),
     "a__jpg": (b"GIF89a", "not a readable picture"),
     "a__gif": (b"GIF89a", "save it as PNG"),
 }

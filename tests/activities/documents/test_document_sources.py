@@ -1,9 +1,8 @@
 """Which files a session's URIs lead to, and which they never lead to, whatever is swapped meanwhile."""
 
 import os
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +14,7 @@ from made_documents import manifest
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.locations import DocumentSources
-from activities.documents.safe_open import Beneath, Entry, locate, open_below, walk_below
+from activities.documents.safe_open import Beneath, locate, open_below, walk_below
 
 
 def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtifactStore]:
@@ -112,7 +111,6 @@ def test_a_file_swapped_after_its_listing_is_not_read(
         sources.fetch(file, tmp_path / "copy")
 
 
-_SWAPS = 3_000
 _STEPS = st.sampled_from(
     ["..", ".", "", "docs", "inside", "outside", "secret.md", "note.md", "deep", "out", "round", "loop", "NOTE.MD",
      "..%2f", "%2e%2e", "．．", "..\\", "~", "proc", "self", "fd", "3", "cwd", "root", "\0", "\ud800", "a" * 300]
@@ -168,93 +166,29 @@ def test_no_spelling_of_a_path_leads_out(
             assert opened in allowed
 
 
-@contextmanager
-def _swapping(*steps: Callable[[], None]) -> Generator[threading.Thread]:
-    """Do these steps in a circle, thousands of times, in a thread of their own."""
-
-    def swap() -> None:
-        for _ in range(_SWAPS // 2):
-            for step in steps:
-                step()
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield thread
-    finally:
-        thread.join()
-
-
-def _folder_becomes_link(grounds: Path) -> tuple[Callable[[], None], Callable[[], None]]:
-    """A folder on the way is swapped for a link to a folder outside that has a file of the same name."""
-    docs, aside, link = (grounds / "inside" / name for name in ("docs", "docs-aside", "docs-link"))
-    link.symlink_to(grounds / "outside")
-
-    def become_link() -> None:
-        docs.rename(aside)
-        link.rename(docs)
-
-    def become_folder() -> None:
-        docs.rename(link)
-        aside.rename(docs)
-
-    return become_link, become_folder
-
-
-def _file_becomes_link(grounds: Path) -> tuple[Callable[[], None], Callable[[], None]]:
-    """The file itself is replaced by a link, in one step that leaves no gap, and back."""
-    note, kept, link = (grounds / "inside" / "docs" / name for name in ("note.md", ".kept", ".link"))
-    os.link(note, kept)
-
-    def become_link() -> None:
-        link.symlink_to(grounds / "outside" / "note.md")
-        link.rename(note)
-
-    def become_file() -> None:
-        link.hardlink_to(kept)
-        link.rename(note)
-
-    return become_link, become_file
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("swaps", [_folder_becomes_link, _file_becomes_link])
+@pytest.mark.parametrize("swapped", ["docs", "docs/note.md"], ids=["folder", "file"])
 def test_swapping_between_check_and_open_never_leads_out(
-    tmp_path: Path, swaps: Callable[[Path], tuple[Callable[[], None], Callable[[], None]]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
 ) -> None:
-    """While a path is swapped thousands of times, whatever is opened lies in the allowed folder."""
+    """A step that becomes a link while a path is opened is not followed, nor is it when the folder is walked."""
     for name in ("inside/docs", "outside"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "note.md").write_text(name)
-    inside = tmp_path / "inside"
-    secret = (tmp_path / "outside" / "note.md").stat().st_ino
-    allowed = (inside / "docs" / "note.md").stat().st_ino
-    checked = locate(str(inside / "docs" / "note.md"), (inside,))
-    assert checked is not None
-    opened: set[int] = set()
-    refused = looked_up = 0
+    inside, step = tmp_path / "inside", tmp_path / "inside" / swapped
+    place = locate(str(inside / "docs" / "note.md"), (inside,))
+    assert place is not None
+    open_step = os.open
 
-    with _swapping(*swaps(tmp_path)) as swapping:
-        while swapping.is_alive():
-            looked_up += 1
-            # Checked long ago, as between listing and reading; and checked just now.
-            for place in (checked, locate(str(inside / "docs" / "note.md"), (inside,)) or checked):
-                try:
-                    descriptor = open_below(place)
-                except OSError:
-                    refused += 1
-                    continue
-                opened.add(os.fstat(descriptor).st_ino)
-                os.close(descriptor)
-            opened |= {entry.status.st_ino for entry in _walked(Beneath(inside, ()))}
+    def swap_before(path: os.PathLike[str] | str, flags: int, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None and path == step.name:
+            step.rename(inside / "aside")
+            step.symlink_to(tmp_path / swapped.replace("docs", "outside"))
+        return open_step(path, flags, dir_fd=dir_fd)
 
-    assert secret not in opened
-    assert allowed in opened
-    assert refused > 0
-    assert looked_up > 10
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", swap_before)
+        with pytest.raises(OSError, match=r"symbolic|Not a directory"):
+            open_below(place)
 
-
-def _walked(folder: Beneath) -> list[Entry]:
-    with suppress(OSError):
-        return [entry for entry in walk_below(folder, frozenset()) if entry.is_regular]
-    return []
+    walked = {entry.status.st_ino for entry in walk_below(Beneath(inside, ()), frozenset()) if entry.is_regular}
+    assert walked == {path.stat().st_ino for path in inside.glob("aside/note.md" if swapped == "docs" else "aside")}
