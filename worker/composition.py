@@ -21,10 +21,9 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
     artifact_store,
-    conversation_store,
-    crew_store,
     document_library,
     effect_record,
+    lasting_store,
     require_writable,
 )
 from activities.models.registry import Models, build_models, model_backend, name_models
@@ -112,7 +111,7 @@ async def compose(
     keys = encryption(settings)
     store = artifact_store(settings, keys)
     library = document_library(settings, store)
-    conversations = Conversations(conversation_store(settings, store, keys))
+    conversations = Conversations(lasting_store(settings, "conversations", store, keys))
     _keep_caches_swept(settings, closing)
     parts = await _open_parts(settings, environment, library, store, closing, chosen=chosen)
     models = models or build_models(settings, chosen["model"].adapter, closing)
@@ -125,7 +124,7 @@ async def compose(
     loaded = load_crews(parts.crew_folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(traffic.models, loaded.values()) if takes_turns else traffic.models
     tools = {name: tool for name, tool in traffic.tools.items() if has_all_tools or name in SANDBOXED}
-    cards, kept = models.cards if takes_turns else None, crew_store(settings, store, keys)
+    cards, kept = models.cards if takes_turns else None, lasting_store(settings, "crews", store, keys)
     crews = CrewVersions(loaded, tools, cards, kept, models.named, has_all_tools=has_all_tools)
     if takes_turns:
         await models.until_connected()

@@ -28,12 +28,9 @@ class CrewError(ValueError):
 def load_crews(
     folders: Iterable[Path], tools: Tools, absent: Collection[str] = (), acting: Collection[str] = ()
 ) -> dict[str, Crew]:
-    """Read every `*.toml` of the folders, later folders replacing crews of the same name.
+    """Read every `*.toml` of the folders, later folders replacing crews of the same name. Raises `CrewError`.
 
     `absent` are tools that agents name and do not get in this installation, `acting` those that change something.
-
-    Raises:
-        CrewError: a folder or a file is missing or wrong.
     """
     crews: dict[str, Crew] = {}
     files: dict[str, Path] = {}
@@ -52,36 +49,26 @@ def load_crews(
 
 
 def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Collection[str] = ()) -> Crew:
-    """Read one crew file; whether there is its `nested` crew is for `load_crews` to check.
-
-    Raises:
-        CrewError: it is missing or wrong.
-    """
+    """Read one crew file; `load_crews` checks that there is its `nested` crew. Raises `CrewError`."""
     crew = _without(_parse(file), absent)
-    problems = crew_problems(crew, tools, acting)
-    if problems:
+    if problems := crew_problems(crew, tools, acting):
         raise CrewError(file, problems)
     return crew
 
 
 def mcp_declarations(folders: Iterable[Path]) -> dict[str, tuple[McpDeclaration, ...]]:
-    """Read the MCP servers that the crews of the folders declare, by the name of the crew.
-
-    Raises:
-        CrewError: a file is wrong.
-    """
-    crews = (_parse(file) for folder in folders for file in sorted(folder.glob("*.toml")))
-    return {crew.name: crew.mcp for crew in crews}
+    """Read the MCP servers that crews declare, by the name of the crew. Raises `CrewError`."""
+    return {crew.name: crew.mcp for crew in map(_parse, _crew_files(folders))}
 
 
 def slow_queues(folders: Iterable[Path]) -> list[str]:
-    """List the task queues by which agents of these crews are found to be slow.
+    """List the task queues by which agents of these crews are found to be slow. Raises `CrewError`."""
+    agents = (agent for file in _crew_files(folders) for agent in _parse(file).agents)
+    return [agent.slow.queue for agent in agents if agent.slow and agent.slow.queue]
 
-    Raises:
-        CrewError: a file is wrong.
-    """
-    crews = (_parse(file) for folder in folders for file in sorted(folder.glob("*.toml")))
-    return [each.slow.queue for crew in crews for each in crew.agents if each.slow and each.slow.queue]
+
+def _crew_files(folders: Iterable[Path]) -> list[Path]:
+    return [file for folder in folders for file in sorted(folder.glob("*.toml"))]
 
 
 def _parse(file: Path) -> Crew:
@@ -108,8 +95,8 @@ def check_crews(
     folders: Sequence[Path], file: Path | None, tools: Tools, absent: Collection[str], acting: Collection[str]
 ) -> Iterator[CheckedCrew]:
     """Check a file, or all files of the folders, and say of each what is wrong."""
-    files = [file] if file else [found for folder in folders for found in sorted(folder.glob("*.toml"))]
-    others = {found.stem for folder in folders for found in folder.glob("*.toml")}
+    files = [file] if file else _crew_files(folders)
+    others = {found.stem for found in _crew_files(folders)}
     for each in files:
         try:
             crew = load_crew(each, tools, absent, acting)

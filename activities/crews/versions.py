@@ -98,11 +98,7 @@ class CrewVersions:
         return await self._store_version(name, version.model_copy(update={"crews": {**version.crews, name: crew}}))
 
     async def find(self, reference: str) -> PinnedCrew:
-        """Find the crew of a reference; without a digest, this worker's own version of it.
-
-        Raises:
-            ApplicationError: `CrewUnavailable`, if this worker cannot do its work.
-        """
+        """Find the crew of a reference, by default in this worker's own version. Raises `CrewUnavailable` otherwise."""
         name, _, digest = reference.partition("@")
         if not digest and name in self._crews:
             version = self._version(name)
@@ -121,15 +117,12 @@ class CrewVersions:
             del self._known[next(iter(self._known))]
         if name not in version.crews:
             raise _unavailable(name, "is not a crew that the session began with")
-        specs = self._described(version)
-        return PinnedCrew(version.crews[name], specs, version.models, version.named, f"{name}@{digest}")
-
-    def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
-        """Describe the tools as at the beginning, but those that were not known then as they are now."""
-        return {
+        # Tools are described as at the beginning, but those that were not known then as they are now.
+        specs = {
             tool: self._tools[tool].spec if spec.reserved_bytes and tool in self._tools else spec
             for tool, spec in version.tools.items()
         }
+        return PinnedCrew(version.crews[name], specs, version.models, version.named, f"{name}@{digest}")
 
     async def _stored(self, name: str, digest: str) -> _Version:
         if self._store is None or not digest:

@@ -27,19 +27,7 @@ _MOST_SIZES: Final = 100_000
 
 
 class ArtifactError(Exception):
-    """An artifact cannot be used."""
-
-
-class ArtifactMissingError(ArtifactError):
-    """Nothing is stored under this digest."""
-
-
-class ArtifactDamagedError(ArtifactError):
-    """The content stored under this digest does not match it."""
-
-
-class ArtifactLockedError(ArtifactError):
-    """The content under this digest cannot be decrypted with this worker's keys; the message names the key."""
+    """An artifact cannot be used: it is missing, damaged, or locked by a key that this worker does not have."""
 
 
 class ArtifactStore:
@@ -53,7 +41,7 @@ class ArtifactStore:
 
     def put(self, content: bytes) -> str:
         """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        with _locked_if_protected():
+        with _explained():
             digest = store_content(self._files, self._encryption, content)
         mark_used(self._path(digest))
         return digest
@@ -107,7 +95,7 @@ class ArtifactStore:
         except OSError as error:
             raise _missing(digest) from error
         if found != digest:
-            with _locked_if_protected():
+            with _explained():
                 require_plain(digest, start)
             raise _damaged(digest)
         return path
@@ -123,7 +111,7 @@ class ArtifactStore:
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
-            raise ArtifactMissingError("a digest is 64 hexadecimal digits in lower case")
+            raise ArtifactError("a digest is 64 hexadecimal digits in lower case")
         return self._root / digest[:2] / digest
 
 
@@ -137,11 +125,8 @@ class BucketStore:
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
-        try:
-            with _locked_if_protected():
-                return store_content(self._bucket, self._encryption, content)
-        except BucketError as error:
-            raise ArtifactError(str(error)) from error
+        with _explained():
+            return store_content(self._bucket, self._encryption, content)
 
     def put_file(self, path: Path) -> str:
         return self.put(path.read_bytes())
@@ -150,13 +135,14 @@ class BucketStore:
         return self._cache.has(digest) or self._size_there(digest) is not None
 
     def size(self, digest: str) -> int:
-        if self._cache.has(digest):
-            return self._from_cache(digest, lambda: self._cache.size(digest))
-        size = self._size_there(digest)
-        if size is None:
-            return self._cache.size(digest)  # raises that it is missing
-        # Encrypted content has to be decrypted to be measured.
-        return self._from_cache(digest, lambda: self._cache.size(digest)) if self._encryption else size
+        if not self._cache.has(digest):
+            size = self._size_there(digest)
+            if size is None:
+                return self._cache.size(digest)  # raises that it is missing
+            if not self._encryption:
+                return size
+            # Encrypted content has to be decrypted to be measured.
+        return self._from_cache(digest, lambda: self._cache.size(digest))
 
     def open(self, digest: str, copy_to: Path) -> Path:
         return self._from_cache(digest, lambda: self._cache.open(digest, copy_to))
@@ -165,10 +151,8 @@ class BucketStore:
         return self._from_cache(digest, lambda: self._cache.read(digest))
 
     def _size_there(self, digest: str) -> int | None:
-        try:
+        with _explained():
             return self._bucket.size(artifact_key(digest))
-        except BucketError as error:
-            raise ArtifactError(str(error)) from error
 
     def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
         """Read from the cache; fetch again if the cached copy is damaged."""
@@ -184,15 +168,13 @@ class BucketStore:
 
     def _fetch(self, digest: str) -> None:
         """Fetch into the cache, if the content matches its digest."""
-        try:
-            if self._encryption:
-                stored = io.BytesIO()
-                if self._bucket.fetch(artifact_key(digest), stored):
-                    self._cache.put(_verified(self._encryption, digest, stored.getvalue()))
-            else:
+        with _explained():
+            if not self._encryption:
                 self._fetch_file(digest)
-        except BucketError as error:
-            raise ArtifactError(str(error)) from error
+                return
+            stored = io.BytesIO()
+            if self._bucket.fetch(artifact_key(digest), stored):
+                self._cache.put(_verified(self._encryption, digest, stored.getvalue()))
 
     def _fetch_file(self, digest: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -201,7 +183,7 @@ class BucketStore:
             with draft.open("xb") as file:
                 found = self._bucket.fetch(artifact_key(digest), file)
             if found and self._cache.put_file(draft) != digest:
-                with draft.open("rb") as file, _locked_if_protected():
+                with draft.open("rb") as file:
                     require_plain(digest, file.read(16))
                 raise _damaged(digest)
         finally:
@@ -219,19 +201,19 @@ def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | N
     return ArtifactStore(Path(location), encryption)
 
 
-def _missing(digest: str) -> ArtifactMissingError:
-    return ArtifactMissingError(
+def _missing(digest: str) -> ArtifactError:
+    return ArtifactError(
         f"nothing is stored under {digest}: upload it to the place from which this worker reads artifacts"
     )
 
 
-def _damaged(digest: str) -> ArtifactDamagedError:
-    return ArtifactDamagedError(f"the content stored under {digest} is damaged: delete it and upload it again")
+def _damaged(digest: str) -> ArtifactError:
+    return ArtifactError(f"the content stored under {digest} is damaged: delete it and upload it again")
 
 
 def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
-    """Decrypt and verify stored bytes. Raises `ArtifactLockedError` or `ArtifactDamagedError`."""
-    with _locked_if_protected():
+    """Decrypt and verify stored bytes. Raises `ArtifactError`."""
+    with _explained():
         content = open_stored(encryption, digest, stored)
     if content is None:
         raise _damaged(digest)
@@ -239,12 +221,14 @@ def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> byte
 
 
 @contextmanager
-def _locked_if_protected() -> Generator[None]:
-    """Raise `ArtifactLockedError` for content that is encrypted with another key."""
+def _explained() -> Generator[None]:
+    """Raise `ArtifactError` for a bucket that cannot be used, and for content that is encrypted with another key."""
     try:
         yield
+    except BucketError as error:
+        raise ArtifactError(str(error)) from error
     except ProtectionError as error:
-        raise ArtifactLockedError(str(error).rstrip(".")) from error
+        raise ArtifactError(str(error).rstrip(".")) from error
 
 
 def _write_private(path: Path, content: bytes) -> Path:

@@ -1,12 +1,17 @@
 """Parse documents in a limited child process: the worker itself never parses a byte of an untrusted file."""
 
+import asyncio
+import shutil
+import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from activities.documents.formats.registry import Format
+from activities.documents.formats.registry import Format, format_of
+from activities.documents.parsed import Result, read_result
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 _FIRST_SECONDS: Final = 7
@@ -63,6 +68,19 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
                     yield [(group[0], "It needs more memory or time than a document may: split it.")]
             else:
                 yield [(job, _result_path(job, directory)) for job in group]
+
+
+@asynccontextmanager
+async def parsed_alone(name: str, content: bytes) -> AsyncGenerator[Result]:
+    """Parse content that is no document of a session, by the suffix of a name; what is written lasts for the block."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-parsed-"))
+    try:
+        job = Job(format_of(name), name, folder / name, len(content), 0)
+        await asyncio.to_thread(job.path.write_bytes, content)
+        [[(_, answer)]] = [answers async for answers in parse_in_child([job], folder)]
+        yield Result(problem=answer) if isinstance(answer, str) else await asyncio.to_thread(read_result, answer)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 def _groups(jobs: Iterable[Job]) -> deque[list[Job]]:

@@ -40,11 +40,7 @@ CACHES = ("indexes", "fetched-artifacts", "downloads", "conversations")
 
 
 def require_writable(state_dir: Path) -> None:
-    """Create the state directory for this user alone, unless it exists.
-
-    Raises:
-        SettingsError: nothing can be written there.
-    """
+    """Create the state directory for this user alone, unless it exists. Raises `SettingsError`."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=state_dir):
@@ -65,14 +61,9 @@ def artifact_store(settings: DocumentSettings, encryption: Encryption | None) ->
         raise SettingsError(f"CHARGEHAND_ARTIFACTS: {error}") from error
 
 
-def conversation_store(settings: DocumentSettings, store: Artifacts, encryption: Encryption | None) -> Artifacts:
-    """Return the store of conversations: the one that all workers share, or else a directory of this host."""
-    return store if settings.artifacts else ArtifactStore(settings.state_dir / "conversations", encryption)
-
-
-def crew_store(settings: DocumentSettings, store: Artifacts, encryption: Encryption | None) -> Artifacts:
-    """Return the store of the crews that sessions began with, which are never removed."""
-    return store if settings.artifacts else ArtifactStore(settings.state_dir / "crews", encryption)
+def lasting_store(settings: DocumentSettings, name: str, store: Artifacts, encryption: Encryption | None) -> Artifacts:
+    """Return the store that all workers share, or else one of this host alone, in a folder of the state directory."""
+    return store if settings.artifacts else ArtifactStore(settings.state_dir / name, encryption)
 
 
 def effect_record(settings: DocumentSettings, encryption: Encryption | None) -> Record:

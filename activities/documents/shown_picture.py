@@ -2,13 +2,10 @@
 
 import asyncio
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from activities.documents.artifacts import ArtifactError, Artifacts
-from activities.documents.formats.registry import format_of
-from activities.documents.parsed import read_result
-from activities.documents.parsing import Job, parse_in_child
+from activities.documents.parsing import parsed_alone
 
 _NAME: Final = "picture.png"
 _PREFIX: Final = "artifact:"
@@ -16,16 +13,11 @@ _PREFIX: Final = "artifact:"
 
 async def store_picture(content: bytes, artifacts: Artifacts) -> tuple[str, str] | None:
     """Store a picture that a model may be shown, and say what it is; None if it is none that can be read."""
-    with TemporaryDirectory(prefix="chargehand-picture-") as folder:
-        path = Path(folder, _NAME)
-        await asyncio.to_thread(path.write_bytes, content)
-        job = Job(format_of(_NAME), _NAME, path, len(content), 1)
-        async for [(_, answer)] in parse_in_child([job], Path(folder)):
-            result = await asyncio.to_thread(read_result, answer) if isinstance(answer, Path) else None
-            if result and result.pictures:
-                digest = await asyncio.to_thread(artifacts.put_file, Path(result.pictures[0].path))
-                return f"{_PREFIX}{digest}/{_NAME}", result.opening
-    return None
+    async with parsed_alone(_NAME, content) as result:
+        if not result.pictures:
+            return None
+        digest = await asyncio.to_thread(artifacts.put_file, Path(result.pictures[0].path))
+        return f"{_PREFIX}{digest}/{_NAME}", result.opening
 
 
 def is_stored(name: str) -> bool:

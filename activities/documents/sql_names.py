@@ -1,4 +1,4 @@
-"""Names for tables and columns that can be written in SQL as they are, and others in quotes."""
+"""Names for tables and columns that can be written in SQL as they are, others in quotes, and a locked DuckDB."""
 
 import re
 import unicodedata
@@ -17,6 +17,15 @@ _RESERVED: Final = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 """Words that DuckDB takes for syntax where a name is meant."""
+LOCKED: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "threads": "2",
+    "temp_directory": "",
+}
+"""Settings of every connection: no extensions, no variables of Python, no files for what exceeds the memory."""
 
 
 def sql_name(text: str, taken: set[str], fallback: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import duckdb
 
-from activities.documents.sql_names import quoted_name, quoted_text, sql_name
+from activities.documents.sql_names import LOCKED, quoted_name, quoted_text, sql_name
 from activities.processes import limits
 
 _MEMORY_BYTES: Final = 2 << 30
@@ -33,18 +33,7 @@ def load(question: dict[str, Any]) -> dict[str, Any]:
     """Load one CSV file as a table and answer its rows and columns, or the problem."""
     global _connection  # noqa: PLW0603 - one child loads the tables of one library
     if _connection is None:
-        _connection = duckdb.connect(
-            question["database"],
-            config={
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "python_enable_replacements": "false",
-                "memory_limit": "1GB",
-                "threads": "2",
-                "temp_directory": "",
-            },
-        )
+        _connection = duckdb.connect(question["database"], config={**LOCKED, "memory_limit": "1GB"})
     if question.get("close"):
         _connection.close()
         return {}

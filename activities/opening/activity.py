@@ -104,14 +104,14 @@ class SessionActivities:
         if earlier:
             request = request.model_copy(update={"documents": (*request.documents, *earlier.documents)})
         crew = pinned.crew
-        terms = settle_terms(request, crew)
+        terms, schema = settle_terms(request, crew), request.output_schema
         problems = [
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
             *_absent_plugins(request),
             *(problem for check in self.request_checks for problem in check(request)),
-            *await _output_problems(request),
+            *(await asyncio.to_thread(schema_problems, schema, "output_schema") if schema is not None else ()),
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
@@ -272,12 +272,6 @@ def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Pr
     """Bound the bytes of a system text, whatever the session has."""
     settings = (Setting(web, documents, profile) for web in (True, False) for documents in (True, False))
     return max(len(task_type.system_text(crew, agent, setting).encode()) for setting in settings)
-
-
-async def _output_problems(request: SessionRequest) -> list[str]:
-    if request.output_schema is None:
-        return []
-    return await asyncio.to_thread(schema_problems, request.output_schema, "output_schema")
 
 
 def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:

@@ -31,8 +31,7 @@ _SESSION_CHARACTERS: Final = 300
 async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierWork | None:
     """Read the report of the session that a request follows, and the documents that it could read.
 
-    Raises:
-        ApplicationError: `InvalidInput`, if there is no such session, or none with a report that this one may know.
+    Raises `InvalidInput` if there is no such session, or none with a report that this one may know.
     """
     if request.follows is None:
         return None

@@ -57,11 +57,7 @@ class FunctionTool:
         return self.definition.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Call the function.
-
-        Raises:
-            ApplicationError: it failed. The message is for the model; the cause, which may hold secrets, is not.
-        """
+        """Call the function; the cause of the `ApplicationError` that it raises, which may hold secrets, is not for models."""
         try:
             return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
         except Exception as error:
@@ -76,15 +72,7 @@ class RecoverableFunctionTool(FunctionTool):
 
 
 def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
-    """Collect the tools that plug-ins add.
-
-    Args:
-        extensions: modules and single tools.
-        taken: names of other tools.
-
-    Raises:
-        SettingsError: one of them cannot be used; the message names file, function and remedy.
-    """
+    """Collect the tools that plug-ins add to those whose names are taken. Raises `SettingsError`."""
     found: dict[int, _Definition] = {}
     for extension in extensions:
         try:
@@ -110,16 +98,9 @@ async def open_own_tools(
     closing: AsyncExitStack,
     replaced: Mapping[Provider, object] | None = None,
 ) -> dict[str, Tool]:
-    """Open the dependencies of tools, each once, and build the tools; all is closed with `closing`.
+    """Build tools, whose synchronous functions share threads, and open each dependency that is not replaced, once.
 
-    Args:
-        definitions: the tool functions.
-        threads: how many synchronous functions run at the same time.
-        closing: closes what is opened.
-        replaced: dependencies that are given instead of being opened.
-
-    Raises:
-        SettingsError: a dependency cannot be opened.
+    All is closed with `closing`. Raises `SettingsError`.
     """
     if not definitions:
         return {}
@@ -154,11 +135,7 @@ def _described(definition: _Definition) -> str:
 
 
 def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
-    """Check that no two tools have one name, and that models can be told the arguments of each.
-
-    Raises:
-        SettingsError: one of them cannot be used.
-    """
+    """Check that names differ, and that models can be told the arguments of each tool. Raises `SettingsError`."""
     owners = dict.fromkeys((*taken, NOTE.name), "Chargehand has a tool of that name")
     for definition in definitions:
         if definition.name in owners:

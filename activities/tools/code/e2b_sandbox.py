@@ -175,10 +175,10 @@ class SandboxRun:
                 seconds = self._limits.request.total_seconds()
                 loading = _LOADING if language == "python" else _javascript_rows(rows)
                 await sandbox.run_code(loading, language=language, timeout=seconds, request_timeout=seconds)
-            result = await self._execute(sandbox, code, language)
-            if isinstance(result, CodeResult):
-                return result
-            execution, printed = result
+            printed = _Printed(self._limits.output_characters)
+            execution = await self._execute(sandbox, code, language, printed)
+            if isinstance(execution, str):
+                return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=execution)
             made, left_out = await _bring_back(sandbox, self._limits.request.total_seconds())
         except _FAULTS as fault:
             raise _translate(fault) from fault
@@ -192,13 +192,11 @@ class SandboxRun:
             left_out=left_out,
         )
 
-    async def _execute(
-        self, sandbox: _Sandbox, code: str, language: Language
-    ) -> CodeResult | tuple[Execution, _Printed]:
-        printed = _Printed(self._limits.output_characters)
+    async def _execute(self, sandbox: _Sandbox, code: str, language: Language, printed: _Printed) -> Execution | str:
+        """Run the code, or say why it was stopped."""
         seconds = self._limits.execution.total_seconds()
         try:
-            execution = await sandbox.run_code(
+            return await sandbox.run_code(
                 code,
                 language=language,
                 on_stdout=printed.keep,
@@ -207,17 +205,15 @@ class SandboxRun:
                 request_timeout=self._limits.request.total_seconds(),
             )
         except _TooMuchOutputError:
-            error = (
+            return (
                 f"The code printed more than {self._limits.output_characters} characters, or showed too much, and was "
                 "stopped. Print less."
             )
-            return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
         except SandboxException as fault:
-            if not _ran_too_long(fault):
+            # The SDK raises it as well when the sandbox is gone.
+            if not isinstance(fault.__context__, httpx.ReadTimeout):
                 raise
-            error = f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
-            return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
-        return execution, printed
+            return f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
 
     async def _end(self, sandbox: _Sandbox) -> None:
         try:
@@ -327,11 +323,6 @@ async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
     except FileNotFoundException:
         return None
     return bytes(content)
-
-
-def _ran_too_long(fault: Exception) -> bool:
-    """Whether the code ran too long, rather than the sandbox being gone: the SDK uses one class for both."""
-    return isinstance(fault.__context__, httpx.ReadTimeout)
 
 
 def _translate(fault: Exception) -> ApplicationError:

@@ -8,6 +8,9 @@ import datetime
 import decimal
 import json
 import math
+import re
+import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 try:
@@ -16,24 +19,28 @@ try:
 except ImportError:
     import duckdb
 
+from activities.documents.sql_names import LOCKED, quoted_name
 from activities.processes import limits
 from activities.tools.data.query_words import query_words
-from activities.tools.data.similar_values import similar_values
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
 LONGEST_CELL: Final = 500
 """Characters of a cell that a model is given."""
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
+    **LOCKED,
     "memory_limit": "512MB",
-    "threads": "2",
-    "temp_directory": "",
     "enable_external_access": "false",
 }
+_LITERAL: Final = re.compile(r"'((?:[^']|''){2,200})'")
+_MOST_LITERALS: Final = 10
+_MOST_COLUMNS: Final = 40
+_MOST_HINTS: Final = 5
+_HINT_SECONDS: Final = 1.0
+_COLUMNS: Final = (
+    "SELECT table_name, column_name FROM information_schema.columns"
+    " WHERE data_type = 'VARCHAR' AND contains(lower(?), lower(table_name)) LIMIT ?"
+)
 
 
 def query(question: dict[str, Any]) -> dict[str, Any]:
@@ -89,9 +96,38 @@ def _select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
 
 def _hints(connection: Any, sql: str) -> list[str]:
     try:
-        return similar_values(connection, sql)
+        return _similar_values(connection, sql)
     except duckdb.Error:
         return []
+
+
+def _similar_values(connection: Any, sql: str) -> list[str]:
+    """Describe values of the tables of a statement that finds nothing, such as `city 'Zürich' instead of 'zurich'`."""
+    literals = list(dict.fromkeys(text.replace("''", "'") for text in _LITERAL.findall(sql)))[:_MOST_LITERALS]
+    if not literals:
+        return []
+    columns = connection.execute(_COLUMNS, [sql, _MOST_COLUMNS]).fetchall()
+    until = time.process_time() + _HINT_SECONDS
+    hints: list[str] = []
+    for literal in literals:
+        for table, column in columns:
+            if len(hints) >= _MOST_HINTS or time.process_time() > until:
+                return hints
+            hints += [
+                f"{column} '{value}' instead of '{literal}'" for value in _matches(connection, table, column, literal)
+            ]
+    return hints
+
+
+def _matches(connection: Any, table: str, column: str, literal: str) -> Iterator[str]:
+    named, source = quoted_name(column), quoted_name(table)
+    like = "LIKE" if "%" in literal else "="
+    found = connection.execute(
+        f"SELECT DISTINCT {named} FROM {source} WHERE lower(strip_accents(trim({named}))) {like}"  # noqa: S608  # quoted
+        f" lower(strip_accents(trim(?))) AND NOT {named} {like} ? LIMIT 2",
+        [literal, literal],
+    )
+    yield from (str(value)[:100] for (value,) in found.fetchall())
 
 
 def _about(connection: Any, sql: str) -> tuple[list[str], str]:

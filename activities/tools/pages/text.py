@@ -3,18 +3,15 @@
 import asyncio
 import base64
 import codecs
-import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from activities.documents.formats.registry import format_of
-from activities.documents.parsed import Part, Result, read_result
-from activities.documents.parsing import Job, parse_in_child
+from activities.documents.parsed import Part, Result
+from activities.documents.parsing import parsed_alone
 from activities.http.page import Fetched, FetchError, Page
 from activities.processes.child import ChildError, ChildProcess
 from activities.tools.pages.body_type import HTML_TYPES
@@ -118,24 +115,13 @@ def _charset(name: str) -> str:
 
 async def read_document(fetched: Fetched) -> Page:
     """Turn the body of a document into text in which pages and sheets are marked. Raises `FetchError`."""
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-page-"))
-    try:
-        name = f"document{fetched.suffix}"
-        body = folder / name
-        await asyncio.to_thread(body.write_bytes, fetched.body)
-        job = Job(format_of(name), name, body, len(fetched.body), 0)
-        [[(_, answer)]] = [answers async for answers in parse_in_child([job], folder)]
-        if isinstance(answer, str):
-            raise FetchError(f"{fetched.url} cannot be read. {answer}")
-        return await asyncio.to_thread(_page, fetched.url, answer)
-    finally:
-        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+    async with parsed_alone(f"document{fetched.suffix}", fetched.body) as result:
+        if problem := result.problem or result.unsupported:
+            raise FetchError(f"{fetched.url} cannot be read. {problem}")
+        return await asyncio.to_thread(_page, fetched.url, result)
 
 
-def _page(url: str, answer: Path) -> Page:
-    result = read_result(answer)
-    if problem := result.problem or result.unsupported:
-        raise FetchError(f"{url} cannot be read. {problem}")
+def _page(url: str, result: Result) -> Page:
     pieces: list[str] = []
     length = 0
     for piece in _pieces(result):
