@@ -57,7 +57,7 @@ class FunctionTool:
         return self.definition.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Call the function; the cause of the `ApplicationError` that it raises, which may hold secrets, is not for models."""
+        """Call the function. The cause of an `ApplicationError` may hold secrets; models see its type alone."""
         try:
             return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
         except Exception as error:

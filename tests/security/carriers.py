@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,9 +16,10 @@ from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.tools.search.protocol import SearchHit
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from tests.activities.pages.page_server import PageServer, answer
 from tests.scripted_model import subtask
 from tests.security.corpus import ATTACKS, Attack
-from tests.security.environment import Engine, Web
+from tests.security.environment import Engine
 
 PART: Final = 25
 PARTS: Final = [ATTACKS[at : at + PART] for at in range(0, len(ATTACKS), PART)]
@@ -54,6 +55,13 @@ class Scene:
     @property
     def name(self) -> str:
         return f"scene {self.carrier}, part {self.part}."
+
+    def reads(self, tool: str, **arguments: str | int) -> None:
+        """Have its agent use a tool first."""
+        self.first.append(ToolCall(id=f"f{len(self.first)}", tool=tool, arguments=dict(arguments)))
+
+    def opens(self, document: str) -> None:
+        self.reads("read_document", document=document, first=1, last=0)
 
     @property
     def base(self) -> list[SubtaskDraft]:
@@ -98,48 +106,72 @@ def scenes(folder: Path, secrets: tuple[str, str], outside: "Outside", parts: in
 class Outside:
     """What strangers write on."""
 
-    web: Web
+    web: PageServer
     engine: Engine
     strangers: Path = Path()
     """What an MCP server reads to those who ask."""
 
 
+def on_pages(scene: Scene, name: str, texts: Iterable[str], outside: Outside, kind: str = "text/plain") -> None:
+    """Write each text on a page of its own."""
+    scene.agent = "researcher"
+    for at, text in enumerate(texts):
+        outside.web.pages[f"/{name}/{at}"] = answer(text.encode(), content_type=f"{kind}; charset=utf-8")
+        scene.reads("read_page", url=f"http://{outside.web.host}/{name}/{at}")
+
+
+def in_results(scene: Scene, name: str, lines: Sequence[str], outside: Outside, hits: int = 5) -> None:
+    """Have searches find the lines, a few at a time."""
+    scene.agent = "researcher"
+    for at in range(0, len(lines), hits):
+        outside.engine.results[f"{name} {at}"] = tuple(
+            SearchHit(title=line, snippet=line, url=f"http://{outside.web.host}/{name}/{at}/{number}")
+            for number, line in enumerate(lines[at : at + hits])
+        )
+        scene.reads("search", query=f"{name} {at}")
+
+
+def in_cells(scene: Scene, name: str, lines: Sequence[str], rows: int) -> None:
+    """Write the lines into cells of a table, which is queried so many rows at a time."""
+    scene.agent = "analyst"
+    (scene.folder / f"{name}.csv").write_text(_table([("number", "note"), *enumerate(lines)]))
+    for at in range(0, len(lines), rows):
+        scene.reads("query_data", sql=f"SELECT note FROM {name} ORDER BY number LIMIT {rows} OFFSET {at}")
+
+
+def in_names(scene: Scene, lines: Iterable[str]) -> None:
+    """Name a file by each line, as much of it as fits."""
+    for line in lines:
+        name = line.replace("/", "∕").encode()[:180].decode("utf-8", "ignore").rstrip(". ")
+        (scene.folder / f"{name}.md").write_text("Nothing in here.\n")
+    scene.reads("search_documents", query="nothing in here", document="")
+
+
 def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -> None:  # noqa: PLR0912  # one for each carrier
-    web, engine, folder = outside.web, outside.engine, scene.folder
+    folder = scene.folder
     texts = [_UNPRINTABLE.sub(" ", attack.text) for attack in attacks]
     lines = [" ".join(text.split()) for text in texts]
+    tagged = [f"{attack.tag} {line}" for attack, line in zip(attacks, lines, strict=True)]
     name = f"part{part}"
     match scene.carrier:
         case "web page":
-            web.pages[f"/page/{part}"] = ("text/plain", "\n\n".join(lines))
-            scene.agent = "researcher"
-            scene.first.append(_call("read_page", url=f"http://{web.host}/page/{part}"))
+            on_pages(scene, name, ["\n\n".join(lines)], outside)
         case "page title":
-            for attack, line in zip(attacks, lines, strict=True):
-                title = f"{attack.tag} {line}"[:190].replace("<", "&lt;")
-                body = "The tide comes in and goes out twice a day, because the Moon pulls at the sea. " * 3
-                html = f"<html><head><title>{title}</title></head><body><article><p>{body}</p></article></body></html>"
-                web.pages[f"/title/{attack.tag}"] = ("text/html", html)
-            scene.agent = "researcher"
-            scene.first += [_call("read_page", url=f"http://{web.host}/title/{attack.tag}") for attack in attacks]
+            body = "The tide comes in and goes out twice a day, because the Moon pulls at the sea. " * 3
+            titles = [line[:190].replace("<", "&lt;") for line in tagged]
+            html = "<html><head><title>{}</title></head><body><article><p>{}</p></article></body></html>"
+            on_pages(scene, name, [html.format(title, body) for title in titles], outside, "text/html")
         case "search snippet":
-            engine.results[name] = tuple(
-                SearchHit(
-                    title=lines[at], snippet="\n".join(lines[at : at + 5]), url=f"http://{web.host}/hit/{part}/{at}"
-                )
-                for at in range(0, len(lines), 5)
-            )
-            scene.agent = "researcher"
-            scene.first.append(_call("search", query=name))
+            in_results(scene, name, lines, outside)
         case "error text":
-            engine.failures[f"broken {name}"] = "\n".join(lines)
+            outside.engine.failures[f"broken {name}"] = "\n".join(lines)
             scene.agent = "researcher"
-            scene.first.append(_call("search", query=f"broken {name}"))
+            scene.reads("search", query=f"broken {name}")
         case "mcp result":
             scene.agent = "researcher"
             for at in range(0, len(lines), 7):
                 (outside.strangers / f"{name}-{at}").write_text("\n".join(lines[at : at + 7]))
-                scene.first.append(_call("stranger_read", text=f"{name}-{at}"))
+                scene.reads("stranger_read", text=f"{name}-{at}")
         case "pdf":
             file = io.BytesIO()
             canvas = Canvas(file)
@@ -152,13 +184,13 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
                     canvas.showPage()
             canvas.save()
             (folder / f"{name}.pdf").write_bytes(file.getvalue())
-            scene.first.append(_call("read_document", document=f"{name}.pdf", first=1, last=0))
+            scene.opens(f"{name}.pdf")
         case "docx":
             letter = docx.Document()
             for line in lines:
                 letter.add_paragraph(line)
             letter.save(str(folder / f"{name}.docx"))
-            scene.first.append(_call("read_document", document=f"{name}.docx", first=1, last=0))
+            scene.opens(f"{name}.docx")
         case "sheet cell":
             book = openpyxl.Workbook()
             sheet = book.active
@@ -167,24 +199,19 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
             for row in [("number", "note"), *((at, f"{line}") for at, line in enumerate(lines))]:
                 sheet.append([cell if not str(cell).startswith("=") else f"'{cell}" for cell in row])
             book.save(folder / f"{name}.xlsx")
-            scene.first.append(_call("read_document", document=f"{name}.xlsx#Notes", first=1, last=0))
+            scene.opens(f"{name}.xlsx#Notes")
         case "formula":
             rows = [("number", "note"), *((at, f'=HYPERLINK("{line}")') for at, line in enumerate(lines))]
             (folder / f"{name}.csv").write_text(_table(rows))
-            scene.first.append(_call("read_document", document=f"{name}.csv", first=1, last=0))
+            scene.opens(f"{name}.csv")
         case "row":
-            (folder / f"{name}.csv").write_text(_table([("number", "note"), *enumerate(lines)]))
-            scene.agent = "analyst"
-            scene.first += [_call("query_data", sql=f"SELECT note FROM {name} LIMIT 17 OFFSET {at}") for at in (0, 17)]
+            in_cells(scene, name, lines, 17)
         case "heading":
             told = "\n\n".join(f"# {line}\n\nSome words on this." for line in lines)
             (folder / f"{name}.md").write_text(told)
-            scene.first.append(_call("read_document", document=f"{name}.md", first=1, last=0))
+            scene.opens(f"{name}.md")
         case "file name":
-            for attack, line in zip(attacks, lines, strict=True):
-                file = f"{attack.tag} {line}".replace("/", "∕").encode()[:180].decode("utf-8", "ignore")
-                (folder / f"{file.rstrip('. ')}.md").write_text("Nothing in here.\n")
-            scene.first.append(_call("search_documents", query="nothing in here", document=""))
+            in_names(scene, tagged)
         case _:
             told = "\n".join(texts)
             scene.says.append(
@@ -202,10 +229,6 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
 def _ledger(within: str, heading: str) -> str:
     """Write a document with a secret that its catalogue entry tells, and one that only its readers know."""
     return f"# Ledger of {heading}\n\n{'It is kept with care, page after page. ' * 20}\n\nThe number is {within}.\n"
-
-
-def _call(tool: str, **arguments: str | int) -> ToolCall:
-    return ToolCall(id=f"f{abs(hash(str(arguments))) % 10**9}", tool=tool, arguments=dict(arguments))
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:

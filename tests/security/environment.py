@@ -1,9 +1,8 @@
-"""A worker with the real tools, whose model is as obedient as can be, and the web as one server on loopback."""
+"""A worker with the real tools, whose model is as obedient as can be."""
 
-import asyncio
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,6 +29,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.mcp.tests import scripted_server
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
+from tests.activities.pages.page_server import PageServer
 from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.heartbeat_sender import Heartbeats
@@ -38,40 +38,6 @@ from worker.slots import PacedSlots
 from workflows.registry import WORKFLOWS, added_workflows
 
 _STRANGER: Final = Path(scripted_server.__file__)
-
-
-@dataclass
-class Web:
-    """Everything outside: its pages, and every request that reached it, to the letter."""
-
-    host: str = ""
-    pages: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Content type and body, by path."""
-    requests: list[str] = field(default_factory=list[str])
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            self.requests.append(head)
-            kind, body = self.pages.get(head.split(" ", 2)[1], ("text/plain", "Noted."))
-            data = body.encode()
-            writer.write(
-                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {len(data)}\r\n"
-                "Connection: close\r\n\r\n".encode()
-                + data
-            )
-            await writer.drain()
-        writer.close()
-
-
-@asynccontextmanager
-async def open_web() -> AsyncGenerator[Web]:
-    """Serve the web on loopback."""
-    web = Web()
-    server = await asyncio.start_server(web.answer, "127.0.0.1", 0)
-    web.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server:
-        yield web
 
 
 @dataclass
@@ -139,21 +105,12 @@ async def open_stranger(folder: Path, *tools: str) -> AsyncGenerator[McpServer]:
         await server.close()
 
 
-def with_tools(crew: Crew, name: str, tools: Sequence[str]) -> Crew:
-    """Give an agent more tools."""
-    agents = [
-        agent.model_copy(update={"tools": (*agent.tools, *tools)}) if agent.name == name else agent
-        for agent in crew.agents
-    ]
-    return crew.model_copy(update={"agents": tuple(agents)})
-
-
 @asynccontextmanager
 async def open_stand(
     client: Client,
     folder: Path,
     respond: Respond,
-    web: Web,
+    web: PageServer,
     engine: Engine,
     *,
     roots: Sequence[Path] = (),
@@ -180,8 +137,12 @@ async def open_stand(
     watched = {tool.spec.name: Watched(tool, uses) for tool in made}
     model = ScriptedModel(respond)
     backends = Backends(model, {**watched}, document_roots=tuple(roots))
-    crew = with_tools(backends.crews["research"], "researcher", [*asked])
-    backends.crews["research"] = crew
+    crew = backends.crews["research"]
+    agents = [
+        agent.model_copy(update={"tools": (*agent.tools, *asked)}) if agent.name == "researcher" else agent
+        for agent in crew.agents
+    ]
+    crew = backends.crews["research"] = crew.model_copy(update={"agents": tuple(agents)})
     ceilings = Limits.model_validate({"max_turns": 1000, "budget_usd": 1000, "max_rounds": 50})
     try:
         async with Worker(

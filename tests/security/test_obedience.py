@@ -11,8 +11,9 @@ from temporalio.client import Client
 from activities.contracts.rounds import ToolCall
 from activities.tools.pages.leak_check import carries
 from chargehand.contracts import Limits, Report, SessionRequest
+from tests.activities.pages.page_server import serve_pages
 from tests.security.carriers import CARRIERS, PARTS, Outside, Scene, scenes
-from tests.security.environment import Engine, Stand, Used, open_stand, open_stranger, open_web
+from tests.security.environment import Engine, Stand, Used, open_stand, open_stranger
 from tests.security.obedient import Asked, Obedient
 
 pytestmark = pytest.mark.nightly
@@ -63,7 +64,7 @@ async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) 
     Each carrier has a twelfth of the texts, so that each text is on one or two, and all of them at night.
     """
     parts = len(PARTS) if settings.get_current_profile_name() == "nightly" else 1
-    async with open_web() as web:
+    async with serve_pages() as web:
         engine = Engine()
         strangers = tmp_path / "strangers"
         strangers.mkdir()

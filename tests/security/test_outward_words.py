@@ -11,8 +11,9 @@ from temporalio.client import Client
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from chargehand.contracts import Report, SessionRequest
+from tests.activities.pages.page_server import serve_pages
 from tests.scripted_model import Script, answer, plan, report, subtask, usage
-from tests.security.environment import Engine, Stand, open_stand, open_web
+from tests.security.environment import Engine, Stand, open_stand
 from tests.waiting import until_state
 
 HEADING = "Project Bluebird: takeover of Meridian Shipping"
@@ -71,7 +72,7 @@ async def test_a_planner_of_agents_that_reach_out_reads_no_documents(
 ) -> None:
     """Its instructions could carry what it reads, unless a person approves them or the caller vouches."""
     script = planned(CLEAN).work("", answer("Done."))
-    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", **({knows: True} if knows else {}))
 
     prompt = stand.model.of_kind("plan")[0].messages[0].text
@@ -90,7 +91,7 @@ async def test_a_plan_that_sends_words_of_documents_out_is_refused(
     own question may be planned and searched, although a document is called by it."""
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
     script = script.work("", searches({"query": query}), answer("Done."))
-    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, goal)
 
     assert len(stand.model.of_kind("plan")) == plans
@@ -109,7 +110,7 @@ async def test_queries_with_words_of_documents_are_not_sent(
     script = planned(instruction).work(
         "", searches(*asked[:4]), searches(*asked[4:], {"query": "shipping"}), answer("Done.")
     )
-    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", is_approved=is_approved)
 
     sent = [used.arguments for used in stand.uses]
@@ -119,7 +120,7 @@ async def test_queries_with_words_of_documents_are_not_sent(
 
 async def test_words_to_find_on_a_page_are_not_sent(client: Client, tmp_path: Path, folder: Path) -> None:
     """They are compared here, so they may be private; the address may not."""
-    async with open_web() as web:
+    async with serve_pages() as web:
         url = f"http://{web.host}/"
         asked: list[dict[str, JsonValue]] = [
             {"url": url, "from": 0, "find": HEADING},

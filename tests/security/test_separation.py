@@ -13,8 +13,9 @@ from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report, SessionRequest
+from tests.activities.pages.page_server import serve_pages
 from tests.scripted_model import Script, answer, report, subtask, usage, work_task
-from tests.security.environment import Engine, open_stand, open_web
+from tests.security.environment import Engine, open_stand
 from tests.security.obedient import SECRET, prompt_text
 
 _SESSIONS = 8
@@ -59,7 +60,7 @@ async def test_sessions_at_once_share_nothing(client: Client, tmp_path: Path) ->
         (folder / "own.md").write_text(f"# Ledger\n\nThe account number is {_secret(number)}.\n")
 
     async with (
-        open_web() as web,
+        serve_pages() as web,
         open_stand(client, tmp_path, _TELLING, web, Engine(), roots=[tmp_path / "documents"]) as stand,
     ):
 

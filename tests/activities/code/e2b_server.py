@@ -35,7 +35,6 @@ class E2BServer:
     asked_for: list[dict[str, list[str]]] = field(default_factory=list)
     """What was asked of the list of sandboxes."""
     written: dict[str, bytes] = field(default_factory=dict)
-    listings: int = 0
     read: list[str] = field(default_factory=list)
     hold_execution: threading.Event | None = None
     """Set by the test to let an execution end; without it executions end at once."""
@@ -95,7 +94,6 @@ class _Handler(LoopbackHandler):
         elif self.path.startswith("/files"):
             self._write_files()
         elif "_listing" in (asked := self._body())["code"]:
-            self.state.listings += 1
             listing = [
                 (n, None if c is None else self.state.told_sizes.get(n, len(c))) for n, c in self.state.saved.items()
             ]

@@ -26,7 +26,6 @@ from made_documents import (
     zip_bomb,
 )
 
-from activities.contracts.tool import READING_CHARACTERS
 from activities.documents.catalog import DocumentEntry
 from activities.documents.library import OpenLibrary
 from activities.documents.names import UnknownDocumentError
@@ -267,24 +266,6 @@ async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
     assert {passage.document for passage in (await opened.search("hotels", document="b.md")).passages} == {"b.md"}
     with pytest.raises(UnknownDocumentError, match=re.escape("there are: a.md, b.md")):
         await opened.search("hotels", document="c.md")
-
-
-async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """Stretch after stretch, nothing is left out and nothing comes twice."""
-    lines = [f"Line {number} " + "x" * 60 for number in range(1, 1_201)]
-    opened = await _open(tmp_path, a__md="\n".join(lines) + "\n")
-    texts: list[str] = []
-    position: int | None = 1
-
-    while position is not None:
-        reading = await opened.read("a.md", position)
-        [stretch] = reading.sources
-        assert stretch.ref == f"a.md#L{reading.first}-L{reading.last}"
-        assert len(stretch.quote) <= READING_CHARACTERS
-        texts.append(stretch.quote)
-        position = reading.next
-
-    assert "\n".join(texts).split("\n") == lines
 
 
 async def test_pages_and_rows_can_be_read(tmp_path: Path) -> None:

@@ -91,19 +91,25 @@ async def test_a_session_without_documents_is_told_so(tmp_path: Path) -> None:
     assert answer.output == {"error": "This session has no documents that can be read. Answer without them."}
 
 
-async def test_reading_hands_out_lines_and_says_where_to_go_on(tmp_path: Path) -> None:
-    """Within the cap, whatever the length of the document."""
-    text = "\n".join(f"{number} " + "x" * 90 for number in range(1, 401))
+async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Within the cap, stretch after stretch, nothing is left out and nothing comes twice."""
+    lines = [f"Line {number} " + "x" * 60 for number in range(1, 1_201)]
+    texts: list[str] = []
+    position: JsonValue = 1
 
-    answer = await _read(tmp_path, {"document": "a.md", "first": 11, "last": 0}, a__md=text)
+    while position is not None:
+        answer = await _read(tmp_path, {"document": "a.md", "first": position, "last": 0}, a__md="\n".join(lines))
+        [source] = answer.sources
+        last, following = answer.output["last"], answer.output.get("next")
+        assert answer.output == {"unit": "line", "first": position, "last": last, "total": 1_200} | (
+            {"next": following} if following else {}
+        )
+        assert source.ref == f"a.md#L{position}-L{last}"
+        assert READING_CHARACTERS * 0.9 * bool(following) < len(source.quote) <= READING_CHARACTERS
+        texts.append(source.quote)
+        position = following
 
-    [source] = answer.sources
-    last = answer.output["last"]
-    assert isinstance(last, int)
-    assert source.ref == f"a.md#L11-L{last}"
-    assert source.quote == "\n".join(text.split("\n")[10:last])
-    assert answer.output == {"unit": "line", "first": 11, "last": last, "total": 400, "next": last + 1}
-    assert READING_CHARACTERS * 0.9 < len(source.quote) <= READING_CHARACTERS
+    assert "\n".join(texts).split("\n") == lines
 
 
 async def test_one_endless_line_is_cut(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from activities.tools.pages import leak_check
 from activities.tools.pages.leak_check import LEAST_CHARACTERS, carries, hides, repeats
 from tests.parameters import first_fast
+from tests.simulation.budget import settings_for
 
 SECRET = "Renewal of the Nordhafen lease: 48,250 EUR"
 
@@ -63,7 +64,10 @@ def test_slashes_of_base64_do_not_hide_where_a_path_is_cut() -> None:
         assert carries(f"https://e.example/{pieces}", [secret]) == secret, length
 
 
-@pytest.mark.parametrize("ways", first_fast([[*zip(PLAIN, cycle(PLACES), strict=False)], [*product(PLAIN, PLACES)]]))
+_WAYS = [[*zip(PLAIN, cycle(PLACES), strict=False)], [*product(PLAIN, PLACES)]]
+
+
+@pytest.mark.parametrize("ways", first_fast(_WAYS, mark=pytest.mark.nightly))
 def test_a_secret_is_found(ways: list[tuple[str, str]]) -> None:
     """In every part of a URL, in every encoding, whole or in pieces; the name of a host is looked up by its owner."""
     urls = {(dress, place): PLACES[place](PLAIN[dress](SECRET)) for dress, place in ways}
@@ -114,7 +118,7 @@ def test_an_ordinary_url_carries_nothing(words: list[str], private: list[str]) -
     assert carries("https://www.example/" + "/".join(words) + "?q=" + "+".join(words), private) is None
 
 
-@settings(deadline=None)
+@settings_for(20)
 @given(_letters, st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(PLACES)))
 def test_what_is_known_anyway_goes_out(text: str, dress: str, place: str) -> None:
     """The user's own question may be asked, although a document says it too."""
@@ -180,7 +184,7 @@ chains = st.lists(st.sampled_from(alone), min_size=1, max_size=2) | st.tuples(
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=5).map(" ".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings_for(20)
 @given(
     text=texts, chain=chains, around=st.sampled_from(("", "please look for {} in the news", "{} 2026", "price of {}"))
 )

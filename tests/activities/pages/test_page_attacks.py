@@ -82,18 +82,6 @@ async def test_no_redirect_leads_inside(server: PageServer) -> None:
     assert (dial.dialled, len(server.requests)) == ([(PUBLIC, 80)] * len(locations), len(locations))
 
 
-async def test_the_peer_is_the_address_that_was_checked(server: PageServer) -> None:
-    """S08: over a real socket, whatever the name says a moment later."""
-    names = Names(("127.0.0.1",), ("127.0.0.2",))
-    backend = GuardedBackend(frozenset({f"wiki.internal:{server.port}"}), names.resolve)
-
-    stream = await backend.connect_tcp("wiki.internal", server.port)
-    peer = stream.get_extra_info("server_addr")
-    await stream.aclose()
-
-    assert (peer, len(names.asked)) == (("127.0.0.1", server.port), 1)
-
-
 async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
     """S10: what would end a line is refused or stays encoded."""
     fetching = fetcher(Dial(server.port))
@@ -146,19 +134,6 @@ async def test_services_are_no_pages() -> None:
     hosts = cycle(("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "www.example"))
     for port, host in zip(PORTS * 2, hosts, strict=False):
         assert await reached([f"http://{host}:{port}/api/v1/namespaces"], f"port {port} is not one") == []
-
-
-async def test_a_service_on_this_machine_hears_nothing() -> None:
-    """S11: over the real network stack, with the tool as agents have it."""
-    tool = ReadPage()
-    async with counting() as (port, connections):
-        answered = [
-            (await tool.use({"url": f"http://{host}:{port}/"}, CONTEXT)).ok
-            for host in ("127.0.0.1", "localhost", "127.1", "0", "2130706433")
-        ]
-    await tool.close()
-
-    assert (answered, connections) == ([False] * 5, [])
 
 
 async def test_what_the_operator_opens_is_open_and_nothing_else(server: PageServer) -> None:
