@@ -1,7 +1,7 @@
 """Check a crew, and agents that a model has described for it, against the tools that there are and the other crews."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, get_args
 
@@ -34,8 +34,9 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
         tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
         acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
     return [
-        *_server_problems(crew),
+        *_repeated("mcp", (server.name for server in crew.mcp)),
         *_size_problems(crew),
+        *_repeated("agents", (agent.name for agent in crew.agents)),
         *_ownership_problems(crew, acting),
         *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
         *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
@@ -125,9 +126,9 @@ def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tup
     return agents, problems[:MOST_PROBLEMS]
 
 
-def _server_problems(crew: Crew) -> Iterator[str]:
-    names = Counter(server.name for server in crew.mcp)
-    yield from (f"mcp: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1)
+def _repeated(where: str, names: Iterable[str]) -> Iterator[str]:
+    counts = Counter(names).items()
+    return (f"{where}: the name '{name}' occurs {count} times" for name, count in counts if count > 1)
 
 
 def _size_problems(crew: Crew) -> Iterator[str]:
@@ -140,9 +141,7 @@ def _size_problems(crew: Crew) -> Iterator[str]:
 
 
 def _ownership_problems(crew: Crew, acting: Collection[str]) -> Iterator[str]:
-    names = Counter(agent.name for agent in crew.agents)
     owners = Counter(tool for agent in crew.agents for tool in set(agent.tools))
-    yield from (f"agents: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1)
     yield from (
         f"agents: the tool '{tool}' changes something and belongs to {count} agents; give it to one"
         for tool, count in owners.items()

@@ -85,7 +85,10 @@ class ArtifactStore:
         the caller.
         """
         if self._encryption:
-            return _write_private(copy_to, self.read(digest))
+            content = self.read(digest)
+            with os.fdopen(os.open(copy_to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as private:
+                private.write(content)
+            return copy_to
         path = self._path(digest)
         try:
             with path.open("rb") as file:
@@ -229,10 +232,3 @@ def _explained() -> Generator[None]:
         raise ArtifactError(str(error)) from error
     except ProtectionError as error:
         raise ArtifactError(str(error).rstrip(".")) from error
-
-
-def _write_private(path: Path, content: bytes) -> Path:
-    """Write a new file that only this user can read."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    return path

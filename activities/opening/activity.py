@@ -126,7 +126,9 @@ class SessionActivities:
             unread=await self.unread(request.documents, [card.name for card in pinned.models.values()]),
             output_caps=_caps_in(terms.profile, self.output_caps),
             earlier=earlier,
-            is_listed=await self._is_listed(request),
+            is_listed=request.delegation is None
+            and self.listing is not None
+            and await self.listing.is_possible(activity.client()),
             stores_payloads=self.stores_payloads,
         )
         for step in self.opening_steps:
@@ -167,10 +169,6 @@ class SessionActivities:
             if not entry.problem
             and (entry.opening or entry.headings or any(check(entry.name) for check in self.document_checks))
         }
-
-    async def _is_listed(self, request: SessionRequest) -> bool:
-        is_root = request.delegation is None
-        return is_root and self.listing is not None and await self.listing.is_possible(activity.client())
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
         return [

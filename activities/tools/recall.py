@@ -5,7 +5,6 @@ An agent can recall what its subtask depends on, and what that depends on; nothi
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -32,33 +31,27 @@ class RecallContext(CallContext):
     """What the agent may recall."""
 
 
-@dataclass(frozen=True)
 class Recall:
     """Reads an outcome page by page: its text, findings and data, then its sources, then the text of its files."""
 
-    artifacts: Artifacts
+    capabilities = frozenset[Capability]()
+    """None of its own: what an outcome rests on counts as what its reader was given."""
+    spec = ToolSpec(
+        name=RECALL,
+        own_step=True,  # the workflow gives it the outcome
+        description=(
+            "Read the outcome of an earlier subtask in full: its text, findings, data and gaps, then its sources "
+            "with the passages kept of them, then the text of its files. Use it when your task shows an outcome "
+            "shortened, or when you need its evidence. Only subtasks that yours depends on, directly or not."
+        ),
+        parameters=object_schema(
+            id={"type": "string", "description": "Id of the subtask, such as T1."},
+            page={"type": "integer", "description": "1 for the first page; the answer says how many there are."},
+        ),
+    )
 
-    @property
-    def spec(self) -> ToolSpec:
-        """Describe the tool."""
-        return ToolSpec(
-            name=RECALL,
-            own_step=True,  # the workflow gives it the outcome
-            description=(
-                "Read the outcome of an earlier subtask in full: its text, findings, data and gaps, then its sources "
-                "with the passages kept of them, then the text of its files. Use it when your task shows an outcome "
-                "shortened, or when you need its evidence. Only subtasks that yours depends on, directly or not."
-            ),
-            parameters=object_schema(
-                id={"type": "string", "description": "Id of the subtask, such as T1."},
-                page={"type": "integer", "description": "1 for the first page; the answer says how many there are."},
-            ),
-        )
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """None of its own: what an outcome rests on counts as what its reader was given."""
-        return frozenset()
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._artifacts = artifacts
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         """Return one page."""
@@ -105,7 +98,7 @@ class Recall:
         if not artifact.media_type.startswith(_TEXT_TYPES) or artifact.bytes > _LARGEST_FILE:
             return f": {artifact.title}"
         try:
-            content = self.artifacts.read(artifact.uri.removeprefix("artifact:").partition("/")[0])
+            content = self._artifacts.read(artifact.uri.removeprefix("artifact:").partition("/")[0])
         except ArtifactError:
             return ": this worker cannot read it."
         return f":\n{content.decode(errors='replace')}"

@@ -208,7 +208,7 @@ def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
         # What a failing program printed helps to fix it, but is not evidence.
-        output["error"] = _end(result.error)
+        output["error"] = result.error[-_ERROR_CHARACTERS:]  # a traceback states the error at its end
         if printed:
             output["printed"] = printed
         return ToolAnswer(ok=False, output=output, artifacts=artifacts)
@@ -221,8 +221,3 @@ def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most} characters more]"
-
-
-def _end(text: str) -> str:
-    """Keep the end, where a traceback states the error."""
-    return text[-_ERROR_CHARACTERS:]
