@@ -56,14 +56,9 @@ class IndexWriter:
         self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, unit))
         remaining = iter(rows)
         while batch := list(islice(remaining, _BATCH)):
-            self._add_parts(number, [row for row in batch if isinstance(row, Part)])
+            parts = [(number, row.place, row.first, row.last, row.text) for row in batch if isinstance(row, Part)]
+            self._connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?, ?)", parts)
             self._add_spans(number, name, [row for row in batch if isinstance(row, Span)])
-
-    def _add_parts(self, number: int, parts: list[Part]) -> None:
-        self._connection.executemany(
-            "INSERT INTO parts VALUES (?, ?, ?, ?, ?)",
-            ((number, part.place, part.first, part.last, part.text) for part in parts),
-        )
 
     def _add_spans(self, number: int, name: str, batch: list[Span]) -> None:
         spans = list(enumerate(batch, self._passages + 1))

@@ -178,13 +178,12 @@ class LibraryBuild:
                 if len(tables) >= _MOST_TABLES:
                     self._skipped.append(f"{document} {sheet.name}: a session has {_MOST_TABLES} tables at most")
                     continue
-                loaded = await load_table(child, database, table, document, sheet)
+                loaded = await _load_table(child, database, table, document, sheet)
                 if isinstance(loaded, Table):
                     tables.append(loaded)
                 else:
                     self._skipped.append(f"{document}{f' ({sheet.name})' if sheet.name else ''}: {loaded}")
             self._count_rows(number, tables)
-        await close_database(child, database)
         return tables
 
     def _count_rows(self, number: int, tables: list[Table]) -> None:
@@ -198,7 +197,7 @@ class LibraryBuild:
         (self._directory / CATALOG_FILE).write_text(catalog.model_dump_json(), encoding="utf-8")
 
 
-async def load_table(child: ChildProcess, database: Path, table: str, document: str, sheet: Sheet) -> Table | str:
+async def _load_table(child: ChildProcess, database: Path, table: str, document: str, sheet: Sheet) -> Table | str:
     """Load one table; returns its problem if it cannot be loaded."""
     question = {
         "database": str(database),
@@ -223,11 +222,6 @@ async def load_table(child: ChildProcess, database: Path, table: str, document: 
         rows=answer["rows"],
         columns=tuple(Column.model_validate(column) for column in answer["columns"]),
     )
-
-
-async def close_database(child: ChildProcess, database: Path) -> None:
-    """Close the database, so that it can be opened read-only."""
-    await child.ask({"database": str(database), "close": True}, _BUSY * _SECONDS_A_TABLE)
 
 
 def _require_space(directory: Path) -> None:

@@ -7,9 +7,10 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
+from activities.documents.artifacts import Artifacts
 from chargehand.contracts import Artifact, Contract
 from chargehand.download import safe_name, unique_name
 
@@ -40,14 +41,6 @@ _ACTIVE_CONTENT: Final = re.compile(
 )
 
 
-class FileStore(Protocol):
-    """Stores bytes under their SHA-256."""
-
-    def put(self, content: bytes) -> str:
-        """Store bytes, in a thread, and return their digest in hexadecimal."""
-        ...
-
-
 class ToolOutput(Contract):
     """A file as a tool wrote it."""
 
@@ -58,7 +51,7 @@ class ToolOutput(Contract):
     """What it shows, for the user."""
 
 
-async def store_outputs(store: FileStore, files: Sequence[ToolOutput]) -> tuple[tuple[Artifact, ...], tuple[str, ...]]:
+async def store_outputs(store: Artifacts, files: Sequence[ToolOutput]) -> tuple[tuple[Artifact, ...], tuple[str, ...]]:
     """Store files; return the artifacts, and `name: reason` for each file that was rejected."""
     artifacts: list[Artifact] = []
     rejected: list[str] = []

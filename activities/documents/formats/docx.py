@@ -1,7 +1,7 @@
 """Read a DOCX: headings, paragraphs, tables and pictures in reading order."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     read, pictures = Paragraphs(), _Pictures(document, source)
     for item in allowance.over(document.iter_inner_content(), _PARAGRAPHS_A_PIECE):
         if isinstance(item, Table):
-            for row in _rows(item, allowance):
+            for row in _rows(item.rows, allowance):
                 read.add(row, "table")
             pictures.read(item._tbl, read)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the library has no other way to what is drawn
             continue
@@ -81,11 +81,8 @@ class _Pictures:
                 self.written.append(picture)
 
 
-def _rows(table: object, allowance: Allowance) -> Iterator[str]:
-    from docx.table import Table
-
-    assert isinstance(table, Table)
-    for row in allowance.over(table.rows, _ROWS_A_PIECE):
+def _rows(rows: Iterable[Any], allowance: Allowance) -> Iterator[str]:
+    for row in allowance.over(rows, _ROWS_A_PIECE):
         cells: list[str] = []
         for cell in row.cells:
             text = " ".join(cell.text.split())

@@ -12,13 +12,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec, object_schema
-from activities.documents.artifacts import ArtifactError
+from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
 from activities.documents.names import UnknownDocumentError, document_named
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Language, Rows
 from activities.tools.data.query import rows_for_program
-from activities.tools.outputs import FileStore, store_outputs
+from activities.tools.outputs import store_outputs
 from chargehand.contracts import Artifact, Capability, Source
 from chargehand.tools import failed
 
@@ -38,7 +38,7 @@ class DocumentsNotGivenError(Exception):
 class RunCode:
     """Runs code in one sandbox."""
 
-    def __init__(self, runner: CodeRunner, store: FileStore, library: DocumentLibrary | None = None) -> None:
+    def __init__(self, runner: CodeRunner, store: Artifacts, library: DocumentLibrary | None = None) -> None:
         """Take the sandbox, the store for its files, and the session's documents and tables."""
         self._runner = runner
         self._store = store

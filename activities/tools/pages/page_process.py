@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
 
 from trafilatura import bare_extraction, html2txt
@@ -36,16 +36,6 @@ _MOST_ELEMENTS: Final = 500
 _LONGEST_SCRIPT: Final = 200_000
 _DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
 _MONTH: Final = re.compile(r"\d{4}(?:-(?:0[1-9]|1[0-2]))?")
-
-
-class _Element(Protocol):
-    """What is used of an element of `lxml`, which has no types."""
-
-    text: str | None
-
-    def iter(self, tag: str, /) -> "Iterator[_Element]": ...
-
-    def get(self, name: str, /) -> str | None: ...
 
 
 class _StatedDate(NamedTuple):
@@ -91,7 +81,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 def read_html(url: str, html: bytes | str) -> HtmlPage:
     """Extract the main text, as Markdown, with title, author and date."""
     tree = load_html(html)
-    dated = _StatedDate() if tree is None else _stated_date(cast("_Element", tree))
+    dated = _StatedDate() if tree is None else _stated_date(tree)
     document = None if tree is None else bare_extraction(tree, url=url, with_metadata=True, include_formatting=True)
     if isinstance(document, Document):
         stated = (document.title, document.author)
@@ -117,7 +107,7 @@ def _refresh(url: str, html: bytes | str) -> str:
         return ""
 
 
-def _stated_date(page: _Element) -> _StatedDate:
+def _stated_date(page: Any) -> _StatedDate:  # of `lxml`, which has no types
     """Find the date of publication in a page's markup, or else the date of its last change."""
     metas = dict(reversed(list(_metas(page))))
     linked = dict(reversed(list(_linked_data(page))))
@@ -146,7 +136,7 @@ def _iso_day(text: str) -> str:
         return ""
 
 
-def _metas(page: _Element) -> Iterator[tuple[str, str]]:
+def _metas(page: Any) -> Iterator[tuple[str, str]]:
     for element, _ in zip(page.iter("meta"), range(_MOST_ELEMENTS), strict=False):
         content = element.get("content") or ""
         for attribute in _NAMES:
@@ -154,13 +144,13 @@ def _metas(page: _Element) -> Iterator[tuple[str, str]]:
                 yield name.strip().lower(), content[:100]
 
 
-def _linked_data(page: _Element) -> Iterator[tuple[str, str]]:
+def _linked_data(page: Any) -> Iterator[tuple[str, str]]:
     for element, _ in zip(page.iter("script"), range(_MOST_ELEMENTS), strict=False):
         if (element.get("type") or "").strip().lower() == "application/ld+json":
             yield from _LINKED_DATA.findall((element.text or "")[:_LONGEST_SCRIPT])
 
 
-def _times(page: _Element) -> Iterator[tuple[bool, str]]:
+def _times(page: Any) -> Iterator[tuple[bool, str]]:
     for element, _ in zip(page.iter("time"), range(_MOST_ELEMENTS), strict=False):
         is_marked = element.get("pubdate") is not None or element.get("itemprop") == "datePublished"
         yield is_marked, (element.get("datetime") or "")[:100]

@@ -15,7 +15,7 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.contracts.crew import Crew
+from activities.contracts.crew import Agent, Crew
 from activities.crews.versions import CrewVersions
 from activities.heartbeat import BEAT_SECONDS, Pulse
 from activities.tools.own import open_own_tools
@@ -66,21 +66,10 @@ def pay(ledger: str, context: ToolContext) -> str:
 
 
 ACTING = (book, ship, pay)
-_CREW = Crew.model_validate(
-    {
-        "name": "shop",
-        "description": "Sells things.",
-        "guidance": "Ask the clerk for everything.",
-        "agents": [
-            {
-                "name": "clerk",
-                "description": "Sells and ships things.",
-                "prompt": "You sell and ship things.",
-                "tools": [each.name for each in ACTING],
-            }
-        ],
-    }
+_CLERK = Agent(
+    name="clerk", description="Sells things.", prompt="You sell things.", tools=tuple(each.name for each in ACTING)
 )
+_CREW = Crew(name="shop", description="Sells things.", guidance="Ask the clerk for everything.", agents=(_CLERK,))
 
 
 @asynccontextmanager

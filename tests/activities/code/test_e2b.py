@@ -34,7 +34,7 @@ def runner(service: E2BServer, limits: E2BLimits = LIMITS) -> E2BRunner:
 
 
 async def test_a_run_comes_back_whole(service: E2BServer) -> None:
-    """Output, value and pictures come back, from a sandbox without internet that is named and ended."""
+    """Output, value and pictures come back, from a sandbox that is named and ended, without internet unless allowed."""
     service.lines = [
         {"type": "stdout", "text": "one\n", "timestamp": 1},
         {"type": "stderr", "text": "careful\n", "timestamp": 2},
@@ -51,6 +51,10 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
     assert (service.executed[0]["code"], service.killed, service.keys) == ("print('one')", ["sb1"], ["e2b_key"])
     assert (made["allow_internet_access"], made["metadata"]) == (False, {"chargehand": "session/step"})
     assert made["timeout"] == 40  # 20 s of execution and four calls of 5 s
+    allowed = E2BRunner("e2b_key", api_url=service.url, sandbox_url=service.url, internet=True, limits=LIMITS)
+    await allowed.run("1", "s/1")
+    assert service.created[1]["allow_internet_access"] is True
+    assert ("with internet" in allowed.language, "without internet" in runner(service).language) == (True, True)
 
 
 async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path: Path) -> None:
@@ -248,14 +252,3 @@ async def test_a_flood_in_one_piece_is_not_taken_in(service: E2BServer) -> None:
     assert "showed too much" in result.error
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
     assert service.killed == ["sb1"]
-
-
-async def test_internet_is_only_there_if_allowed(service: E2BServer) -> None:
-    """The operator's setting is what the service is told, and what agents are told."""
-    allowed = E2BRunner("e2b_key", api_url=service.url, sandbox_url=service.url, internet=True, limits=LIMITS)
-
-    await allowed.run("1", "s/1")
-
-    assert service.created[0]["allow_internet_access"] is True
-    assert "with internet" in allowed.language
-    assert "without internet" in runner(service).language

@@ -5,7 +5,7 @@ import datetime
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,14 @@ def pdf() -> bytes:
 
 def pages(count: int) -> bytes:
     """A book: each page says what no other does."""
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    for page in range(1, count + 1):
-        for line in range(40):
-            canvas.drawString(50, 780 - line * 18, f"Line {line} of page {page} tells of pump {page * 41 + line}.")
-        canvas.showPage()
-    canvas.save()
-    return file.getvalue()
+
+    def write(canvas: Canvas) -> None:
+        for page in range(1, count + 1):
+            for line in range(40):
+                canvas.drawString(50, 780 - line * 18, f"Line {line} of page {page} tells of pump {page * 41 + line}.")
+            canvas.showPage()
+
+    return _drawn(write)
 
 
 async def building_begun(tmp_path: Path) -> None:
@@ -110,19 +110,25 @@ async def building_begun(tmp_path: Path) -> None:
 
 def textless_pdf(password: str | None = None) -> bytes:
     """A page with a drawing and no text, that opens with the password only."""
-    file = io.BytesIO()
-    canvas = Canvas(file, encrypt=password)
-    canvas.rect(100, 100, 200, 200, fill=1)
-    canvas.save()
-    return file.getvalue()
+    return _drawn(lambda canvas: canvas.rect(100, 100, 200, 200, fill=1), password)
 
 
 def blank_pdf() -> bytes:
     """A page with nothing on it."""
+    return _drawn(Canvas.showPage)
+
+
+def _drawn(draw: Callable[[Canvas], object], password: str | None = None) -> bytes:
     file = io.BytesIO()
-    canvas = Canvas(file)
-    canvas.showPage()
+    canvas = Canvas(file, encrypt=password)
+    draw(canvas)
     canvas.save()
+    return file.getvalue()
+
+
+def _saved(document: Any) -> bytes:  # of each of the libraries
+    file = io.BytesIO()
+    document.save(file)
     return file.getvalue()
 
 
@@ -136,9 +142,7 @@ def contract() -> bytes:
     for row, texts in zip(table.rows, (("Role", "Salary"), ("Engineer", "70,000 EUR")), strict=True):
         for cell, text in zip(row.cells, texts, strict=True):
             cell.text = text
-    file = io.BytesIO()
-    document.save(file)
-    return file.getvalue()
+    return _saved(document)
 
 
 def prices() -> bytes:
@@ -153,9 +157,7 @@ def prices() -> bytes:
     for index, product in enumerate(("Anvil", "Bellows", "Chisel")):
         sheet.append([product, 10.5 + index, datetime.date(2026, 1, 1 + index), index == 0])
     workbook.create_sheet("Remarks").append(["All prices are without tax."])
-    file = io.BytesIO()
-    workbook.save(file)
-    return file.getvalue()
+    return _saved(workbook)
 
 
 def zip_bomb() -> bytes:
@@ -183,9 +185,7 @@ def slides() -> bytes:
     for row, texts in enumerate((("Vessel", "Fee"), ("Trawler", "410 EUR"))):
         for column, text in enumerate(texts):
             table.cell(row, column).text = text
-    file = io.BytesIO()
-    presentation.save(file)
-    return file.getvalue()
+    return _saved(presentation)
 
 
 _ODF = " ".join(

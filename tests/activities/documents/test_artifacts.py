@@ -1,19 +1,19 @@
-"""The store of uploaded documents, in a directory, in S3 and in Google's storage, with a key and without one."""
+"""The store of uploaded documents, in a directory and in a bucket, with a key and without one."""
 
 import hashlib
+import io
 import os
 import stat
 from collections.abc import Callable, Generator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_documents import HANDBOOK
 
 from activities.documents.artifacts import ArtifactError, Artifacts, open_artifacts
 from activities.documents.library import DocumentLibrary
-from chargehand.bucket import Directory
+from chargehand.bucket import Directory, open_folder
 from chargehand.errors import UploadRefused
 from chargehand.payloads.encryption import Encryption, looks_sealed
 from chargehand.payloads.errors import KeyMissing
@@ -29,12 +29,9 @@ CONTENT = CANARY + b" sings. " * 1_000
 class Place:
     """A directory or a bucket, as stores and clients use it, and as its owner reads and writes it without keys."""
 
-    def __init__(
-        self, location: Path | str, folder: Path, read: Callable[[str], bytes], write: Callable[[str, bytes], object]
-    ) -> None:
+    def __init__(self, location: Path | str, folder: Path) -> None:
         self.location = location
-        self.raw = read
-        self.write = write
+        self._bucket = open_folder(location)
         self._folder = folder
         self._stores = 0
 
@@ -43,46 +40,28 @@ class Place:
         self._stores += 1
         return open_artifacts(self.location, self._folder / f"fetched-{self._stores}", encryption)
 
+    def raw(self, digest: str) -> bytes:
+        content = io.BytesIO()
+        assert self._bucket.fetch(f"{digest[:2]}/{digest}", content)
+        return content.getvalue()
+
+    def write(self, digest: str, raw: bytes) -> None:
+        self._bucket.put(f"{digest[:2]}/{digest}", raw)
+
 
 @pytest.fixture(scope="module")
-def s3() -> Generator[Any]:
-    """An S3 for all of these tests: each has a prefix of its own."""
+def s3() -> Generator[object]:
+    """Serve an S3 for all of these tests: each has a prefix of its own."""
     with serve_s3() as client:
         yield client
 
 
-@pytest.fixture(scope="module")
-def google() -> Generator[Any]:
-    """A Google Cloud Storage for all of these tests, likewise."""
-    with serve_google() as bucket:
-        yield bucket
-
-
-@pytest.fixture(params=["directory", "s3", "gs"])
+@pytest.fixture(params=["directory", "bucket"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    prefix = tmp_path.name
-
-    def key(digest: str) -> str:
-        return f"{prefix}/{digest[:2]}/{digest}"
-
-    def path(digest: str) -> Path:
-        (tmp_path / prefix / digest[:2]).mkdir(parents=True, exist_ok=True)
-        return tmp_path / key(digest)
-
-    match request.param:
-        case "directory":
-            return Place(tmp_path / prefix, tmp_path, lambda digest: path(digest).read_bytes(),
-                         lambda digest, raw: path(digest).write_bytes(raw))  # fmt: skip
-        case "s3":
-            client = request.getfixturevalue("s3")
-            return Place(f"s3://{BUCKET}/{prefix}", tmp_path,
-                         lambda digest: client.get_object(Bucket=BUCKET, Key=key(digest))["Body"].read(),
-                         lambda digest, raw: client.put_object(Bucket=BUCKET, Key=key(digest), Body=raw))  # fmt: skip
-        case _:
-            bucket = request.getfixturevalue("google")
-            return Place(f"gs://{BUCKET}/{prefix}", tmp_path,
-                         lambda digest: bucket.blob(key(digest)).download_as_bytes(),
-                         lambda digest, raw: bucket.blob(key(digest)).upload_from_string(raw))  # fmt: skip
+    if request.param == "directory":
+        return Place(tmp_path / "stored", tmp_path)
+    request.getfixturevalue("s3")
+    return Place(f"s3://{BUCKET}/{tmp_path.name}", tmp_path)
 
 
 @pytest.fixture(params=["with a key", "without a key"])
@@ -145,7 +124,7 @@ def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("place", ["s3", "gs"], indirect=True)
+@pytest.mark.parametrize("place", ["bucket"], indirect=True)
 def test_a_host_keeps_what_it_fetched_until_its_copy_is_damaged(place: Place, tmp_path: Path) -> None:
     """Content under a digest never changes, so it is fetched once; a damaged copy is fetched again."""
     store = place.store()

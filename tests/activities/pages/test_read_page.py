@@ -128,21 +128,6 @@ async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
     assert str(apart.output["note"]).endswith("have the most of them. Not on the page: basel.")
 
 
-async def test_another_worker_reads_on(server: PageServer) -> None:
-    """A worker that has not read the page fetches it, and goes on at the same place; so does another session."""
-    server.pages["/"] = answer(b"tide " * 10_000)
-    arguments: dict[str, JsonValue] = {"url": f"http://{server.host}/", "from": 25_000, "find": ""}
-    tool = ReadPage(frozenset({server.host}))
-
-    here = await tool.use(arguments, CONTEXT)
-    other_session = await tool.use(arguments, CONTEXT.model_copy(update={"session": "other"}))
-    elsewhere = await read(arguments, server.host)
-    await tool.close()
-
-    assert here == other_session == elsewhere
-    assert server.paths == ["/"] * 3
-
-
 async def test_calls_at_the_same_time_download_once(server: PageServer) -> None:
     """A page that can be read as well as one that cannot; a later call tries that one again."""
     server.pages["/"] = answer(b"The tide comes in twice a day.")

@@ -1,7 +1,5 @@
 """The tool `search`, over whichever engine: one that stands in where there is none, and dates in one spelling."""
 
-from datetime import UTC, datetime, timedelta, timezone
-from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -194,16 +192,3 @@ def test_whatever_an_engine_says_is_a_date_or_nothing(stated: str) -> None:
     iso = iso_date(stated)
 
     assert iso is None or iso_date(iso) == iso
-
-
-_moments = st.datetimes(datetime(1900, 1, 2), datetime(9000, 1, 1)).map(lambda moment: moment.replace(microsecond=0))  # noqa: DTZ001  # zones are added
-_zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-
-
-@given(_moments, _zones)
-def test_both_spellings_of_a_moment_are_the_same(moment: datetime, zone: timezone) -> None:
-    """A feed's date and an ISO date of one moment become one text, which is that moment."""
-    zoned = moment.replace(tzinfo=zone)
-
-    assert iso_date(format_datetime(zoned)) == iso_date(zoned.isoformat())
-    assert datetime.fromisoformat(iso_date(zoned.isoformat()) or "") == zoned.astimezone(UTC)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import pages
 from benchmarks.load import page as load
 from chaos import page as durability
-from tests.security.page import CLASSES, page
+from tests.security.__main__ import CLASSES, page
 
 ROOT = Path(__file__).parents[3]
 DECISIONS = ROOT / "docs" / "decisions"

@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from activities.backends import Choice
 from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, object_schema
+from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
 from activities.tools.data.query import select_rows
-from activities.tools.outputs import FileStore, ToolOutput, store_outputs
+from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand.tools import failed
 from worker.parts import WorkerParts
 
@@ -72,7 +73,7 @@ class DrawChart:
         ),
     )
 
-    def __init__(self, library: DocumentLibrary, store: FileStore, timeout_seconds: float = 20.0) -> None:
+    def __init__(self, library: DocumentLibrary, store: Artifacts, timeout_seconds: float = 20.0) -> None:
         self._library = library
         self._store = store
         self._timeout_seconds = timeout_seconds

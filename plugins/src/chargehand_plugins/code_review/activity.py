@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.tools.outputs import FileStore, ToolOutput, store_outputs
+from activities.documents.artifacts import Artifacts
+from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand.wire import ActivityType
 from chargehand_plugins.code_review.change import ChangeReader, NoChangeError, is_of_review
 from chargehand_plugins.code_review.contracts import CodeReview, CodeReviewRequest
@@ -20,7 +21,7 @@ _UNCHECKED = "The second look did not take place, so that no finding is reported
 @dataclass(frozen=True)
 class CodeReviewActivities:
     changes: ChangeReader
-    store: FileStore
+    store: Artifacts
 
     @activity.defn(name=ActivityType.WRITE_REVIEW)
     async def write_review(self, request: CodeReviewRequest) -> CodeReview:
