@@ -184,6 +184,8 @@ class LibraryBuild:
                 else:
                     self._skipped.append(f"{document}{f' ({sheet.name})' if sheet.name else ''}: {loaded}")
             self._count_rows(number, tables)
+        # Later it is opened read-only.
+        await child.ask({"database": str(database), "close": True}, _BUSY * _SECONDS_A_TABLE)
         return tables
 
     def _count_rows(self, number: int, tables: list[Table]) -> None:

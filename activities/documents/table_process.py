@@ -27,15 +27,23 @@ _COMMA_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+
 """As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
 
 
+_connection: duckdb.DuckDBPyConnection | None = None
+
+
 def load(question: dict[str, Any]) -> dict[str, Any]:
     """Load one CSV file as a table and answer its rows and columns, or the problem."""
+    global _connection  # noqa: PLW0603 - one child loads the tables of one library
+    if _connection is None:
+        _connection = duckdb.connect(question["database"], config={**LOCKED, "memory_limit": "1GB"})
+    if question.get("close"):
+        _connection.close()
+        return {}
     limits.allow_processor_seconds(question["processor_seconds"])
-    with duckdb.connect(question["database"], config={**LOCKED, "memory_limit": "1GB"}) as connection:
-        try:
-            return _load(connection, question)
-        except (duckdb.Error, MemoryError) as error:
-            connection.execute(f'DROP TABLE IF EXISTS "{question["table"]}"')
-            return {"problem": str(error).split("\n", 1)[0][:200]}
+    try:
+        return _load(_connection, question)
+    except (duckdb.Error, MemoryError) as error:
+        _connection.execute(f'DROP TABLE IF EXISTS "{question["table"]}"')
+        return {"problem": str(error).split("\n", 1)[0][:200]}
 
 
 def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> dict[str, Any]:

@@ -90,18 +90,6 @@ def pdf() -> bytes:
     return file.getvalue()
 
 
-def pages(count: int) -> bytes:
-    """A book: each page says what no other does."""
-
-    def write(canvas: Canvas) -> None:
-        for page in range(1, count + 1):
-            for line in range(40):
-                canvas.drawString(50, 780 - line * 18, f"Line {line} of page {page} tells of pump {page * 41 + line}.")
-            canvas.showPage()
-
-    return _drawn(write)
-
-
 async def building_begun(tmp_path: Path) -> None:
     """Wait until a library below this path has begun to build an index."""
     while not await asyncio.to_thread(lambda: list(tmp_path.glob("index/.building-*/inputs"))):
@@ -158,18 +146,6 @@ def prices() -> bytes:
         sheet.append([product, 10.5 + index, datetime.date(2026, 1, 1 + index), index == 0])
     workbook.create_sheet("Remarks").append(["All prices are without tax."])
     return _saved(workbook)
-
-
-def zip_bomb() -> bytes:
-    """Something that calls itself a workbook and unpacks to 50 MB, a thousand times what it has."""
-    file = io.BytesIO()
-    with (
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
-        archive.open("xl/worksheets/sheet1.xml", "w") as member,
-    ):
-        for _ in range(50):
-            member.write(bytes(1 << 20))
-    return file.getvalue()
 
 
 def slides() -> bytes:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hostile_documents import pixel_png, workbook_of
+from hostile_documents import pixel_png, workbook_of, zipped
 from made_documents import (
     HANDBOOK,
     RICH_TEXT,
@@ -23,7 +23,6 @@ from made_documents import (
     prices,
     slides,
     textless_pdf,
-    zip_bomb,
 )
 
 from activities.documents.catalog import DocumentEntry
@@ -103,7 +102,7 @@ _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
     "c__pdf": (textless_pdf("secret"), "protected by a password"),
     "a__docx": (b"PK\x03\x04 nonsense", "not a readable DOCX"),
     "a__xlsx": (b"nonsense", "not a readable workbook"),
-    "b__xlsx": (zip_bomb(), "unpacks to 50 MB"),
+    "b__xlsx": (zipped({"xl/worksheets/sheet1.xml": bytes(50 << 20)}), "unpacks to 50 MB"),
     "c__xlsx": (workbook_of(b"<worksheet><sheetData/></worksheet>"), "All its sheets are empty"),
     "a__html": ("<script>x</script>", "has no text"),
     "a__md": ("", "empty"),
