@@ -1,113 +1,413 @@
-"""Calls that act, on a real server, whose workers are killed at every moment of a call."""
+"""Calls that act, whose worker is lost in mid-call or whose server was restored, at a service that is slow."""
 
 import asyncio
-import os
-import signal
-import sys
-from collections import Counter
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
-from datetime import timedelta
-from itertools import product
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from tempfile import mkdtemp
+from typing import ClassVar, Literal, cast, get_args
 
 import pytest
 from pydantic import JsonValue
-from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.testing import ActivityEnvironment
 
+from activities import heartbeat
 from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import ToolCall, ToolResult
-from activities.turn.tool_use import ToolActivities
-from chargehand.contracts import Contract
-from chargehand.wire import WorkflowType
-from tests.activities.acting.acting_worker import ACTING, acting_worker, effects
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import LookUpResult, ToolAnswer, ToolContext, ToolSpec
+from activities.heartbeat import Pulse
+from activities.turn.apply_once import SHORTEST_DOUBT, ActingCalls, CallTimes, Entry, apply_once
+from chargehand.contracts import Capability
+from chargehand.record import Record
+from chargehand.tools import NOT_YET_KNOWN, failed
 
-pytestmark = pytest.mark.slow
+REQUEST = ToolRequest(session="s", step="1", crew="c", agent="a", call=ToolCall(id="1", tool="pay", arguments={}))
+CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
+DONE = ToolAnswer(output={"done": True})
+KnownBy = Literal["heartbeat", "record"]
+"""What knows that a call began."""
+known_by_either = pytest.mark.parametrize("known_by", get_args(KnownBy))
+LOST_AFTER = timedelta(seconds=5)
+"""So long after the last heartbeat another worker goes on."""
 
-ROOT = Path(__file__).resolve().parents[3]
-_ALL = {each.name for each in ACTING}
+
+@dataclass
+class Service:
+    """Applies each request some time after it came, by a clock of its own."""
+
+    lateness: timedelta = timedelta()
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    requests: list[datetime] = field(default_factory=list[datetime])
+    lookups: list[datetime] = field(default_factory=list[datetime])
+    is_reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pause(self, seconds: float) -> None:
+        self.now += timedelta(seconds=max(0.0, seconds))
+
+    def is_applied(self) -> bool:
+        return any(self.now - request >= self.lateness for request in self.requests)
+
+
+@dataclass
+class Acting:
+    """A tool whose first call is lost before it reaches the service, after that, or by its time limit."""
+
+    service: Service
+    spec: ToolSpec
+    lost: str = "after"
+    capabilities: frozenset[Capability] = frozenset()
+    calls: int = 0
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        assert (arguments, context) == ({}, CONTEXT)
+        self.calls += 1
+        is_lost = self.calls == 1
+        if not (is_lost and self.lost == "before") and not (self.spec.idempotent and self.service.requests):
+            self.service.requests.append(self.service.now)
+        if is_lost and self.lost == "by its time limit":
+            raise TimeoutError
+        if is_lost:
+            self.service.is_reached.set()
+            await asyncio.Event().wait()
+        return DONE
+
+
+class LookingUp(Acting):
+    unknown: int | None = 0
+    """How many lookups do not know yet; None if none ever does."""
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+        assert (arguments, context) == ({}, CONTEXT)
+        self.service.lookups.append(self.service.now)
+        if self.unknown is None or len(self.service.lookups) <= self.unknown:
+            return NOT_YET_KNOWN
+        return DONE if self.service.is_applied() else None
+
+
+class Handles:
+    """A client whose server keeps the last heartbeat, and the record of its workers."""
+
+    folder: ClassVar[Path]
+
+    def __init__(self) -> None:
+        self.details: Sequence[object] = ()
+        self.record = Record(mkdtemp(dir=self.folder))
+
+    def get_async_activity_handle(self, **_: object) -> "Handles":
+        return self
+
+    async def heartbeat(self, *details: object) -> None:
+        self.details = details
+
+
+@pytest.fixture(autouse=True)
+def folder_of_records(tmp_path: Path) -> None:
+    """Keep the records of a test in its folder."""
+    Handles.folder = tmp_path
+
+
+def spec(*, idempotent: bool = False, settles_within: float | None = None) -> ToolSpec:
+    return ToolSpec(
+        name="pay",
+        description="Pay.",
+        parameters={},
+        acts=True,
+        idempotent=idempotent,
+        settles_within_seconds=settles_within,
+    )
+
+
+def begin_attempt(
+    server: Handles, tool: Acting, times: CallTimes, request: ToolRequest = REQUEST
+) -> asyncio.Task[ToolAnswer | None]:
+    """Begin an attempt at the call, which knows what the server has of the one before."""
+
+    async def run() -> ToolAnswer | None:
+        heartbeat.begin()
+        calls = ActingCalls(server.record, times)
+        return await apply_once(calls, tool, request, CONTEXT, lambda: tool.use({}, CONTEXT))
+
+    environment = ActivityEnvironment(cast("Client", server))
+    details = list(server.details)
+    environment.info = replace(environment.info, started_time=tool.service.now, heartbeat_details=details)
+    return asyncio.ensure_future(environment.run(run))
+
+
+async def lose_a_worker(tool: Acting) -> Handles:
+    """Have a worker make the call, and lose it in the middle."""
+    server = Handles()
+    await lose(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), tool.service)
+    return server
+
+
+async def lose(attempt: asyncio.Task[ToolAnswer | None], service: Service) -> None:
+    await asyncio.wait_for(service.is_reached.wait(), 10)
+    attempt.cancel()
+    with suppress(asyncio.CancelledError):
+        await attempt
+    service.now += LOST_AFTER
+
+
+async def make_again(tool: Acting, known_by: KnownBy = "heartbeat") -> ToolAnswer | None:
+    server = await lose_a_worker(tool)
+    if known_by == "record":
+        server.details = ()  # as of a restored database
+    return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
+
+
+@known_by_either
+@pytest.mark.parametrize("lost", ["before", "after"])
+@pytest.mark.parametrize("lateness", [0, 3, 12, 30, 59])
+async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, lateness: int, known_by: KnownBy) -> None:
+    """However late it is applied, it is looked up once, when its time has passed since it began."""
+    service = Service(timedelta(seconds=lateness))
+    tool = LookingUp(service, spec(settles_within=60.0), lost)
+    began = service.now
+
+    answer = await make_again(tool, known_by)
+
+    assert (answer, len(service.requests)) == (DONE, 1)
+    [looked_up] = service.lookups
+    assert timedelta(seconds=59) < looked_up - began < timedelta(seconds=61)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+@pytest.mark.parametrize("lateness", [0, 3, 12, 19])
+async def test_a_call_that_is_not_applied_is_looked_up_twice(lost: str, lateness: int) -> None:
+    """Without a stated time, “not applied” is doubted for 15 seconds at least, and a person decides after the second;
+    what is found is believed at once."""
+    service = Service(timedelta(seconds=lateness))
+    tool = LookingUp(service, spec(), lost)
+
+    answer = await make_again(tool)
+
+    assert (answer, len(service.requests)) == ((DONE, 1) if lost == "after" else (None, 0))
+    is_found_at_once = lost == "after" and lateness < 5
+    pauses = [later - earlier for earlier, later in zip(service.lookups, service.lookups[1:], strict=False)]
+    assert pauses == ([] if is_found_at_once else [SHORTEST_DOUBT])
+
+
+@pytest.mark.parametrize(("settles_within", "unknown"), [(None, 1), (None, 2), (60.0, 1), (None, None), (60.0, None)])
+async def test_what_is_not_yet_known_at_the_end_is_not_made_again(
+    settles_within: float | None, unknown: int | None
+) -> None:
+    """“Not yet known” is asked again like “not applied”, but a person decides after it."""
+    tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
+    tool.unknown = unknown
+
+    answer = await make_again(tool)
+
+    assert (answer, tool.calls) == (None, 1)
+
+
+@known_by_either
+@pytest.mark.parametrize("lost", ["before", "after"])
+async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str, known_by: KnownBy) -> None:
+    """An idempotent one is called again with the same key, looked up or not; one without a lookup is not."""
+    cases: list[tuple[type[Acting], bool, ToolAnswer | None, int]] = [
+        (Acting, False, None, 0 if lost == "before" else 1),
+        (Acting, True, DONE, 1),
+        (LookingUp, True, DONE, 1),
+    ]
+    for kind, idempotent, expected, requests in cases:
+        service = Service(timedelta(seconds=30))
+        began = service.now
+
+        answer = await make_again(kind(service, spec(idempotent=idempotent), lost), known_by)
+
+        assert (answer, len(service.requests)) == (expected, requests)
+        assert service.now - began == LOST_AFTER
+
+
+@pytest.mark.parametrize("settles_within", [None, 60.0])
+async def test_a_wait_that_is_cancelled_does_not_act(settles_within: float | None) -> None:
+    """Neither looks it up again nor calls it; the next attempt still knows that the call began."""
+    tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
+    waiting = asyncio.Event()
+
+    async def wait(_: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    server = await lose_a_worker(tool)
+    attempt = begin_attempt(server, tool, CallTimes(pause=wait))
+    await asyncio.wait_for(waiting.wait(), 10)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    looked_up = len(tool.service.lookups)
+    calls = tool.calls
+    again = await begin_attempt(server, tool, CallTimes(pause=tool.service.pause))
+
+    assert (calls, looked_up) == (1, 0 if settles_within else 1)
+    assert (again, tool.calls, len(tool.service.requests)) == ((DONE, 2, 1) if settles_within else (None, 1, 0))
+
+
+async def test_a_call_that_took_too_long_is_looked_up_when_it_has_settled() -> None:
+    """It may go on in its thread: it is found if it was applied, and never made again."""
+    for lateness, expected in ((30, DONE), (90, None)):
+        service = Service(timedelta(seconds=lateness))
+        tool = LookingUp(service, spec(settles_within=60.0), "by its time limit")
+
+        answer = await begin_attempt(Handles(), tool, CallTimes(pause=service.pause))
+
+        assert (answer, len(service.requests), len(service.lookups)) == (expected, 1, 1)
+
+
+def test_not_applied_is_doubted_for_twice_the_time_of_the_last_calls() -> None:
+    """Each tool has its own, the longest of its last twenty, and none is doubted for less than 15 seconds."""
+    times = CallTimes()
+    for seconds in (40, 1, 12, *(2,) * 18):
+        times.note("pay", timedelta(seconds=seconds))
+    times.note("ship", timedelta(seconds=7))
+
+    assert [times.doubt(name) for name in ("pay", "ship", "book")] == [
+        timedelta(seconds=24),
+        SHORTEST_DOUBT,
+        SHORTEST_DOUBT,
+    ]
+
+
+@dataclass
+class Refusing(Acting):
+    """Its first call changes nothing, and says so."""
+
+    async def use(self, arguments: object, context: object) -> ToolAnswer:
+        del arguments, context
+        self.calls += 1
+        return failed("There is no such order.") if self.calls == 1 else DONE
+
+
+def sound() -> LookingUp:
+    """Make a tool that has been called before, so that none of its calls is lost."""
+    return LookingUp(Service(), spec(settles_within=60.0), calls=1)
+
+
+async def call(server: Handles, tool: Acting) -> ToolAnswer | None:
+    """Make the call in a session that has just begun or was just restored."""
+    server.details = ()
+    return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
+
+
+async def test_a_call_that_is_recorded_is_not_made_again() -> None:
+    """Its result is returned, and the tool is asked nothing."""
+    server, tool = Handles(), sound()
+    answers = [await call(server, tool) for _ in range(3)]
+
+    assert answers == [DONE] * 3
+    assert (len(tool.service.requests), tool.service.lookups) == (1, [])
+
+
+async def test_a_call_that_changed_nothing_is_made_again() -> None:
+    """A `ToolError` that is recorded says that it was not applied; what comes after it is another attempt."""
+    server, tool = Handles(), Refusing(Service(), spec())
+    answers = [await call(server, tool) for _ in range(3)]
+
+    assert ([answer and answer.ok for answer in answers], tool.calls) == ([False, True, True], 2)
+    last = server.record.last_call("s", "k")
+    assert last is not None
+    assert (last.begun.number, last.answer) == (1, DONE)
+
+
+async def test_a_person_decides_about_what_was_called_before() -> None:
+    """What a person has made again is another attempt, made once: after another restore its result is returned, even
+    where that forgets the decision."""
+    tool = Acting(Service(), spec(), "after")
+    server = await lose_a_worker(tool)
+    server.details = ()
+    decided = REQUEST.model_copy(update={"decided_at": tool.service.now, "decision": "approved by Ann"})
+    tool.service.now += LOST_AFTER
+
+    again = await begin_attempt(server, tool, CallTimes(), decided)
+    restored = [await call(server, tool), await begin_attempt(server, tool, CallTimes(), decided)]
+
+    assert (again, restored, tool.calls) == (DONE, [DONE, DONE], 2)
+    last = server.record.last_call("s", CONTEXT.idempotency_key)
+    assert last is not None
+    assert (last.begun.number, last.begun.decision) == (1, "approved by Ann")
+
+
+async def test_of_two_workers_with_the_same_call_one_makes_it() -> None:
+    """A worker that goes on with a session of before and one with the restored session both reach the call: the other
+    returns the result, or does not know it yet."""
+    tool, server = Acting(Service(), spec(), calls=1), Handles()
+    answers = await asyncio.gather(
+        *(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)) for _ in range(5))
+    )
+
+    assert DONE in answers
+    assert [answer for answer in answers if answer not in (None, DONE)] == []
+    assert len(tool.service.requests) == 1
+
+
+async def test_without_the_record_nothing_is_called(tmp_path: Path) -> None:
+    """A store that cannot be written is a fault before the call."""
+    tool, server = sound(), Handles()
+    server.record = Record(tmp_path / "file")
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(OSError, match="file"):
+        await call(server, tool)
+    assert tool.service.requests == []
+
+
 KNOWN = {
-    "before the intent is recorded": _ALL,
+    "before the intent is recorded": {"book", "ship", "pay"},
     "after the intent is recorded": {"pay"},
-    "before the answer is recorded": _ALL - {"book"},
-    "after the answer is recorded": _ALL,
+    "before the answer is recorded": {"ship", "pay"},
+    "after the answer is recorded": {"book", "ship", "pay"},
 }
 """At each moment of the heartbeats, the tools whose outcome is known by them after all."""
 
 
-class Asked(Contract):
-    task_queue: str
-    calls: list[tuple[str, dict[str, JsonValue]]]
-    """Tools and their arguments."""
+@pytest.mark.parametrize("shares_record", [True, False])
+@pytest.mark.parametrize("moment", KNOWN)
+async def test_no_lost_worker_makes_a_tool_act_twice(
+    moment: str, monkeypatch: pytest.MonkeyPatch, *, shares_record: bool
+) -> None:
+    """Wherever its worker is lost, a call acts once at most; where nothing can say whether it did, that is told, and
+    otherwise it did exactly once. Workers that do not share a folder have the heartbeats."""
+    tools = {
+        "book": Acting(Service(), spec(), calls=1),
+        "ship": LookingUp(Service(), spec(), calls=1),
+        "pay": Acting(Service(), spec(idempotent=True), calls=1),
+    }
+    answers = {
+        name: await make_again_after(moment, tool, monkeypatch, shares_record=shares_record)
+        for name, tool in tools.items()
+    }
+
+    known = {name for name, answer in answers.items() if answer == DONE}
+    is_in_record = shares_record and moment == "before the answer is recorded"
+    assert known == (tools.keys() if is_in_record else KNOWN[moment])
+    assert {name for name, answer in answers.items() if answer is None} == tools.keys() - known
+    assert max(len(tool.service.requests) for tool in tools.values()) == 1
+    assert known <= {name for name, tool in tools.items() if tool.service.requests}
 
 
-@workflow.defn(name=WorkflowType.SUBTASK)
-class OneRound:
-    """Makes calls that act, side by side, as subtasks do."""
+async def make_again_after(
+    moment: str, tool: Acting, monkeypatch: pytest.MonkeyPatch, *, shares_record: bool
+) -> ToolAnswer | None:
+    """Lose a worker at a moment of its heartbeats, and have another one go on."""
+    server, times, record = Handles(), CallTimes(pause=tool.service.pause), Pulse.record
 
-    @workflow.run
-    async def run(self, asked: Asked) -> list[ToolResult]:
-        return await asyncio.gather(*(self._use(number, asked) for number in range(len(asked.calls))))
+    async def reach(here: str) -> None:
+        if here == moment:
+            tool.service.is_reached.set()
+            await asyncio.Event().wait()
 
-    async def _use(self, number: int, asked: Asked) -> ToolResult:
-        tool, arguments = asked.calls[number]
-        call = ToolCall(id=tool, tool=tool, arguments=arguments)
-        return await workflow.execute_activity_method(
-            ToolActivities.use_tool,
-            ToolRequest(session="s", step=f"turn-1.{number}.{tool}", crew="shop", agent="clerk", call=call),
-            activity_id=f"{number}.{tool}",
-            task_queue=asked.task_queue,
-            start_to_close_timeout=timedelta(seconds=150),
-            heartbeat_timeout=timedelta(seconds=2),
-        )
+    async def record_and_reach(self: Pulse, *details: object) -> None:
+        what = "answer" if cast("Entry", details[0]).answer else "intent"
+        await reach(f"before the {what} is recorded")
+        await record(self, *details)
+        await reach(f"after the {what} is recorded")
 
-
-async def test_no_kill_makes_a_tool_act_twice(client: Client, tmp_path: Path) -> None:
-    """Whenever its worker is killed, a call acts once at most; where nobody can say whether it did, the model is told,
-    and otherwise it did exactly once. Workers that do not share a folder have the heartbeats."""
-    name = f"acting-{uuid4().hex[:8]}"
-    cases = {f"{name}-{number}": case for number, case in enumerate(product(KNOWN, ("record", "another-record")))}
-    async with Worker(
-        client, task_queue=name, workflows=[OneRound], workflow_runner=UnsandboxedWorkflowRunner(), build_id="front"
-    ):
-        running = [
-            await client.start_workflow(
-                OneRound.run,
-                Asked(task_queue=queue, calls=[(each.name, {"ledger": str(tmp_path / queue)}) for each in ACTING]),
-                id=f"{queue}/run/clerk/subtask",
-                task_queue=name,
-            )
-            for queue in cases
-        ]
-        await _kill_workers(client, {queue: moment for queue, (moment, _) in cases.items()}, tmp_path / "record")
-        async with AsyncExitStack() as others:
-            for queue, (_, record) in cases.items():
-                await others.enter_async_context(acting_worker(client, queue, str(tmp_path / record)))
-            ended = [await asyncio.wait_for(each.result(), 60) for each in running]
-
-    for (queue, (moment, record)), results in zip(cases.items(), ended, strict=True):
-        applied = Counter(tool for tool, _ in effects(tmp_path / queue))
-        known = {result.tool for result in results if not result.is_unknown}
-        is_in_record = (moment, record) == ("before the answer is recorded", "record")
-        assert known == (_ALL if is_in_record else KNOWN[moment])
-        assert max(applied.values()) == 1
-        assert applied.keys() >= known
-        assert all(result.ok is not result.is_unknown for result in results)
-
-
-async def _kill_workers(client: Client, moments: Mapping[str, str], folder: Path) -> None:
-    """Have a worker act on each task queue, which is killed at its moment."""
-    address = client.service_client.config.target_host
-    words = [word for queue_and_moment in moments.items() for word in queue_and_moment]
-    program = "tests.activities.acting.acting_worker"
-    killed = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", program, address, str(folder), *words, cwd=ROOT, start_new_session=True
-    )
-    try:
-        await asyncio.wait_for(killed.wait(), 60)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(killed.pid, signal.SIGKILL)
+    with monkeypatch.context() as patched:
+        patched.setattr(Pulse, "record", record_and_reach)
+        await lose(begin_attempt(server, tool, times), tool.service)
+    if not shares_record:
+        server.record = Handles().record
+    return await asyncio.wait_for(begin_attempt(server, tool, times), 10)
