@@ -1,18 +1,23 @@
-"""Answers that are meant to hurt whoever reads them (S12), read by a process whose memory is measured."""
+"""Answers that are meant to hurt whoever reads them (S12), read while memory and event loop are watched."""
 
 import asyncio
 import gzip
 import json
-import os
-import sys
+import re
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from page_server import Page, answer, serve_pages
 
-ROOT: Final = Path(__file__).parents[3]
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.text import PageTexts
+
 MOST_GROWTH: Final = 64 << 20
 MOST_LAG: Final = 1.0
 """Seconds for which a page may keep the event loop from its other work, on a busy machine."""
@@ -103,22 +108,40 @@ BOMBS: Final[dict[str, tuple[Callable[[], Page], str]]] = {
 }
 
 
-async def read_in_a_process(seconds_by_path: dict[str, float], pages: dict[str, Page]) -> dict[str, Any]:
-    """Read pages one after the other in a process of its own, each in its time; says how each ended."""
-    async with serve_pages() as server:
-        server.pages = pages
-        reader = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(Path(__file__).with_name("bomb_reader.py")),
-            server.host,
-            json.dumps(seconds_by_path),
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        output, _ = await reader.communicate()
-    assert reader.returncode == 0
-    ended: dict[str, Any] = json.loads(output)
-    return ended
+def memory(figure: str) -> int:
+    """Read a figure of this process's memory, in bytes."""
+    found = re.search(rf"^{figure}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found
+    return int(found.group(1)) << 10
+
+
+def forget_most() -> int:
+    """Begin to measure the most memory anew; return what is in use."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
+async def watch(lag: list[float]) -> None:
+    """Note by how much the event loop was late."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(0.005)
+        lag.append(time.monotonic() - before - 0.005)
+
+
+async def read(texts: PageTexts, host: str, path: str, total: float) -> dict[str, Any]:
+    """Read a page in so many seconds; say how it ended, and what it took."""
+    fetcher = Fetcher(GuardedBackend(frozenset({host})), FetchLimits(total=timedelta(seconds=total)))
+    lag, started = [0.0], time.monotonic()
+    watching = asyncio.create_task(watch(lag))
+    before = forget_most()
+    try:
+        said = (await texts.read(await fetcher.fetch(f"http://{host}{path}"))).text[:100]
+    except FetchError as unreadable:
+        said = str(unreadable)
+    seconds = time.monotonic() - started
+    watching.cancel()
+    return {"said": said, "grown": memory("VmHWM") - before, "seconds": seconds, "lag": max(lag)}
 
 
 @pytest.mark.nightly
@@ -134,11 +157,14 @@ async def test_no_bomb_goes_off() -> None:
     }
 
     seconds_by_path = {path: SHORT if says == LATE else LONG for path, (_, says) in BOMBS.items()}
+    texts = PageTexts(parsing=timedelta(seconds=1))
+    ended: dict[str, dict[str, Any]] = {}
 
-    ended = await read_in_a_process(
-        {"/plain": LONG, "/html": LONG, **seconds_by_path, "/html?": LONG},
-        harmless | {path: bomb() for path, (bomb, _) in BOMBS.items()},
-    )
+    async with serve_pages() as server:
+        server.pages = harmless | {path: bomb() for path, (bomb, _) in BOMBS.items()}
+        for path, seconds in {"/plain": LONG, "/html": LONG, **seconds_by_path, "/html?": LONG}.items():
+            ended[path] = await read(texts, server.host, path, seconds)
+    await texts.close()
 
     assert ended["/html?"]["said"] == "Harmless still."
     assert {path: ended[path]["said"] for path, (_, says) in BOMBS.items() if says not in ended[path]["said"]} == {}
