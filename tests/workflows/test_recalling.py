@@ -22,8 +22,7 @@ from activities.documents.tool import ReadDocument
 from activities.models.prices import price_card
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools.recall import Recall, RecallContext
-from activities.turn_kinds.compact_conversation import CompactTask, NoteDraft
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import CompactTask, NoteDraft, WorkTask
 from chargehand.contracts import Artifact, Limits, Outcome, Report, SessionRequest, Source, Success, Tier
 from tests import crew_files as crews
 from tests.environment import PRICES, open_environment, scripted_cards

@@ -1,6 +1,7 @@
 """The tool `run_code`, over the real embedded sandbox."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -100,13 +101,16 @@ async def test_a_language_is_chosen_where_there_is_a_choice(harness: Harness) ->
 
 
 async def test_what_was_computed_is_a_source(harness: Harness) -> None:
-    """Findings can rest on a computation: it has a name, and its output is the quotation."""
+    """Findings can rest on a computation: it has a name, and its output is the quotation; silence cannot be cited."""
     code = "print(6 * 7)\n'done'"
 
     answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
 
+    silent = await harness.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     assert answer == ToolAnswer(sources=(Source(ref=f"code:{digest}", title="Computed", quote="42\n'done'"),))
+    note = "The program printed nothing and its last line has no value: print what you need."
+    assert silent == ToolAnswer(output={"note": note})
 
 
 async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) -> None:
@@ -117,15 +121,6 @@ async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) 
     assert answer.sources == ()
     assert str(answer.output["error"]).endswith("ZeroDivisionError: division by zero")
     assert answer.output["printed"] == "begun"
-
-
-async def test_silence_is_said(harness: Harness) -> None:
-    """A program that shows nothing is told to be one, and cannot be cited."""
-    answer = await harness.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
-
-    assert answer == ToolAnswer(
-        output={"note": "The program printed nothing and its last line has no value: print what you need."}
-    )
 
 
 async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> None:
@@ -171,7 +166,7 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
 
 
 async def test_nothing_is_run_with_wrong_arguments(harness: Harness) -> None:
-    """A call names its code, and only documents of the session; otherwise it is answered in words."""
+    """A call names its code, and only documents of the session, of a bounded size; or it is answered in words."""
     (harness.documents / "sales.csv").write_bytes(b"a,b")
     sandbox = Scripted(CodeResult(stdout="1"))
     no_list = "`documents` must be a list of at most 20 names of documents."
@@ -188,6 +183,9 @@ async def test_nothing_is_run_with_wrong_arguments(harness: Harness) -> None:
     for arguments, says in wrong:
         answer = await harness.tool(sandbox).use({"code": "read()"} | arguments, harness.context)
         assert answer == ToolAnswer(ok=False, output={"error": says})
+    os.truncate(harness.documents / "sales.csv", 20 * 1024 * 1024 + 1)
+    large = await harness.tool(sandbox).use({"code": "read()", "documents": ["sales.csv"]}, harness.context)
+    assert large.output == {"error": "Documents for one program may have 20 MB together: give it fewer."}
 
     assert sandbox.ran == []
 
@@ -225,16 +223,6 @@ async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness) -> N
     for sql, says in refusals.items():
         answer = await harness.tool(sandbox).use({"code": "1", "sql": sql}, harness.context)
         assert (answer.ok, says in str(answer.output["error"]), sandbox.ran) == (False, True, []), sql
-
-
-async def test_large_documents_are_not_given(harness: Harness) -> None:
-    """What is copied into a sandbox is bounded."""
-    with (harness.documents / "sales.csv").open("wb") as file:
-        file.truncate(20 * 1024 * 1024 + 1)
-
-    answer = await harness.tool(Scripted(CodeResult())).use({"code": "1", "documents": ["sales.csv"]}, harness.context)
-
-    assert answer.output == {"error": "Documents for one program may have 20 MB together: give it fewer."}
 
 
 async def test_an_answer_stays_under_the_cap(harness: Harness) -> None:

@@ -267,25 +267,6 @@ async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
         await opened.search("hotels", document="c.md")
 
 
-async def test_pages_and_rows_can_be_read(tmp_path: Path) -> None:
-    """A page of a PDF, paragraphs of a DOCX, rows of a sheet that is named."""
-    opened = await _open(tmp_path, a__pdf=pdf(), b__docx=contract(), c__xlsx=prices())
-
-    page = await opened.read("a.pdf", 2, 2)
-    paragraphs = await opened.read("b.docx", 3, 5)
-    rows = await opened.read("c.xlsx#Price list", 5, 6)
-    remarks = await opened.read("c.xlsx#Remarks")
-
-    [second], [three], [two], [remark] = page.sources, paragraphs.sources, rows.sources, remarks.sources
-    assert (second.ref, page.total, page.next, second.quote.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
-    assert (three.ref, three.quote.split("\n")[1:]) == (
-        "b.docx#paragraph=3-5",
-        ["Role | Salary", "Engineer | 70,000 EUR"],
-    )
-    assert (two.ref, "Bellows" in two.quote) == ("c.xlsx#Price list!5-6", True)
-    assert remark.quote == "1: All prices are without tax."
-
-
 async def test_tables_are_described(tmp_path: Path) -> None:
     """Names that need no quotes, the types of a workbook's cells, rows; a remark on a sheet is no table."""
     opened = await _open(tmp_path, **{"2026 sales__csv": SALES, "prices__xlsx": prices()})

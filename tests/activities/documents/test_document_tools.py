@@ -171,7 +171,13 @@ async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[
     read = ReadDocument(documents)
     answers = {named: await read.use({"document": named, "first": 0, "last": 0}, _context(uri)) for named in refs}
 
+    quotes = {named: answer.sources[-1].quote.split("\n") for named, answer in answers.items()}
     assert {named: [source.ref for source in answer.sources] for named, answer in answers.items()} == refs
+    assert quotes["manual.pdf#page=2"][0] == "1.1 Warranty"
+    assert quotes["contract.docx#paragraph=3"][1:] == ["Role | Salary", "Engineer | 70,000 EUR"]
+    assert quotes["list.xlsx#Remarks"] == ["1: All prices are without tax."]
+    [two] = (await read.use({"document": "list.xlsx#Price list", "first": 5, "last": 6}, _context(uri))).sources
+    assert (two.ref, two.quote.split("\n")[0][:10]) == ("list.xlsx#Price list!5-6", "5: Bellows")
 
 
 async def test_a_name_that_fits_no_document_is_answered_with_those_that_are_there(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -93,14 +92,13 @@ def test_a_hit_keeps_its_host() -> None:
         assert SearchHit(title="", snippet="", url=url).host == host
 
 
-@pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": "  "}, {"query": 7}, {"query": ["a"]}])
-async def test_a_call_without_a_query_is_answered_in_words(arguments: dict[str, JsonValue]) -> None:
+async def test_a_call_without_a_query_is_answered_in_words() -> None:
     """Nothing is asked without a query."""
     engine = Scripted()
+    calls: list[dict[str, JsonValue]] = [{}, {"query": ""}, {"query": "  "}, {"query": 7}, {"query": ["a"]}]
+    refusal = ToolAnswer(ok=False, output={"error": "`query` must be what to look for, in a few words."})
 
-    answer = await Search(engine).use(arguments, CONTEXT)
-
-    assert answer == ToolAnswer(ok=False, output={"error": "`query` must be what to look for, in a few words."})
+    assert [await Search(engine).use(call, CONTEXT) for call in calls] == [refusal] * len(calls)
     assert engine.asked == []
 
 
