@@ -21,14 +21,13 @@ from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
-from worker.build import check_builds, own_build
 from worker.composition import activity_slots, compose, encryption, queues_in_use
 from worker.health import health_file, watch_event_loop
 from worker.logs import SDK_LOGGING
 from worker.server_gauges import measure_server
 from worker.settings import Settings
 from worker.takeover import RunningActivities, take_over
-from worker.workers import build_workers
+from worker.workers import build_workers, check_builds, own_build
 
 _logger = logging.getLogger("chargehand.worker")
 

@@ -30,8 +30,9 @@ from activities.queues import ROLES, Kind, Role
 from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
-from chargehand.contracts.problems import describe_problems, join_problems, printable
+from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.plugins import Extension, installed
+from chargehand.strict_json import each_once
 from chargehand.wire import TASK_QUEUE
 from worker.logs import LogFormat
 
@@ -208,20 +209,11 @@ class _Environment(EnvSettingsSource):
         if not self.field_is_complex(field) or not isinstance(value, str):
             return super().decode_complex_value(field_name, field, value)
         try:
-            return json.loads(value, object_pairs_hook=_each_once)
+            return json.loads(value, object_pairs_hook=each_once)
         except json.JSONDecodeError:
             return _Unreadable('is not JSON; write an object like {"name": 1} or a list like ["name"]')
         except (ValueError, RecursionError) as error:
             return _Unreadable(str(error))
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"names '{printable(name, 60)}' twice; keep one")
-        found[name] = value
-    return found
 
 
 def describe_unusable(error: ValidationError) -> str:

@@ -1,18 +1,27 @@
-"""Temporal workers as the settings want them: of sessions, of model turns, of tools."""
+"""Temporal workers as the settings want them, of sessions, of model turns, of tools, and the build that they are of."""
 
+import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
+from inspect import getfile
+from pathlib import Path
 from typing import Final
 
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
+from activities.backends import SettingsError
 from activities.caller_check import CallerCheck
+from activities.opening.backlogs import describe_queue, is_recent
 from activities.turn.activity import TurnActivities
 from activities.turn.tool_use import ToolActivities
+from chargehand.contracts import Contract
 from chargehand.plugins import installed
-from worker.build import own_build
+from chargehand.visibility import build_of
 from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.logs import LogFailedAttempts
@@ -20,7 +29,12 @@ from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 from workflows.session_log import ObserveSessions
+from workflows.supervisor import SupervisorWorkflow
 
+_logger: Final = logging.getLogger("chargehand.worker")
+_INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
+"""One of each package whose code decides how sessions go on."""
+_DIGITS: Final = 12
 GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
 
@@ -136,3 +150,43 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
         use_worker_versioning=True,
         default_versioning_behavior=VersioningBehavior.PINNED,
     )
+
+
+@cache
+def own_build() -> str:
+    """Name this build: the same wherever the same code is installed. It takes a few hundredths of a second."""
+    digest = hashlib.sha256()
+    for each in _INSIDE:
+        above = each.__module__.count(".")
+        package = Path(getfile(each)).parents[above - 1]
+        for file in sorted(package.rglob("*.py")):
+            digest.update(f"{file.relative_to(package.parent).as_posix()}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+async def check_builds(client: Client, settings: Settings) -> None:
+    """Say which other builds poll the task queue of sessions; refuse to serve one that would give this worker nothing.
+
+    Raises:
+        SettingsError: by Worker Versioning the queue belongs to a deployment, and this worker has none.
+    """
+    if "sessions" not in settings.roles:
+        return
+    queue = settings.task_queue
+    described = await describe_queue(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
+    current = described.versioning_info.current_deployment_version
+    own = f"{settings.deployment}.{settings.build_id or own_build()}" if settings.deployment else own_build()
+    if current.build_id and not settings.deployment:
+        raise SettingsError(
+            f"Task queue '{queue}' belongs to build '{current.deployment_name}.{current.build_id}', and this worker "
+            f"is build '{own}' of no deployment, which gets no sessions. Set CHARGEHAND_DEPLOYMENT="
+            f"{current.deployment_name}, and make the build the current one."
+        )
+    others = {".".join(filter(None, build_of(each))) for each in described.pollers if is_recent(each)} - {own}
+    if others and not settings.deployment:
+        _logger.warning(
+            "task queue '%s' is polled by build %s too, and this worker is build %s: end the others after an update",
+            queue,
+            ", ".join(sorted(others)),
+            own,
+        )

@@ -3,11 +3,10 @@
 from chargehand import contracts, errors
 from chargehand.client import Chargehand
 from chargehand.contracts import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - one list: contracts.__all__
-from chargehand.conversation import Conversation
 from chargehand.converter import data_converter
 from chargehand.errors import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - as above
 from chargehand.listing import SessionSummary
-from chargehand.session import Session
+from chargehand.session import Conversation, Session
 from chargehand.wire import TASK_QUEUE, ErrorType
 
 __all__ = ["TASK_QUEUE", "Chargehand", "Conversation", "ErrorType", "Session", "SessionSummary", "data_converter"]

@@ -15,14 +15,13 @@ from chargehand.connect import connect
 from chargehand.contracts import ConversationRequest, Report, SessionRequest
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import describe_problems, join_problems
-from chargehand.conversation import Conversation, start_conversation
 from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
-from chargehand.session import Session, prepared, start_session, with_documents
+from chargehand.session import Conversation, Session, prepared, start_conversation, start_session, with_documents
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import list_executions

@@ -1,10 +1,13 @@
 """The data converter of every client, worker and replayer.
 
 Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` that names the field. Without this, an
-invalid payload would fail the workflow task again and again.
+invalid payload would fail the workflow task again and again. A payload that cannot be read here, for whatever reason,
+is replaced by one that says why, and refused like any bad input. What our own activities and children return is waited
+for instead: it was paid for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -32,13 +35,21 @@ from chargehand.contracts.problems import (
     join_problems,
     printable,
 )
+from chargehand.errors import BucketError
 from chargehand.payloads.encryption import ENCRYPTED, PAYLOAD, Encryption, off_the_loop
-from chargehand.payloads.errors import SealBroken
+from chargehand.payloads.errors import SealBroken, StorageNotSet
 from chargehand.payloads.storage import Storage
-from chargehand.payloads.tolerance import UNREADABLE, TolerantDataConverter, unreadable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.wire import ErrorType
 
+UNREADABLE: Final = b"chargehand/unreadable"
+"""The encoding of a payload whose data says why the original cannot be read; no converter reads it."""
+
+_NO_STORAGE: Final = "TMPRL1105"
+_is_strict: Final = ContextVar("_is_strict", default=False)
+"""Whether a client or an activity decodes: errors reach the caller."""
+
+_Decode = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 _MOST_PAYLOADS: Final = 100
 _UNTYPED_BYTES: Final = 50 << 20
 _UNTYPED_VALUES: Final = 50_000
@@ -203,7 +214,7 @@ class EncryptionCodec(PayloadCodec):
 
     def _plain(self, payload: Payload) -> Payload:
         is_read = self._encryption.accept_plain or payload.metadata.get("encoding") == UNREADABLE
-        return payload if is_read else unreadable(_NOT_ENCRYPTED)
+        return payload if is_read else _unreadable(_NOT_ENCRYPTED)
 
 
 def _parsed(content: bytes) -> Payload:
@@ -213,12 +224,65 @@ def _parsed(content: bytes) -> Payload:
         raise SealBroken("its content is not a payload") from error
 
 
+def _unreadable(problem: str) -> Payload:
+    """Build the payload that stands for one that cannot be read."""
+    return Payload(metadata={"encoding": UNREADABLE}, data=problem.encode())
+
+
+class _TolerantDataConverter(DataConverter):
+    """The SDK's converter; what was sent to a workflow and cannot be read does not fail its task.
+
+    The three steps are the ones that the SDK's worker takes for every activation. They are internal to the SDK:
+    tests/workflows/test_bad_requests.py fails if they change.
+    """
+
+    async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """Decode for a client or an activity."""
+        token = _is_strict.set(True)
+        try:
+            return await super().decode(payloads, type_hints)
+        finally:
+            _is_strict.reset(token)
+
+    async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _readable(super()._decode_reference_payload_sequence, payloads)
+
+    async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _readable(super()._external_retrieve_payload_sequence, payloads)
+
+    async def _decode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _readable(super()._decode_payload_sequence, payloads)
+
+
+async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payload]:
+    try:
+        return await decode(payloads)
+    except (OSError, BucketError):
+        raise  # the storage is away, whatever the payload is
+    except Exception as error:
+        problem = StorageNotSet() if _NO_STORAGE in str(error) else error
+        if _is_strict.get() or _is_result():
+            if problem is error:
+                raise
+            raise problem from error
+        if len(payloads) == 1:
+            return [_unreadable(f"input: cannot be read here: {problem}")]
+    return [one for payload in payloads for one in await _readable(decode, [payload])]
+
+
+def _is_result() -> bool:
+    """Whether a worker decodes what a command of the workflow led to; input and messages belong to no command."""
+    from temporalio.worker._command_aware_visitor import current_command_info  # noqa: PLC0415  # workers have it loaded
+
+    return current_command_info.get() is not None
+
+
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
     """Build the one data converter; every client, worker and replayer uses it.
 
     Clients and workers of the same sessions need the same encryption keys and the same storage.
     """
-    return TolerantDataConverter(
+    return _TolerantDataConverter(
         payload_converter_class=_payload_converter(storage),
         payload_codec=EncryptionCodec(encryption) if encryption else None,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,

@@ -88,14 +88,7 @@ _BY_STATUS: Final[Mapping[int, _Words]] = {
 def failure_cause(error_type: str, *, status: int | None = None, provider: str = "", model: str = "") -> FailureCause:
     """Say why something failed; an unknown type, of a newer worker or of a library, is said to be one."""
     words = _BY_STATUS.get(status or 0) or _WORDS.get(error_type, _UNKNOWN)
-    return FailureCause(
-        error_type=error_type,
-        http_status=status,
-        provider=provider,
-        model=model,
-        cause=words.cause,
-        remedy=words.remedy,
-    )
+    return FailureCause(error_type=error_type, http_status=status, provider=provider, model=model, **words._asdict())
 
 
 def remedy_of_status(status: int) -> str:

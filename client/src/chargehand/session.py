@@ -1,4 +1,4 @@
-"""One session on a server: read it, steer it, wait for its report."""
+"""One session or conversation on a server: read it, steer it, wait for its report or its end."""
 
 import asyncio
 import uuid
@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from chargehand.contracts import (
+    ConversationEnd,
     ConversationRequest,
     Event,
     PendingCall,
@@ -34,8 +35,8 @@ from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, start_options, valid_id
-from chargehand.listing import SessionSummary, sessions_query, summarise
-from chargehand.messages import CommonMessages, Input, Messages, Output, SessionMessage
+from chargehand.listing import SessionSummary, goal_memo, one_line, sessions_query, summarise
+from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
@@ -44,6 +45,7 @@ from chargehand.wire import WorkflowType
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 
+_TITLE: Final = "A conversation"
 _OPENING_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 15.0
 """How long a worker may take to answer until the client looks for one."""
@@ -353,6 +355,27 @@ class Session(Execution, Messages):
         return await self._answer(verifying.result())
 
 
+class Conversation(Execution, ConversationMessages):
+    """One conversation: its messages, and how it ended.
+
+    Every method raises errors of `chargehand.errors` only, as those of a session do.
+    """
+
+    def __init__(self, client: Client, conversation_id: str) -> None:
+        self.id = conversation_id
+        self._client = client
+        self._handle = client.get_workflow_handle(conversation_id, result_type=ConversationEnd)
+
+    async def result(self) -> ConversationEnd:
+        """Wait until the conversation has ended.
+
+        Raises:
+            SessionEnded: it failed, or was cancelled or terminated.
+        """
+        with translated(self.id):
+            return await result_of(self._handle)
+
+
 async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
     """Make a request of a goal, and upload its documents."""
     asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
@@ -381,3 +404,23 @@ async def start_session(
             Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
         )
     return Session(client, session_id, files)
+
+
+async def start_conversation(
+    client: Client, task_queue: str, request: ConversationRequest, conversation_id: str | None
+) -> Conversation:
+    """Open a conversation; with the id of one that exists, give that one back instead of opening a second."""
+    name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
+    with translated(name), suppress(WorkflowAlreadyStartedError):
+        await client.start_workflow(
+            WorkflowType.CONVERSATION,
+            request,
+            id=name,
+            task_queue=task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            static_summary=one_line(request.goal, 100) or _TITLE,
+            memo=goal_memo(request.goal or _TITLE),
+            priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+        )
+    return Conversation(client, name)

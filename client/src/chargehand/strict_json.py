@@ -82,6 +82,16 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Read an object whose keys have to be different."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"names '{name[:60]}' twice; keep one")
+        found[name] = value
+    return found
+
+
 def _number(digits: str) -> object:
     return _Bad(f"the input is a number of {len(digits)} digits") if len(digits) > _LONGEST_NUMBER else 0
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from chargehand import client, conversation, session
+from chargehand import client, session
 from chargehand.messages import ConversationMessages, Messages, MessagesWithoutAwait
 
 __all__ = ["Chargehand", "Conversation", "Session"]
@@ -133,8 +133,8 @@ class Session(_Execution, Messages):
 class Conversation(_Execution, ConversationMessages):
     """One conversation on a server; see `chargehand.Conversation`."""
 
-    send = _waiting(conversation.Conversation.send)
-    result = _waiting(conversation.Conversation.result)
+    send = _waiting(session.Conversation.send)
+    result = _waiting(session.Conversation.result)
 
 
 class Chargehand:

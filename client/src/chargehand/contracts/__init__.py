@@ -10,8 +10,6 @@ from chargehand.contracts import (
     report,
     request,
     steering,
-    trace,
-    verification,
     waits,
 )
 from chargehand.contracts.authority import Authority as Authority
@@ -31,6 +29,7 @@ from chargehand.contracts.base import without_control_characters as without_cont
 from chargehand.contracts.conversation import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import LiveText as LiveText
+from chargehand.contracts.events import Recorded as Recorded
 from chargehand.contracts.limits import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.limits import Effort as Effort
 from chargehand.contracts.outcome import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
@@ -46,9 +45,6 @@ from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[repo
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import LiveTexts as LiveTexts
 from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-from chargehand.contracts.trace import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-from chargehand.contracts.trace import Recorded as Recorded
-from chargehand.contracts.verification import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.waits import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.waits import Decider as Decider
 from chargehand.contracts.waits import WaitKind as WaitKind
@@ -65,6 +61,4 @@ __all__ += report.__all__
 __all__ += limits.__all__
 __all__ += request.__all__
 __all__ += steering.__all__
-__all__ += trace.__all__
-__all__ += verification.__all__
 __all__ += waits.__all__

@@ -1,4 +1,4 @@
-"""The report of a session, and its status while it runs."""
+"""The report of a session, its status while it runs, and its quotations and claims looked up once more."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from chargehand.contracts.authority import Capability
-from chargehand.contracts.base import Contract, Dollars, Duration, left_out
+from chargehand.contracts.base import Contract, Dollars, Duration, TypedByPeople, left_out
 from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,
@@ -27,6 +27,7 @@ from chargehand.state_words import SessionState, Standing, StopReason, SubtaskSt
 __all__ = [
     "AgentsAtWork",
     "Claim",
+    "ClaimCheck",
     "Contradiction",
     "EarlierSession",
     "EditRecord",
@@ -34,11 +35,14 @@ __all__ = [
     "Grade",
     "LimitUse",
     "Question",
+    "QuoteCheck",
     "Report",
     "Route",
     "Status",
     "SubtaskRecord",
     "Timing",
+    "VerificationReport",
+    "VerificationRequest",
 ]
 
 
@@ -370,3 +374,52 @@ class Status(Contract):
     """When it ended, if it has."""
     deadline_at: datetime | None = None
     """The latest time for the report to be written."""
+
+
+class VerificationRequest(TypedByPeople):
+    """Which report to verify: that of a finished session, by the documents that the session could read."""
+
+    session: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+    """Id of the session."""
+
+
+class QuoteCheck(Contract):
+    """Whether one quotation is correct."""
+
+    ref: str
+    """Where it is said to stand, such as `handbook.md#L10-L14`."""
+    stands: bool
+    """Whether the words stand there."""
+    problem: str = ""
+    """Why not, for the user; empty if it is correct."""
+
+
+class ClaimCheck(Contract):
+    """What one claim of a report rests on, now that the documents were read again."""
+
+    claim: str
+    """The claim."""
+    verification: Verification
+    """As in the report; `unsupported` if its words were not found again."""
+    was_found: bool = False
+    """Whether its words were found again; false as well if it quotes none, or only such as a web page's."""
+    stands: bool = True
+    """Whether it rests on what it says."""
+    problem: str = ""
+    """Why the claim does not rest on its quotation, for the user."""
+
+
+class VerificationReport(Contract):
+    """What became of each quotation and claim."""
+
+    session: str
+    """Id of the session."""
+    quotations: tuple[QuoteCheck, ...] = ()
+    """Of documents, in the order of the report's sources; web pages, queries and computations are left out."""
+    claims: tuple[ClaimCheck, ...] = ()
+    """In the order of the report."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether every quotation and every claim stands."""
+        return all(each.stands for each in (*self.quotations, *self.claims))

@@ -152,12 +152,9 @@ class _Live:
     text: LiveText
 
 
-async def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
+def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
     """Yield the events of a session after a cursor, and then those that come, up to its end."""
-    follower = _Follower(client, session_id)
-    async with aclosing(follower.events(None if after is None else read_cursor(after))) as events:
-        async for event in events:
-            yield event
+    return _Follower(client, session_id).events(after)
 
 
 async def watch(client: Client, session_id: str) -> AsyncGenerator[tuple[Event, Projection]]:
@@ -185,8 +182,8 @@ class _Follower:
         self._over: set[str] = set()
         """Turns that have ended, by the ids of their steps."""
 
-    async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
-        self.root = root = await self._root(cursor)
+    async def events(self, after: str | None) -> AsyncGenerator[Event]:
+        self.root = root = await self._root(None if after is None else read_cursor(after))
         self._spawn(self._follow_to_the_end, root)
         self._spawn(self._read_live, root)
         try:

@@ -31,7 +31,7 @@ from chargehand.contracts import (
     Usage,
     UserMessage,
 )
-from chargehand.contracts.trace import StepState
+from chargehand.contracts.events import StepState
 from chargehand.history.activities import Activities
 from chargehand.history.records import (
     RUNNING,

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from chargehand.contracts import Event, FailureCause, LiveTexts, Recorded, SessionState, StateEvent, Step
-from chargehand.contracts.trace import StepKind, StepState
+from chargehand.contracts.events import StepKind, StepState
 from chargehand.history.records import Decoder
 from chargehand.spans import SUPERVISOR
 from chargehand.wire import ActivityType, WorkflowType

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, SealBroken
+from chargehand.strict_json import each_once
 
 PAYLOAD: Final = "payload"
 ARTIFACT: Final = "artifact"
@@ -72,7 +73,7 @@ class Encryption:
         """
         text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys))
         try:
-            named: Any = json.loads(text, object_pairs_hook=_each_once)
+            named: Any = json.loads(text, object_pairs_hook=each_once)
             decoded = {str(key_id): base64.b64decode(key, validate=True) for key_id, key in named.items()}
         except (ValueError, TypeError, AttributeError, binascii.Error):
             raise ProtectionSettingsError(
@@ -136,13 +137,6 @@ def _check_key(key_id: str, key: bytes) -> None:
             f"CHARGEHAND_ENCRYPTION_KEYS: the key '{key_id}' has {len(key)} bytes; {_KEY_BYTES} are needed. "
             "`openssl rand -base64 32` makes one."
         )
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key id stands there twice")
-    return found
 
 
 def _private_text(path: Path) -> str:

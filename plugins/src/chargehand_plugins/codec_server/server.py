@@ -25,9 +25,9 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.sdk.v1.external_storage_pb2 import ExternalStorageReference
 from temporalio.converter import DataConverter, StorageDriverClaim, StorageDriverRetrieveContext
 
+from chargehand.converter import UNREADABLE
 from chargehand.local_server import is_loopback
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
-from chargehand.payloads.tolerance import UNREADABLE
 from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_token
 from chargehand_plugins.http_server import build_server, listen, running
 

@@ -16,9 +16,9 @@ from chargehand.contracts import (
     TranscriptLine,
     TypedByPeople,
 )
-from chargehand.conversation import Conversation
 from chargehand.errors import SessionCancelled, UpdateRefused
 from chargehand.messages import Input, Output, SessionMessage
+from chargehand.session import Conversation
 from chargehand.wire import ErrorType
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
