@@ -16,7 +16,7 @@ from chargehand import upload
 from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
 from chargehand.contracts.request import DocumentUri
-from chargehand.download import Downloaded, download_artifacts, read_artifact, safe_name, unique_name
+from chargehand.download import Downloaded, download_artifacts, read_artifact
 from chargehand.errors import DownloadRefused, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import READABLE, store_documents
@@ -32,21 +32,6 @@ def manifest_of(uri: str, root: Path) -> dict[str, Any]:
     content = (root / digest[:2] / digest).read_bytes()
     assert sha(content) == digest
     return json.loads(content)
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
-    """A single file's URI is its digest and its name, with odd characters escaped; the bytes lie under the digest."""
-    (tmp_path / "Q3 #1.md").write_bytes(b"# Results\n")
-    digest = sha(b"# Results\n")
-
-    uris = store_documents([tmp_path / "Q3 #1.md"], tmp_path / "artifacts")
-
-    assert uris == (f"artifact:{digest}/Q3%20%231.md",)
-    assert tree(tmp_path / "artifacts") == {f"{digest[:2]}/{digest}": b"# Results\n"}
 
 
 def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
@@ -78,35 +63,25 @@ def test_what_workers_read_can_be_uploaded() -> None:
     assert {suffix for known in FORMATS for suffix in known.suffixes} == READABLE
 
 
-def test_uris_fit_the_contract(tmp_path: Path) -> None:
-    """What the upload returns is what a request accepts."""
-    folder = tmp_path / "ö % \N{SNOWMAN}"
-    folder.mkdir()
-    (folder / "ä b.txt").write_text("text")
+def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
+    """Its URI is the digest and its name, with odd characters escaped; a request accepts it."""
+    (tmp_path / "ä #1 %\N{SNOWMAN}.md").write_bytes(b"# Results\n")
+    digest = sha(b"# Results\n")
 
-    uris = store_documents([folder, folder / "ä b.txt"], tmp_path / "artifacts")
+    uris = store_documents([tmp_path / "ä #1 %\N{SNOWMAN}.md"], tmp_path / "artifacts")
 
-    assert [TypeAdapter(DocumentUri).validate_python(uri) for uri in uris] == list(uris)
-
-
-def test_hidden_things_and_machinery_are_left_out(tmp_path: Path) -> None:
-    """Version control, environments and hidden files are not documents, and neither is the artifact directory."""
-    for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text("secret")
-    (tmp_path / "kept.txt").write_text("kept")
-
-    (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
-
-    manifest = manifest_of(uri, tmp_path / "artifacts")
-    assert [file["name"] for file in manifest["files"]] == ["kept.txt"]
-    assert manifest["skipped"] == []
+    assert uris == (f"artifact:{digest}/%C3%A4%20%231%20%25%E2%98%83.md",)
+    assert TypeAdapter(DocumentUri).validate_python(uris[0]) == uris[0]
+    assert (tmp_path / "artifacts" / digest[:2] / digest).read_bytes() == b"# Results\n"
 
 
-def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
-    """A link inside the folder is a document; one that leads out of it is named and left out."""
+def test_hidden_things_and_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    """Version control, environments and hidden files are not documents, and neither is the artifact directory; a link
+    inside the folder is a document, and one that leads out of it is named."""
     folder = tmp_path / "folder"
-    folder.mkdir()
+    for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("secret")
     (tmp_path / "secret.txt").write_text("secret")
     (folder / "real.txt").write_text("real")
     (folder / "inside.txt").symlink_to("real.txt")
@@ -114,9 +89,9 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (folder / "up").symlink_to("..")
     seen: list[tuple[str, str]] = []
 
-    (uri,) = store_documents([folder], tmp_path / "artifacts", on_skip=lambda name, why: seen.append((name, why)))
+    (uri,) = store_documents([folder], folder / "artifacts", on_skip=lambda name, why: seen.append((name, why)))
 
-    manifest = manifest_of(uri, tmp_path / "artifacts")
+    manifest = manifest_of(uri, folder / "artifacts")
     assert [file["name"] for file in manifest["files"]] == ["inside.txt", "real.txt"]
     assert seen == [("outside.txt", "it is a link out of the folder")]
 
@@ -180,28 +155,25 @@ def _store(root: Path, *contents: bytes) -> Path:
     return root
 
 
-def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
-    """Whatever a tool called its file, it becomes one visible file of the folder, and nothing else is written."""
-    root = _store(tmp_path / "store", b"made")
-    names = (
-        "../../escaped.png",
-        "/no-such-folder/job",
-        "..\\up.png",
-        "..",
-        "",
-        ".bashrc",
-        "a\0\x1b[31mb.png",
-        "x" * 300,
-    )
-    for number, name in enumerate(names):
-        to = tmp_path / f"to{number}"
-        (downloaded,) = download_artifacts([_artifact(b"made", name)], root, to)
-        assert [*to.iterdir()] == [downloaded.path]
-        assert downloaded.path.read_bytes() == b"made"
-        assert downloaded.path.name.isprintable()
-        assert not downloaded.path.name.startswith(".")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../../escaped.png", "/no-such-folder/job", "..\\up.png", "..", "", ".bashrc", "a\0\x1b[31mb.png", "x" * 300),
+        *("あ" * 1_000 + ".txt", "x." + "日" * 100, "𝔞" * 300, "\0", "\ud800.txt", "\u202e"),
+    ],
+)
+def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    """Whatever tools called their files, each becomes a visible one of the folder, and nothing else is written: a
+    character may have four bytes, and a name 255."""
+    root, to = _store(tmp_path / "store", b"one", b"two"), tmp_path / "to"
+    made = [_artifact(content).model_copy(update={"name": name}) for content in (b"one", b"two")]
 
-    assert {each.name for each in tmp_path.iterdir()} == {"store", *(f"to{number}" for number in range(len(names)))}
+    paths = [each.path for each in download_artifacts(made, root, to, replace=True)]
+
+    assert [path.read_bytes() for path in paths] == [b"one", b"two"]
+    assert {*to.iterdir()} == {*paths}
+    assert all(path.name.isprintable() and not path.name.startswith(".") for path in paths)
+    assert {each.name for each in tmp_path.iterdir()} == {"store", "to"}
 
 
 def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
@@ -305,14 +277,3 @@ def test_a_name_that_no_file_has_is_refused(tmp_path: Path, name: str) -> None:
         store_documents([(name, b"text")], tmp_path)
     with pytest.raises(UploadRefused):
         store_documents([Path("a\0b")], tmp_path)
-
-
-@pytest.mark.parametrize(
-    "name", ["あ" * 1_000 + ".txt", "x." + "日" * 100, "𝔞" * 300, "..", "\0", "\ud800.txt", "\u202e"]
-)
-def test_any_name_becomes_one_that_file_systems_take(tmp_path: Path, name: str) -> None:
-    """Twice the same name too, and with that of a draft: a character may have four bytes, and a name 255."""
-    taken: set[str] = set()
-    for made in (unique_name(safe_name(name), taken), unique_name(safe_name(name), taken)):
-        (tmp_path / f".{made}.{'0' * 16}").write_bytes(b"x")
-        assert (tmp_path / made).parent == tmp_path

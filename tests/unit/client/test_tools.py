@@ -45,6 +45,8 @@ def stock_level(
     Returns:
         The number of pieces.
     """
+    if item == "fault":
+        raise ZeroDivisionError
     if item not in stock:
         raise ToolError(f"There is no item {item}; search for its number.")
     return f"{stock[item]} in {wing} of {site} for {context.agent}, at least {least}"
@@ -84,7 +86,8 @@ def test_null_stands_for_a_default() -> None:
 
 
 def test_what_the_model_can_mend_is_an_answer() -> None:
-    """Wrong arguments never reach the function; both kinds of mistake say what to do."""
+    """Wrong arguments never reach the function; both kinds of mistake say what to do. Whatever is no `ToolError` is not
+    for the model, and raised."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"item": "B"}, "There is no item B; search for its number."),
         (
@@ -97,18 +100,8 @@ def test_what_the_model_can_mend_is_an_answer() -> None:
         answer = use(stock_level, **arguments)
         assert not answer.ok
         assert str(answer.output["error"]).startswith(told)
-
-
-def test_a_fault_is_raised() -> None:
-    """Whatever is no `ToolError` is not for the model."""
-
-    @tool(capabilities=[])
-    def divide(number: int) -> float:
-        """Divide by a number."""
-        return 1 / number
-
     with pytest.raises(ZeroDivisionError):
-        use(divide, number=0)
+        use(stock_level, item="fault")
 
 
 async def test_a_synchronous_function_runs_in_a_thread() -> None:

@@ -9,6 +9,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest
+from chargehand.contracts.problems import DURATION_EXPECTED
 from chargehand.converter import data_converter
 
 CONVERTER = data_converter().payload_converter
@@ -38,19 +39,13 @@ def test_bad_input_is_refused_by_name() -> None:
         (b'{"goal": "a go', "input: is not JSON: Unterminated string starting at line 1, column 10"),
         (b'{"goal": "a goal"} x', "input: is not JSON: Extra data at line 1, column 20"),
         (b"[]", "input: Input should be an object"),
-        (b'"a goal"', "input: Input should be an object"),
         (b"null", "input: Input should be an object"),
         (b"{}", "goal: is required"),
         (b'{"goal": null}', "goal: Input should be a valid string"),
-        (b'{"goal": 5}', "goal: Input should be a valid string"),
-        (
-            b'{"goal": "a goal", "limits": {"deadline": "soon"}}',
-            "limits.deadline: must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds",
-        ),
+        (_limits('{"deadline": "soon"}'), f"limits.deadline: {DURATION_EXPECTED}"),
         (b'{"goal": "    "}', "goal: String should have at least 3 characters"),
         (b'{"goal": "%s"}' % (b"a" * 20_001), "goal: String should have at most 20000 characters"),
         (b'{"goal": "a\\u0000 goal"}', "goal: has a control character (U+0000 at 2); remove it"),
-        (b'{"goal": "a\\u001b[2J goal"}', "goal: has a control character (U+001B at 2); remove it"),
         (
             b'{"goal": "a goal", "documents": ["file:/a\\u0000b"]}',
             "documents.0: has a control character (U+0000 at 8); remove it",
@@ -66,22 +61,14 @@ def test_bad_input_is_refused_by_name() -> None:
         (b'{"goal": "a goal", "goal": "another"}', "goal: the key 'goal' occurs more than once"),
         (_limits('{"max_turns": 1, "max_turns": 9}'), "limits.max_turns: the key 'max_turns' occurs more than once"),
         (_limits('{"budget_usd": NaN}'), "limits.budget_usd: NaN is not a number in JSON"),
-        (_limits('{"budget_usd": -Infinity}'), "limits.budget_usd: -Infinity is not a number in JSON"),
         (_limits('{"budget_usd": 1e999}'), "limits.budget_usd: Input should be a finite number"),
-        (_limits('{"budget_usd": -1}'), "limits.budget_usd: Input should be greater than or equal to 0"),
         (_limits('{"budget_usd": 0}'), "limits.budget_usd: Input should be greater than 0"),
         (_limits('{"budget_usd": "2"}'), "limits.budget_usd: must be a number, without quotes"),
         (_limits('{"budget_usd": true}'), "limits.budget_usd: must be a number, without quotes"),
         (_limits('{"max_turns": true}'), "limits.max_turns: Input should be a valid integer"),
-        (_limits('{"max_turns": "2"}'), "limits.max_turns: Input should be a valid integer"),
-        (_limits('{"max_turns": 2.5}'), "limits.max_turns: Input should be a valid integer"),
         (_limits('{"max_turns": 1000000000}'), "limits.max_turns: Input should be less than or equal to 1000"),
         (_limits(f'{{"max_turns": {"9" * 5_000}}}'), "limits.max_turns: the input is a number of 5000 digits"),
-        (_limits('{"max_depth": 99}'), "limits.max_depth: Input should be less than or equal to 10"),
-        (
-            _limits('{"deadline": true}'),
-            "limits.deadline: must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds",
-        ),
+        (_limits('{"deadline": true}'), f"limits.deadline: {DURATION_EXPECTED}"),
         (_limits('{"deadline": 0}'), "limits.deadline: Input should be greater than 0 seconds"),
         (_limits('{"deadline": "P8D"}'), "limits.deadline: Input should be less than or equal to 7 days"),
         (b'{"goal": "a goal", "limts": {}}', "limts: is not a known field; did you mean 'limits'?"),

@@ -33,22 +33,14 @@ from tests.unit.strategies import contracts
 from workflows.contracts import SubtaskResult
 
 CONVERTER = data_converter().payload_converter
-USAGES = contracts(Usage)
-
-
-def _back(value: object, type_hint: Any) -> object:
-    [there] = CONVERTER.to_payloads([value])
-    [back] = CONVERTER.from_payloads([there], [type_hint])
-    return back
+OUTCOMES = st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Escalation)])
 
 
 @pytest.mark.parametrize(
     ("values", "type_hint"),
     [
         pytest.param(st.none() | contracts(Plan), Plan | None, id="Plan or nothing"),
-        pytest.param(
-            st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Escalation)]), Outcome, id="Outcome"
-        ),
+        pytest.param(OUTCOMES, Outcome, id="Outcome"),
         *(
             pytest.param(contracts(model), model, id=model.__name__)
             for model in (SessionRequest, Plan, PlanDecision, Status, Report, Trace, SubtaskResult, TurnResult)
@@ -61,13 +53,13 @@ def test_what_is_sent_is_what_arrives(values: st.SearchStrategy[object], type_hi
     """Every contract comes back equal and of the same type, to the last nanodollar and character."""
     value = data.draw(values)
 
-    back = _back(value, type_hint)
+    [back] = CONVERTER.from_payloads(CONVERTER.to_payloads([value]), [type_hint])
 
     assert back == value
     assert type(back) is type(value)
 
 
-@given(outcome=st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Escalation)]), usage=USAGES)
+@given(outcome=OUTCOMES, usage=contracts(Usage))
 def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
     """A payload has no field that holds its default, at any depth, but for the kind that tells outcomes apart."""
     [payload] = CONVERTER.to_payloads([SubtaskResult(outcome=outcome, wasted=usage)])
@@ -107,13 +99,3 @@ def test_dollars_are_numbers_on_the_wire() -> None:
     [payload] = CONVERTER.to_payloads([usage])
 
     assert b'"cost_usd":999999.999999999' in payload.data
-
-
-@given(one=USAGES, other=USAGES)
-def test_usage_adds_field_by_field(one: Usage, other: Usage) -> None:
-    """The sum of two usages is the sum of each of their fields, exactly."""
-    total = one + other
-
-    assert {name: getattr(total, name) for name in Usage.model_fields} == {
-        name: getattr(one, name) + getattr(other, name) for name in Usage.model_fields
-    }

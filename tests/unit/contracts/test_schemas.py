@@ -1,6 +1,7 @@
 """The JSON Schemas that other services build against."""
 
 import json
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from chargehand import contracts
 from chargehand.contracts import Contract, Limits, Plan, Report, SessionRequest
@@ -33,27 +34,16 @@ def test_schemas_change_only_on_purpose(tmp_path: Path) -> None:
     assert written == reviewed, RENEW
 
 
-def test_every_message_of_a_session_has_a_schema() -> None:
-    """What callers without our types send and read is published, that of each update included."""
-    sent = {"SessionRequest", "PlanDecision", "CallDecision", "Answer", "RaisedLimits"}
-
-    assert schemas().keys() >= sent | {"Report", "Status", "Plan"}
-
-
 def test_schemas_are_json_schema() -> None:
     """Every schema is valid by the metaschema that it names."""
     for name in sorted(schemas()):
         Draft202012Validator.check_schema(schemas()[name])
 
 
-def _models() -> list[type[BaseModel]]:
-    values = (getattr(contracts, name) for name in contracts.__all__)
-    return [value for value in values if isinstance(value, type) and issubclass(value, Contract)]
-
-
 def test_every_field_says_what_it_means() -> None:
     """Each contract has a docstring of its own, and each of its fields a description."""
-    for model in _models():
+    public = (getattr(contracts, name) for name in contracts.__all__)
+    for model in (each for each in public if isinstance(each, type) and issubclass(each, Contract)):
         schema = model.model_json_schema(by_alias=False)
         fields = schema["$defs"][model.__name__] if "$ref" in schema else schema
         silent = [name for name, field in fields["properties"].items() if "description" not in field]
@@ -80,12 +70,8 @@ def test_the_schema_of_a_request_judges_like_the_reader() -> None:
         "{}",
     ]
     for written in cases:
-        try:
+        with nullcontext() if _fits("SessionRequest", written) else pytest.raises(ValidationError):
             SessionRequest.model_validate_json(written)
-            is_read = True
-        except ValidationError:
-            is_read = False
-        assert _fits("SessionRequest", written) == is_read
 
 
 @pytest.mark.parametrize("model", [Plan, Report, Limits])

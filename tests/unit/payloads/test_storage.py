@@ -23,23 +23,8 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_what_is_stored_comes_back(tmp_path: Path) -> None:
-    """Payloads come back as they were, in order, and lie compressed in a private file each."""
-    directory = PayloadDirectory(tmp_path, "default")
-    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
-
-    claims = await directory.store(STORING, [LARGE, small])
-    back = await directory.retrieve(FETCHING, claims)
-
-    assert back == [LARGE, small]
-    files = _files(tmp_path)
-    assert len(files) == 2
-    assert max(file.stat().st_size for file in files) < len(LARGE.data) / 10
-    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
-
-
-async def test_the_same_payload_is_stored_once(tmp_path: Path) -> None:
-    """Storing again what is there adds nothing, and renews the time by which old payloads are deleted."""
+async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
+    """It lies compressed; storing it again adds nothing, and renews the time by which old payloads are deleted."""
     directory = PayloadDirectory(tmp_path, "default")
     await directory.store(STORING, [LARGE])
     [file] = _files(tmp_path)
@@ -49,6 +34,8 @@ async def test_the_same_payload_is_stored_once(tmp_path: Path) -> None:
 
     assert _files(tmp_path) == [file]
     assert file.stat().st_mtime > 1
+    assert file.stat().st_size < len(LARGE.data) / 10
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 async def test_payloads_come_back_from_every_place_and_a_damaged_one_can_be_stored_anew(place: str) -> None:
@@ -94,28 +81,18 @@ def test_namespaces_stay_below_the_root(tmp_path: Path) -> None:
 
 
 async def test_only_large_payloads_are_stored_elsewhere(tmp_path: Path) -> None:
-    """Below the threshold a payload stays in the history; above it, a reference does, and readers see no difference."""
-    converter = data_converter(storage=Storage(PayloadDirectory(tmp_path, "default")))
-    values = ["short", "words of some length " * 2_000]
+    """Below the threshold a payload stays in the history; above it, a reference does, and readers see no difference.
+    With encryption, what lies in the directory is encrypted."""
+    storage = Storage(PayloadDirectory(tmp_path, "default"))
+    values = ["short", "canary " + os.urandom(40_000).hex()]
+    for encryption in (None, Encryption({"one": bytes(32)}, "one")):
+        converter = data_converter(encryption, storage)
+        short, long = await converter.encode(values)
+        assert await converter.decode([short, long], [str, str]) == values
+        assert (len(short.external_payloads), len(long.data) < 400) == (0, True)
+        assert long.external_payloads[0].size_bytes > 40_000
 
-    payloads = await converter.encode(values)
-
-    assert await converter.decode(payloads, [str, str]) == values
-    assert payloads[0].data == b'"short"'
-    assert len(payloads[1].data) < 400
-    assert payloads[1].external_payloads[0].size_bytes > 40_000
-
-
-async def test_stored_payloads_are_encrypted(tmp_path: Path) -> None:
-    """With encryption on, what lies in the directory shows no word of the content."""
-    encryption = Encryption({"one": bytes(32)}, "one")
-    converter = data_converter(encryption, Storage(PayloadDirectory(tmp_path, "default"), threshold_bytes=1))
-    value = "canary " + os.urandom(40_000).hex()
-
-    payloads = await converter.encode([value])
-
-    assert await converter.decode(payloads, [str]) == [value]
-    assert b"canary" not in b"".join(file.read_bytes() for file in _files(tmp_path))
+    assert sorted(b"binary/encrypted" in file.read_bytes() for file in _files(tmp_path)) == [False, True]
 
 
 def test_storage_that_cannot_be_used_is_refused() -> None:
