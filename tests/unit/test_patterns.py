@@ -7,10 +7,11 @@ processor time at one length tells: a linear pattern takes a twentieth of the li
 import ast
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice, product
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,7 +21,8 @@ codes: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
 _ROOT = Path(__file__).parents[2]
-_FOLDERS = ("activities", "workflows", "worker", "client/src", "cli/src", "plugins/src", "crews")
+_ROOTS = (*(_ROOT / folder / "src" for folder in ("client", "cli", "plugins")), _ROOT)
+_FOLDERS = ("activities", "workflows", "worker", "client/src", "cli/src", "plugins/src")
 _LENGTH = 3_000
 _MOST_SECONDS = 0.005
 _SEARCHES = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})
@@ -50,60 +52,43 @@ class Use(NamedTuple):
 def _uses() -> Iterator[Use]:
     files = (each for folder in _FOLDERS for each in (_ROOT / folder).rglob("*.py"))
     for path in sorted(each for each in files if "tests" not in each.parts):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         methods: dict[str, set[str]] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _METHODS:
                 methods.setdefault(node.value.id, set()).add(node.attr)
-        names = {id(value): name for name, value in _assigned(ast.walk(tree))}
-        constants = _constants(tree)
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args):
-                continue
-            called = ast.unparse(node.func).removeprefix("re.")
-            if called != "compile" and called not in _METHODS:
-                continue
-            place = f"{path.relative_to(_ROOT)}:{node.lineno}"
-            pattern = _compiled(node, constants, called)
+        assigned = [each for each in nodes if isinstance(each, ast.AnnAssign | ast.Assign)]
+        names = {id(each.value): ast.unparse(_target(each)) for each in assigned}
+        calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func).startswith("re.")]
+        for call in calls:
+            called = ast.unparse(call.func).removeprefix("re.")
+            pattern = _compiled(call, path, called) if called in {"compile", *_METHODS} else None
             if pattern is None:
                 continue
-            used = {called} if called != "compile" else methods.get(names.get(id(node), ""), set())
-            searches = not used or bool(used & _SEARCHES)
-            yield Use(place, pattern, "search" if searches else "fullmatch" if used == {"fullmatch"} else "match")
+            used = {called} if called != "compile" else methods.get(names.get(id(call), ""), set())
+            method = "search" if not used or used & _SEARCHES else "fullmatch" if used == {"fullmatch"} else "match"
+            yield Use(f"{path.relative_to(_ROOT)}:{call.lineno}", pattern, method)
 
 
-def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
-    """List the names and values of assignments."""
-    for node in nodes:
-        if isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None:
-            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-            if isinstance(target, ast.Name):
-                yield target.id, node.value
+def _target(assignment: ast.AnnAssign | ast.Assign) -> ast.expr:
+    return assignment.target if isinstance(assignment, ast.AnnAssign) else assignment.targets[0]
 
 
-def _evaluate(value: ast.expr, names: dict[str, Any]) -> Any:
-    builtins = {"str": str, "sorted": sorted, "len": len}
-    return eval(compile(ast.Expression(value), "", "eval"), {"re": re, "__builtins__": builtins}, names)  # our own
-
-
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """Evaluate the texts that a module's patterns are built from."""
-    found: dict[str, Any] = {}
-    for name, value in _assigned(tree.body):
-        try:
-            found[name] = _evaluate(value, found)
-        except Exception:  # noqa: BLE001  # what is not a constant is no part of a pattern
-            continue
-    return found
-
-
-def _compiled(call: ast.Call, constants: dict[str, Any], called: str) -> re.Pattern[Any] | None:
+def _compiled(call: ast.Call, path: Path, called: str) -> re.Pattern[Any] | None:
+    """Compile a pattern by the constants of its module; None if it is made of values that only a run has."""
     flags = call.args[1] if called == "compile" and len(call.args) > 1 else None
     flags = next((each.value for each in call.keywords if each.arg == "flags"), flags)
+    arguments = ast.unparse(call.args[0]) + (f", {ast.unparse(flags)}" if flags else "")
+    constants = {name: value for name, value in vars(_module(path)).items() if not callable(value)}
     try:
-        return re.compile(_evaluate(call.args[0], constants), _evaluate(flags, constants) if flags else 0)
-    except Exception:  # noqa: BLE001  # made of values that are known only at run time
+        return eval(f"re.compile({arguments})", constants)  # our own code
+    except NameError:
         return None
+
+
+def _module(path: Path) -> ModuleType:
+    parts = path.relative_to(next(each for each in _ROOTS if path.is_relative_to(each))).with_suffix("").parts
+    return import_module(".".join(parts).removesuffix(".__init__"))
 
 
 def _characters(parsed: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import cast
 
@@ -58,6 +59,14 @@ def commands(program: str) -> Iterator[tuple[str, list[str]]]:
                 yield block.page, words[at + 1 :]
 
 
+@cache
+def command_line() -> VerbGroups:
+    """Return the parser of the command line, with the verbs of plug-ins."""
+    root = cast("VerbGroups", typer.main.get_command(app))
+    root.add_plugin_verbs()
+    return root
+
+
 def _words(line: str) -> list[str]:
     try:
         return list(takewhile(lambda word: word not in {">", "|"}, shlex.split(line, comments=True)))
@@ -89,8 +98,7 @@ def test_python_compiles() -> None:
 
 def test_commands_exist_with_their_options() -> None:
     """The command line's own parser takes them; nothing is run."""
-    root = cast("VerbGroups", typer.main.get_command(app))
-    root.add_plugin_verbs()
+    root = command_line()
     for page, said in commands("chargehand"):
         words, command = said, root
         while isinstance(command, TyperGroup):
@@ -102,12 +110,10 @@ def test_commands_exist_with_their_options() -> None:
 
 def test_verbs_in_the_text_exist() -> None:
     """Each `chargehand verb` of a sentence or a table is a verb."""
-    root = cast("VerbGroups", typer.main.get_command(app))
-    root.add_plugin_verbs()
     named = [(found[1], page.name) for page in PAGES for found in _INLINE.finditer(page.read_text(encoding="utf-8"))]
 
     assert len(named) > 100
-    assert [(verb, page) for verb, page in named if verb not in root.commands] == []
+    assert [(verb, page) for verb, page in named if verb not in command_line().commands] == []
 
 
 def test_make_has_the_targets() -> None:

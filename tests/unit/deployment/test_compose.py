@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
-from ruamel.yaml import YAML
 
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 
@@ -29,15 +29,8 @@ JOBS = {"temporal-schema", "temporal-namespace"}
 FOR_OTHERS = ("TEMPORAL_", "AWS_", "GOOGLE_")
 """How names begin that the SDKs below the worker read."""
 
-Service = dict[str, Any]
 
-
-def services() -> dict[str, Service]:
-    loaded = YAML(typ="safe").load(COMPOSE)  # pyright: ignore[reportUnknownMemberType]  # ruamel types streams as Any
-    return cast("dict[str, Service]", loaded["services"])
-
-
-SERVICES = services()
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
 
 
 def environment_names_of_the_worker() -> set[str]:
@@ -71,6 +64,7 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
     assert named <= {*application}
 
 
+@pytest.mark.slow
 def test_the_image_is_built_from_what_its_context_contains(tmp_path: Path) -> None:
     """The wheels that the image installs can be built from the folders that `.dockerignore` lets in and the Dockerfile
     copies, and from nothing else of the checkout."""
@@ -105,13 +99,13 @@ def test_compose_files_fit_the_compose_specification() -> None:
 
 def test_images_are_pinned() -> None:
     """Nothing changes under a user's feet: each image has a version, and the server and its tools the same one."""
-    for name in SERVICES:
-        image = SERVICES[name]["image"]
-        assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
-        assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
-        dockerfile = DOCKERFILE.read_text(encoding="utf-8")
-        assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
-        assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
+    images = {name: service["image"] for name, service in SERVICES.items()}
+    dockerfile = DOCKERFILE.read_text(encoding="utf-8")
+
+    assert [image for image in images.values() if not re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)] == []
+    assert images["temporal"].split(":")[1] == images["temporal-schema"].split(":")[1]
+    assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
+    assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
 
 
 def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
@@ -128,8 +122,7 @@ def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
 
 def test_services_are_bounded() -> None:
     """Memory, processor and logs are limited, privileges dropped, ports open to this machine only; jobs run once."""
-    for name in SERVICES:
-        service = SERVICES[name]
+    for name, service in SERVICES.items():
         ports = cast("list[str]", service.get("ports", []))
 
         assert set(service["deploy"]["resources"]["limits"]) >= {"cpus", "memory"}

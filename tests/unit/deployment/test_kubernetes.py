@@ -144,12 +144,13 @@ def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> Non
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_manifests_are_what_their_kinds_take(overlay: str) -> None:
-    """Strictly: a field that a kind does not know is refused, wherever it stands."""
+    """Strictly: a field that a kind does not know is refused."""
     manifests = render(overlay)
-    spoilt = [each for manifest in manifests for each in with_unknown(manifest)]
+    unknown = {"notAField": 1}
+    spoilt = [each | unknown for each in manifests]
+    spoilt += [each | {"spec": each["spec"] | unknown} for each in manifests if "spec" in each]
 
     assert [problem for each in manifests for problem in problems(each)] == []
-    assert len(spoilt) > 50
     assert [each for each in spoilt if not problems(each)] == []
 
 
@@ -170,19 +171,13 @@ def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
 
 def test_networks_let_through_what_pods_need() -> None:
     """Spans go to a collector; with `cloud-identity`, pods get their credentials, and sandboxes never do."""
-    accounts = {
-        each["metadata"]["name"]: each["spec"]["template"]["spec"]["serviceAccountName"]
-        for each in render("separate")
-        if each["kind"] == "Deployment"
-    }
+    templates = {name: spec["template"] for name, spec in specs("separate", "Deployment").items()}
+    accounts = {name: template["spec"]["serviceAccountName"] for name, template in templates.items()}
     known_to_azure = [
-        each["spec"]["template"]["metadata"]["labels"].get("azure.workload.identity/use")
-        for each in render("production")
-        if each["kind"] == "Deployment"
+        spec["template"]["metadata"]["labels"].get("azure.workload.identity/use")
+        for spec in specs("production", "Deployment").values()
     ]
-    policies = {
-        each["metadata"]["name"]: each["spec"] for each in render("production") if each["kind"] == "NetworkPolicy"
-    }
+    policies = specs("production", "NetworkPolicy")
     ports = {
         name: {port["port"] for rule in spec["egress"] for port in rule["ports"]} for name, spec in policies.items()
     }
@@ -201,13 +196,8 @@ def test_networks_let_through_what_pods_need() -> None:
 
 def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their pods get none of the workers' secrets and settings, and the two have queues and roles that fit."""
-    manifests = render("separate")
-    data = {each["metadata"]["name"]: each["data"] for each in manifests if each["kind"] == "ConfigMap"}
-    containers = {
-        each["metadata"]["name"]: only(each["spec"]["template"]["spec"])
-        for each in manifests
-        if each["kind"] == "Deployment"
-    }
+    data = {each["metadata"]["name"]: each["data"] for each in render("separate") if each["kind"] == "ConfigMap"}
+    containers = {name: only(spec["template"]["spec"]) for name, spec in specs("separate", "Deployment").items()}
     read_as: dict[str, Settings] = {}
     for name, container in containers.items():
         given = {key: value for source in references(container, "configMapRef") for key, value in data[source].items()}
@@ -234,31 +224,16 @@ def render(overlay: str) -> list[Manifest]:
     return [cast("Manifest", each) for each in yaml.load_all(rendered, yaml.CSafeLoader)]
 
 
+def specs(overlay: str, kind: str) -> dict[str, Any]:
+    """Return the specification of each manifest of a kind by its name."""
+    return {each["metadata"]["name"]: each["spec"] for each in render(overlay) if each["kind"] == kind}
+
+
 def problems(manifest: Manifest) -> list[str]:
     name = KINDS[f"{manifest['apiVersion']} {manifest['kind']}"]
     validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS})
     found = validator.iter_errors(manifest)  # pyright: ignore[reportUnknownMemberType]  # as its stub has it
     return [f"{name}{error.json_path[1:]}: {error.message}" for error in found]
-
-
-def with_unknown(manifest: Manifest) -> Iterator[Manifest]:
-    """Add a field to each object in turn, except to those whose names are the user's own."""
-    own = {"labels", "matchLabels", "annotations", "data", "limits", "requests", "selector"}
-
-    def walk(value: Any, name: str) -> Iterator[dict[str, Any]]:
-        if isinstance(value, dict):
-            found = cast("dict[str, Any]", value)
-            if name not in own or "matchLabels" in found:
-                yield found
-                for key, inner in found.items():
-                    yield from walk(inner, key)
-        for inner in cast("list[Any]", value) if isinstance(value, list) else ():
-            yield from walk(inner, name)
-
-    for at in range(len(list(walk(manifest, "")))):
-        changed = cast("Manifest", json.loads(json.dumps(manifest)))
-        list(walk(changed, ""))[at]["notAField"] = 1
-        yield changed
 
 
 def selectors(manifests: list[Manifest]) -> Iterator[dict[str, str]]:

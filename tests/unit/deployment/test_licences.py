@@ -1,8 +1,7 @@
-"""Licences of what is shipped, extras included, as the installed packages state them."""
+"""What is shipped, extras included: licences, what it could do to every program, and hashes in the lock (S32)."""
 
 import tomllib
-from collections.abc import Mapping
-from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from importlib.metadata import PackageMetadata, PackageNotFoundError, distributions, metadata
 from typing import Any
 
 from tests.unit.deployment.test_documents import ROOT
@@ -26,9 +25,15 @@ _JUDGED = {
 """Others that we take, exactly as they are stated; docs/decisions/0005-dependencies.md says why."""
 
 
+_OURS = {"chargehand", "chargehand-application", "chargehand-cli", "chargehand-plugins", "chargehand-worker"}
+"""Installed from the checkout, which takes such a file each; their wheels have none."""
+_STARTS_WITH_PYTHON = {"setuptools"}
+"""For development only."""
+LOCKED: list[dict[str, Any]] = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
+
+
 def shipped() -> set[str]:
     """List the packages of the lock that an install of anything but development brings."""
-    lock: Mapping[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))
     found: set[str] = set()
     waiting = ["chargehand-application"]
     while waiting:
@@ -36,7 +41,7 @@ def shipped() -> set[str]:
         if name in found:
             continue
         found.add(name)
-        for package in (each for each in lock["package"] if each["name"] == name):
+        for package in (each for each in LOCKED if each["name"] == name):
             extras = package.get("optional-dependencies", {}).values()
             listed = [*package.get("dependencies", []), *(each for extra in extras for each in extra)]
             waiting += [each["name"] for each in listed]
@@ -81,3 +86,28 @@ def test_each_package_has_the_licence() -> None:
     for folder in ("client", "cli", "plugins", "deploy/worker"):
         licence = ROOT / folder / "LICENSE"
         assert (licence.is_symlink(), licence.read_bytes()) == (False, whole)
+
+
+def test_no_dependency_runs_at_the_start_of_every_python() -> None:
+    """A `.pth` file or a `sitecustomize` runs in each process of an environment, whatever that imports."""
+    starting = {
+        each.name.lower()
+        for each in distributions()
+        for file in map(str, each.files or ())
+        if file.endswith(".pth") or file.startswith(("sitecustomize", "usercustomize"))
+    }
+
+    assert starting <= _OURS | _STARTS_WITH_PYTHON
+    assert _STARTS_WITH_PYTHON.isdisjoint(shipped())
+
+
+def test_every_file_of_the_lock_has_its_hash() -> None:
+    """A package whose files were replaced is not installed."""
+    of_others = [each for each in LOCKED if each["name"] not in _OURS]
+    files = [
+        (each["name"], file) for each in of_others for file in [*each.get("wheels", []), each.get("sdist")] if file
+    ]
+
+    assert len(of_others) > 100
+    assert {each["name"] for each in of_others} == {name for name, _ in files}
+    assert [name for name, file in files if not file.get("hash", "").startswith("sha256:")] == []

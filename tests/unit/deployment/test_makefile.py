@@ -90,14 +90,6 @@ def test_a_report_with_gaps_is_no_error_of_make(project: Path, code: int, ends: 
     assert (result.returncode, f"exit code {code}" in result.stderr, "***" in result.stderr) == (ends, True, ends != 0)
 
 
-def test_documents_without_a_goal_are_refused(project: Path) -> None:
-    """Documents alone say nothing about what is wanted, and the user is told how to say it."""
-    result = make(project, "run", "DOCS=papers")
-
-    assert result.returncode == 2
-    assert 'make run GOAL="…" DOCS=…' in result.stderr
-
-
 @pytest.mark.parametrize(
     "goal",
     [
@@ -176,9 +168,18 @@ def test_another_python_has_an_environment_of_its_own(project: Path) -> None:
     assert used == [f".venv-{version}/bin/python", ".venv/bin/python"]
 
 
-def test_a_python_that_does_not_run_is_named(project: Path) -> None:
-    """A mistyped interpreter is never replaced by another one silently."""
-    assert "PYTHON=python3.99 does not run" in make(project, "test", "PYTHON=python3.99").stderr
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (("run", "DOCS=papers"), 'make run GOAL="…" DOCS=…'),
+        (("test", "PYTHON=python3.99"), "PYTHON=python3.99 does not run"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_remedy(project: Path, said: tuple[str, ...], told: str) -> None:
+    """Documents alone say nothing about what is wanted; a mistyped interpreter is never replaced by another one."""
+    result = make(project, *said)
+
+    assert (result.returncode, told in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

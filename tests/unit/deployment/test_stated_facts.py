@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import typer.main
 from pydantic import BaseModel
 from typer.core import TyperCommand, TyperGroup
 
@@ -24,8 +23,7 @@ from chargehand.environment import SETTINGS
 from chargehand.plugins import Registry, installed
 from chargehand.tools import tool
 from chargehand.wire import ErrorType
-from chargehand_cli.main import VerbGroups, app
-from tests.unit.deployment.test_code_blocks import PAGES
+from tests.unit.deployment.test_code_blocks import PAGES, command_line
 from tests.unit.deployment.test_documents import ROOT
 from worker.settings import settings_type
 
@@ -83,9 +81,7 @@ def _commands(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
 
 def test_options_in_the_text_exist() -> None:
     """Each `--option` in a sentence is one of its verb, or of any verb if it stands alone."""
-    root = cast("VerbGroups", typer.main.get_command(app))
-    root.add_plugin_verbs()
-    options = dict(_commands(root))
+    options = dict(_commands(command_line()))
     every = {each for of_one in options.values() for each in of_one}
     every |= {*_STATED["options_of_others"], "--help"}
     code = "".join(path.read_text(encoding="utf-8") for folder in _COMMANDS for path in (ROOT / folder).rglob("*.py"))
@@ -123,14 +119,13 @@ def test_metrics_exist() -> None:
 
 def test_limits_and_profiles() -> None:
     """The tables state the defaults of limits, the options of `chargehand run`, and each profile."""
-    root = cast("VerbGroups", typer.main.get_command(app))
     page = TEXTS["docs/limits.md"]
 
     rows = re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \| `(--[\w-]+)` \|", page, re.MULTILINE)
     profiles = re.findall(r"^\| `(\w+)`(?: \(default\))? \| (\d+ \| \$.*) \|$", page, re.MULTILINE)
 
     assert {name: default.strip() for name, default, _ in rows} == {name: _written(value) for name, value in Limits()}
-    assert {option for _, _, option in rows} <= dict(_commands(root))["run"]
+    assert {option for _, _, option in rows} <= dict(_commands(command_line()))["run"]
     columns = ("max_turns", "budget_usd", "max_parallel", "max_rounds", "max_reviews", "deadline", "subtask_deadline")
     assert {name: cells.replace("$", "") for name, cells in profiles} == {
         name: " | ".join(_written(getattr(limits, column)) for column in columns) for name, limits in PROFILES.items()
