@@ -1,13 +1,16 @@
 """A receiver of OTLP/HTTP on loopback: what a collector would get, decoded."""
 
 import gzip
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from temporalio.client import Client
 
 from tests.loopback_http import LoopbackHandler, serve_http
 
@@ -58,3 +61,10 @@ def receive_spans() -> Generator[Received]:
 
     with serve_http(Handler) as received.url:
         yield received
+
+
+async def started_trace(client: Client, session: str) -> Any:
+    """Read the carrier of OpenTelemetry that came with the start of a session; None if none came."""
+    started = await anext(client.get_workflow_handle(session).fetch_history_events())
+    fields = started.workflow_execution_started_event_attributes.header.fields
+    return json.loads(fields["_tracer-data"].data) if "_tracer-data" in fields else None

@@ -124,13 +124,7 @@ class Directory:
                 path.hardlink_to(draft)
             except FileExistsError:
                 return False
-        # Otherwise a host that loses power may forget the name of what it has stored.
-        for folder in (path.parent, self._root):
-            opened = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(opened)
-            finally:
-                os.close(opened)
+        sync_folders(path.parent, self._root)
         return True
 
     @contextmanager
@@ -161,6 +155,16 @@ class Directory:
     def names(self, folder: str) -> Sequence[str]:
         found = (self._root / folder).iterdir() if (self._root / folder).is_dir() else ()
         return sorted(each.name for each in found if not each.name.startswith("."))
+
+
+def sync_folders(*folders: Path) -> None:
+    """Put the names in folders on the disk: otherwise a host that loses power may forget what it has stored."""
+    for folder in folders:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def _is_in_private(folder: Path) -> bool:

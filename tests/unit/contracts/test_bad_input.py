@@ -1,6 +1,8 @@
 """Input that cannot be used is refused by the converter, at once and for good, with the field named."""
 
+import re
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,8 +11,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest
-from chargehand.contracts.problems import DURATION_EXPECTED
-from chargehand.converter import data_converter
+from chargehand.contracts.problems import DURATION_EXPECTED, join_problems
+from chargehand.converter import data_converter, invalid_input
 
 CONVERTER = data_converter().payload_converter
 DEEP = 100_000
@@ -131,6 +133,17 @@ def test_a_refusal_stays_short() -> None:
     assert len(refusal) < 3_000
     assert refusal.count("known are") == 1
     assert refusal.isprintable()
+
+
+def test_a_message_lists_the_first_problems_and_counts_the_rest() -> None:
+    """However many problems there are, and however long, a message is short and leaves none of them out of account."""
+    for count, text in product((0, 1, 20, 21, 22, 100_000), ("x", "a: wrong\n", "\x1b[31m" * 100, "é" * 100_000)):
+        problems = [text] * count
+        message = join_problems(problems)
+        more = re.search(r"; and (\d+) more$", message)
+        assert len(message) < 12_000
+        assert len(str(invalid_input("Input", problems))) < 12_000
+        assert (int(more[1]) if more else 0) == max(0, count - 20 - 1)
 
 
 def test_a_field_deep_in_a_plan_is_suggested_too() -> None:

@@ -1,10 +1,9 @@
 """The code of how-to pages is run: each block that begins with a file's name is that file."""
 
-import importlib
-import inspect
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -30,29 +29,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def files_of(page: str) -> dict[str, str]:
-    """Return the files that a page shows, by their names."""
-    return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("page", ["own-tools"])
-def test_the_tests_of_a_page_pass(folder: Path, page: str) -> None:
+def test_the_tests_of_a_page_pass(folder: Path) -> None:
     """A reader who copies the files has tests that pass, with no plug-in of pytest's."""
-    files = files_of(page)
+    files = dict(_FILE.findall((ROOT / "docs" / "how-to" / "own-tools.md").read_text(encoding="utf-8")))
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
-    tests = [
-        function
-        for name in files
-        if name.startswith("test_")
-        for function in vars(importlib.import_module(name.removesuffix(".py"))).values()
-        if inspect.isfunction(function) and function.__name__.startswith("test_")
-    ]
+    modules = [import_module(name.removesuffix(".py")) for name in files if name.startswith("test_")]
+    tests = [each for module in modules for name, each in vars(module).items() if name.startswith("test_")]
 
-    results = [function() for function in tests]
-
-    assert results == [None, None]
+    assert [test() for test in tests] == [None, None]
 
 
 async def test_what_is_wrong_with_a_session_is_said(folder: Path) -> None:

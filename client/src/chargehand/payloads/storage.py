@@ -7,7 +7,6 @@ encrypted before they come here, if they are encrypted at all.
 import asyncio
 import hashlib
 import io
-import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from temporalio.converter import (
     StorageDriverWorkflowInfo,
 )
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket, sync_folders
 from chargehand.errors import BucketError
 from chargehand.payloads.encryption import ENCRYPTED, unpack
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
@@ -132,11 +131,7 @@ class PayloadDirectory(PayloadStore):
 
     def _write(self, payload: Payload) -> str:
         digest = super()._write(payload)
-        folder = os.open((self.folder / artifact_key(digest)).parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # puts the folder's own list of names on the disk
-        finally:
-            os.close(folder)
+        sync_folders((self.folder / artifact_key(digest)).parent)
         return digest
 
 

@@ -26,8 +26,8 @@ from activities.turn_kinds.plan import PlanTask
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
+from tests.otlp_receiver import started_trace
 from tests.scripted_model import Held, Script, answer, say, subtask
-from tests.started_trace import started_trace
 from tests.waiting import until
 
 ASKED = "Which year?"

@@ -29,8 +29,8 @@ from chargehand_plugins.mcp.tests.http_server import serve_app
 from tests.acceptance.commands import Commands, command_environment
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment, open_environment
+from tests.otlp_receiver import started_trace
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
-from tests.started_trace import started_trace
 
 PICTURE = b"\x89PNG\r\n\x1a\nnot much of a picture"
 ASKED = "Net or gross?"
