@@ -165,16 +165,11 @@ async def open_environment(
     ceilings: Limits | None = None,
     cached_workflows: int = 1_000,
     task_queue: str = "",
-    cards: Mapping[Tier, ModelCard] | None = None,
-    own_crews: tuple[Path, ...] = (),
-    document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
     at_once: Sequence[str] = (),
-    request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = (),
-    added: Sequence[Callable[..., Any]] = (),
-    parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = (),
     more_tools: Sequence[str] = (),
     queues: Mapping[Kind, int] | None = None,
+    **of_backends: Any,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -183,6 +178,7 @@ async def open_environment(
     Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
     deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
     `acting` names further tools, which change something in the world; `at_once` those that turns use before they end.
+    `of_backends` are fields of `Backends`.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     variables = frozenset(os.environ.items() - {("PYTEST_CURRENT_TEST", os.environ.get("PYTEST_CURRENT_TEST", ""))})
@@ -195,18 +191,8 @@ async def open_environment(
     }
     model = ScriptedModel(respond)
     tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
-    backends = Backends(
-        model,
-        tools,
-        cards or scripted_cards(),
-        own_crews=own_crews,
-        document_roots=document_roots,
-        request_checks=request_checks,
-        added=added,
-        parts=parts,
-        tool_queues=tool_queues(task_queue, queues or {}),
-        settings=settings,
-    )
+    own_queues = tool_queues(task_queue, queues or {})
+    backends = Backends(model, tools, tool_queues=own_queues, settings=settings, **of_backends)
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)
         if client is None:

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 from temporalio import activity, workflow
@@ -25,6 +26,7 @@ from temporalio.worker import (
 from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin, running
 from worker.slots import PacedSlots
 
+_starting: Final = threading.Lock()
 _ITERATIONS: Final = 10
 """Iterations of the event loop in which the SDK sends an activity's result."""
 
@@ -34,32 +36,17 @@ def heartbeat_throttle(timeout: timedelta) -> timedelta:
     return timedelta(seconds=LIVE_SECONDS) * (timeout / HEARTBEAT_TIMEOUT)
 
 
-class _Pacemaker(threading.Thread):
-    """The thread that sends heartbeats for activities whose event loop is late."""
-
-    def __init__(self) -> None:
-        super().__init__(name="heartbeats", daemon=True)
-
-    def run(self) -> None:
-        asyncio.run(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS / 2)
-            late = [pulse for pulse in tuple(running) if pulse.is_late and not pulse.is_over]
-            await asyncio.gather(*(pulse.send_beside() for pulse in late))
+async def _beat_for_late_loops() -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS / 2)
+        late = [pulse for pulse in tuple(running) if pulse.is_late and not pulse.is_over]
+        await asyncio.gather(*(pulse.send_beside() for pulse in late))
 
 
-_starting: Final = threading.Lock()
-_pacemakers: Final[list[_Pacemaker]] = []
-"""One per process, from the first activity on."""
-
-
+@cache
 def _start_pacemaker() -> None:
-    with _starting:
-        if not _pacemakers:
-            _pacemakers.append(_Pacemaker())
-            _pacemakers[0].start()
+    """Start the thread that sends heartbeats for activities whose event loop is late, once in a process."""
+    threading.Thread(target=lambda: asyncio.run(_beat_for_late_loops()), name="heartbeats", daemon=True).start()
 
 
 class Heartbeats(Interceptor):
@@ -81,7 +68,8 @@ class _BeatingActivities(ActivityInboundInterceptor):
         if activity.info().is_local:
             return await super().execute_activity(input)
         waited = self._slots.begin(activity.info().started_time)
-        _start_pacemaker()
+        with _starting:
+            _start_pacemaker()
         pulse = begin(waited)
         running.add(pulse)
         sending = asyncio.create_task(pulse.send())

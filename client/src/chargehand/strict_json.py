@@ -15,6 +15,8 @@ _DEEPEST: Final = 64
 """Levels of objects and arrays; our own messages have ten, and arguments of tools 32."""
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A JSON string, or the rest of the text if it does not end. Possessive, so that it reads every byte once."""
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""The parser joins pairs to one character."""
 _REMEDY: Final = "Send less: upload documents and name them, or their folder, by address."
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -100,7 +102,7 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
     match value:
         case _Bad():
             yield where, value.problem
-        case str() if _has_lone_surrogate(value):
+        case str() if _LONE_SURROGATE.search(value):
             yield where, "the input has half of a surrogate pair, which is no text"
         case dict():
             for key, item in cast("dict[str, object]", value).items():
@@ -111,11 +113,3 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
                 yield from _problems(item, (*where, str(position)))
         case _:
             return
-
-
-def _has_lone_surrogate(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -112,10 +112,8 @@ def _store_one(document: Path | NamedContent, store: _Store, total: _Total, on_s
     if isinstance(document, tuple):
         return _store_content(*document, store, total)
     path = document.expanduser().resolve(strict=True)
-    return (_store_folder if path.is_dir() else _store_single_file)(path, store, total, on_skip)
-
-
-def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
+    if path.is_dir():
+        return _store_folder(path, store, total, on_skip)
     if problem := _problem(path, path.name):
         raise UploadRefused(f"{path} cannot be used: {problem}.")
     content = _content(path, total)
@@ -167,7 +165,8 @@ def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None)
     entries = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        folders[:] = sorted(name for name in folders if not _is_skipped_folder(name) and here / name != except_for)
+        kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in kept if here / name != except_for)
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
             raise UploadRefused(f"{folder} holds more than {_MOST_ENTRIES:,} files and folders: name a smaller folder.")
@@ -181,10 +180,6 @@ def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None)
                 )
                 continue
             yield path
-
-
-def _is_skipped_folder(name: str) -> bool:
-    return name.startswith(".") or name in _SKIPPED_FOLDERS
 
 
 def _problem(path: Path, name: str) -> str:
