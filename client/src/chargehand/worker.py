@@ -1,8 +1,10 @@
 """A worker in a process of your own: `Worker` and `run` of the package `chargehand-worker`, the extra `worker`.
 
-async with Worker(client, crews="crews", plugins=["my_tools"]):
-session = await Chargehand(client).start(SessionRequest(goal="…", crew="my-crew"))
-print((await session.result()).answer)
+    async with Worker(client, crews="crews", plugins=["my_tools"]):
+        session = await Chargehand(client).start(SessionRequest(goal="…", crew="my-crew"))
+        print((await session.result()).answer)
+
+It polls while it is entered.
 """
 
 from importlib import import_module
