@@ -25,6 +25,7 @@ def _files(folder: Path) -> list[Path]:
 
 async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
     """It lies compressed; storing it again adds nothing, and renews the time by which old payloads are deleted."""
+    tmp_path.chmod(0o755)  # below a private folder all is private
     directory = PayloadDirectory(tmp_path, "default")
     await directory.store(STORING, [LARGE])
     [file] = _files(tmp_path)
