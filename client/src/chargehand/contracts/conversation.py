@@ -93,19 +93,12 @@ class ConversationRequest(TypedByPeople):
     def as_session(self) -> SessionRequest:
         """Put it into the terms of a session."""
         named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
+        same = {*SessionRequest.model_fields} & {*ConversationRequest.model_fields} - {"goal", "limits"}
         return SessionRequest(
             goal=self.goal if len(self.goal) > _SHORTEST_GOAL else _GOAL,
-            crew=self.crew,
-            documents=self.documents,
-            trusted_documents=self.trusted_documents,
             limits=Limits(**{name: getattr(self.limits, name) for name in named}),
             review="never",
-            answer_within=self.answer_within,
-            tenant=self.tenant,
-            priority=self.priority,
-            tiers=self.tiers,
-            webhook=self.webhook,
-            credentials=self.credentials,
+            **{name: getattr(self, name) for name in same},
         )
 
 
