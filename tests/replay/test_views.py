@@ -32,8 +32,7 @@ from chargehand.history.records import Decoder, SessionResult
 from chargehand.history.steps import Draft, Scope, Written
 from chargehand.history.tree import status_of, trace_of
 from chargehand_cli.live_tree import session_tree
-from chargehand_cli.rendering.figures import count
-from chargehand_cli.rendering.text import dollars
+from chargehand_cli.rendering.text import count, dollars
 from chargehand_plugins.console.activity import AgentView
 from chargehand_plugins.console.views import view_of_status
 from chargehand_plugins.opentelemetry.otlp import otlp

@@ -3,17 +3,17 @@
 Both come from the artifact store, and both are bounded, so that a page stays a file that can be mailed.
 """
 
-import codecs
 import json
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
+from xml.parsers.expat import ExpatError, ParserCreate
 
 from chargehand import Artifact, ChargehandError, Report, Source
-from chargehand.upload import MOST_FILES
-from chargehand_cli.drawings import is_drawing
+from chargehand.upload import MANIFEST_FORMAT, MOST_FILES
 
 MOST_PICTURES: Final = 20
 MOST_PICTURE_BYTES: Final = 2_000_000
@@ -24,13 +24,37 @@ _MOST_QUOTED_CHARACTERS: Final = 4_000
 _CONTEXT_LINES: Final = 8
 _CONTEXT_CHARACTERS: Final = 600
 _LINES: Final = re.compile(r"(.+)#L(\d{1,9})(?:-L(\d{1,9}))?", re.DOTALL)
-_MANIFEST: Final = "chargehand-manifest-1"
 _RASTER: Final[Mapping[str, re.Pattern[bytes]]] = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
 }
+_SVG: Final = "http://www.w3.org/2000/svg "
+_LINK: Final = "http://www.w3.org/1999/xlink href"
+_DESCRIPTIONS: Final = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns# ",
+    "http://creativecommons.org/ns# ",
+    "http://purl.org/dc/elements/1.1/ ",
+)
+# fmt: off
+_ELEMENTS: Final = frozenset({
+    "svg", "g", "defs", "symbol", "use", "title", "desc", "metadata", "style", "path", "rect", "circle", "ellipse",
+    "line", "polyline", "polygon", "text", "tspan", "image", "clipPath", "marker", "linearGradient", "radialGradient",
+    "stop",
+})
+# fmt: on
+_ATTRIBUTE: Final = re.compile(r"(?!on)[a-zA-Z][a-zA-Z0-9-]*|http://www\.w3\.org/XML/1998/namespace (?:lang|space)")
+_WITHIN: Final = re.compile(r"#[^\s\"'()<>]+")
+_EMBEDDED: Final = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/=\s]*")
+_LOADING: Final = re.compile(r"\\|@|(?:url|src|image|image-set)\(\s*(?![\"']?#)|script:", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"url\(\s*[\"']?(#[^\s\"'()]+)", re.IGNORECASE)
+_MOST_DRAWN: Final = 20_000
+"""Elements, with each that is referred to counted as often as it is."""
+_MOST_DEPTH: Final = 50
+_MOST_LETTERS: Final = 50_000
+_LONGEST_STYLE: Final = 5_000
+"""Its rules are tried on each element."""
 
 ReadArtifact = Callable[[str], bytes]
 """Reads what is stored under an `artifact:` URI. Raises `ChargehandError` or `OSError`."""
@@ -78,7 +102,7 @@ def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[s
 def _picture_type(content: bytes) -> str | None:
     """Tell the media type of a raster picture by its first bytes; of a drawing, by all of it."""
     raster = next((name for name, start in _RASTER.items() if start.match(content)), None)
-    return raster or ("image/svg+xml" if is_drawing(content) else None)
+    return raster or ("image/svg+xml" if _is_drawing(content) else None)
 
 
 def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
@@ -103,25 +127,19 @@ def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: R
 
 def _uploaded_files(documents: Iterable[str], read: ReadArtifact) -> dict[str, tuple[str, int]]:
     """Return URI and size of each uploaded file by its name; a name that two files have is left out."""
-    files: dict[str, tuple[str, int]] = {}
-    twice: set[str] = set()
+    listed: list[tuple[str, str, int]] = []
     for uri in documents:
-        digest, _, name = uri.removeprefix("artifact:").partition("/")
-        if not uri.startswith("artifact:"):
-            continue
-        listed = _manifest(uri, read) if name.endswith("/") else [(unquote(name), f"artifact:{digest}", 0)]
-        for file, place, size in listed:
-            if file in files or len(files) >= MOST_FILES:
-                twice.add(file)
-            else:
-                files[file] = (place, size)
-    return {name: place for name, place in files.items() if name not in twice}
+        place, _, name = uri.partition("/")
+        if uri.startswith("artifact:"):
+            listed += _manifest(uri, read) if name.endswith("/") else [(unquote(name), place, 0)]
+    times = Counter(name for name, _, _ in listed)
+    return {name: (place, size) for name, place, size in listed[:MOST_FILES] if times[name] == 1}
 
 
 def _manifest(uri: str, read: ReadArtifact) -> list[tuple[str, str, int]]:
     try:
         manifest = cast("dict[str, Any]", json.loads(_content(uri, 0, _MOST_DOCUMENT_BYTES, read) or b"{}"))
-        if manifest.get("format") != _MANIFEST:
+        if manifest.get("format") != MANIFEST_FORMAT:
             return []
         return [(str(each["name"]), f"artifact:{each['sha256']}", int(each["bytes"])) for each in manifest["files"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -143,7 +161,7 @@ def _lines(content: bytes | None) -> list[str]:
     if content is None or b"\0" in content:
         return []
     try:
-        text = content.removeprefix(codecs.BOM_UTF8).decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return []
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -157,3 +175,98 @@ def _passage(lines: list[str], first: int, last: int, quote: str) -> Passage | N
     before = "\n".join(lines[max(0, first - 1 - _CONTEXT_LINES) : first - 1])[-_CONTEXT_CHARACTERS:]
     after = "\n".join(lines[last : last + _CONTEXT_LINES])[:_CONTEXT_CHARACTERS]
     return Passage(before.strip("\n"), quoted.strip("\n"), after.strip("\n"))
+
+
+def _is_drawing(content: bytes) -> bool:
+    """Return whether these bytes are an SVG of nothing but shapes, text, and raster pictures of its own.
+
+    A browser runs and loads nothing of an SVG in an `img`; what makes a PDF of the page has no such promise.
+    """
+    try:
+        return _Check().passes(content)
+    except (ExpatError, _RefusedError, ValueError, LookupError):
+        return False
+
+
+class _RefusedError(Exception):
+    """The drawing has something that no drawing needs."""
+
+
+class _Check:
+    """Reads a drawing once, and builds nothing of it."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, str]] = []
+        """Name and id of each element that has begun."""
+        self._sizes: Counter[str] = Counter()
+        """Elements within each element that has an id."""
+        self._targets: Counter[str] = Counter()
+        self._refer: set[str] = set()
+        """Ids of elements that refer to others; to refer to them in turn could multiply without bounds."""
+        self._elements = 0
+        self._style = ""
+        self._letters = 0
+
+    def passes(self, content: bytes) -> bool:
+        parser = ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.EntityDeclHandler = parser.ProcessingInstructionHandler = _refuse
+        parser.Parse(content, True)  # it takes no keywords
+        if self._letters > _MOST_LETTERS or len(self._style) > _LONGEST_STYLE:
+            return False
+        if _LOADING.search(self._style) or self._refer & set(self._targets):
+            return False
+        drawn = sum(times * self._sizes[target] for target, times in self._targets.items())
+        return self._elements + drawn <= _MOST_DRAWN
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        if not self._open and name != f"{_SVG}svg":
+            raise _RefusedError
+        self._elements += 1
+        self._open.append((name, attributes.get("id", "")))
+        if self._elements > _MOST_DRAWN or len(self._open) > _MOST_DEPTH:
+            raise _RefusedError
+        around = {each for _, each in self._open if each}
+        self._sizes.update(around)
+        if name.startswith(_DESCRIPTIONS):
+            return
+        if not name.startswith(_SVG) or name.removeprefix(_SVG) not in _ELEMENTS:
+            raise _RefusedError
+        targets = [target for each, value in attributes.items() for target in _targets(name, each, value)]
+        if targets:
+            self._targets.update(targets)
+            self._refer |= around
+
+    def _end(self, _: str) -> None:
+        self._open.pop()
+
+    def _text(self, text: str) -> None:
+        name = self._open[-1][0].removeprefix(_SVG)
+        if name == "style":
+            self._style += text
+        elif name in ("text", "tspan"):
+            self._letters += len(text)
+
+
+def _targets(element: str, attribute: str, value: str) -> list[str]:
+    """Return the ids that an attribute refers to.
+
+    Raises:
+        _RefusedError: it refers to something else, or is none that a drawing has.
+    """
+    if attribute in ("href", _LINK):
+        if element == f"{_SVG}image" and _EMBEDDED.fullmatch(value):
+            return []
+        if not _WITHIN.fullmatch(value):
+            raise _RefusedError
+        return [value[1:]]
+    if not _ATTRIBUTE.fullmatch(attribute) or _LOADING.search(value):
+        raise _RefusedError
+    return [found[1:] for found in _REFERENCE.findall(value)]
+
+
+def _refuse(*_: object) -> None:
+    raise _RefusedError

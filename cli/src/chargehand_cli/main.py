@@ -16,10 +16,10 @@ from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, 
 from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed
+from chargehand_cli.connection import WrongSettings
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verbs import GROUPS
-from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -31,6 +31,11 @@ _EXTRAS: Final = {
     "mcp": "mcp",
 }
 """The extra that brings a verb of a plug-in that comes with Chargehand."""
+
+_BAD_INPUT: Final = (
+    *(BadRequest, InvalidInput, MissingExtra, ProtectionSettingsError),
+    *(SessionNotFound, UnusableSettings, UploadRefused, WrongSettings),
+)
 
 
 class VerbGroups(TyperGroup):
@@ -174,25 +179,14 @@ def _kept_details(error: BaseException) -> str:
 
 def _exit_code(error: ChargehandError) -> Exit:
     match error:
-        case NotReachable() if not isinstance(error, UnusableSettings):
-            return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL):
+        case SessionFailed(error_type=ErrorType.LIMIT_TOO_SMALL):
             return Exit.BAD_INPUT
-        case UpdateRefused(error_type=ErrorType.INVALID_INPUT):
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | UpdateRefused(error_type=ErrorType.INVALID_INPUT):
             return Exit.BAD_INPUT
-        case (
-            SessionNotFound()
-            | InvalidInput()
-            | UnusableSettings()
-            | MissingExtra()
-            | UploadRefused()
-            | BadRequest()
-            | ProtectionSettingsError()
-            | WrongSettings()
-        ):
+        case _ if isinstance(error, _BAD_INPUT):
             return Exit.BAD_INPUT
         case _:
-            return Exit.FAILED
+            return Exit.UNREACHABLE if isinstance(error, NotReachable) else Exit.FAILED
 
 
 if __name__ == "__main__":

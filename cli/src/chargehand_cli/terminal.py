@@ -41,19 +41,17 @@ class Exit(IntEnum):
 def say(line: str) -> None:
     """Write a line that is not part of the result to standard error."""
     _remove_passing_line()
-    sys.stderr.write(safe_text(line) + "\n")
-    sys.stderr.flush()
+    _write(sys.stderr, safe_text(line) + "\n")
 
 
 def put(text: str) -> None:
     """Write a part of the result to standard output."""
-    _put(safe_text(text))
+    _write(sys.stdout, safe_text(text).removesuffix("\n") + "\n")
 
 
 def put_part(text: str) -> None:
     """Write a part of a line to standard output."""
-    sys.stdout.write(safe_text(text))
-    sys.stdout.flush()
+    _write(sys.stdout, safe_text(text))
 
 
 def put_check(summary: str, problem: str) -> None:
@@ -65,12 +63,12 @@ def put_check(summary: str, problem: str) -> None:
 
 def put_json(text: str) -> None:
     """Write JSON to standard output; what could control a terminal is escaped, which changes no value."""
-    _put(json_text(text))
+    _write(sys.stdout, json_text(text).removesuffix("\n") + "\n")
 
 
-def _put(text: str) -> None:
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()
 
 
 def put_markdown(markdown: str) -> None:
@@ -129,8 +127,7 @@ def resume_after_interrupt() -> None:
 
 def prompt(text: str) -> None:
     """Write a prompt to standard error; the answer is typed behind it."""
-    sys.stderr.write(safe_text(text))
-    sys.stderr.flush()
+    _write(sys.stderr, safe_text(text))
 
 
 @contextmanager
@@ -148,8 +145,7 @@ def passing_line(text: str) -> Generator[None]:
 def _remove_passing_line() -> None:
     if _passing:
         _passing.clear()
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        _write(sys.stderr, "\r\x1b[K")
 
 
 async def read_line() -> str:

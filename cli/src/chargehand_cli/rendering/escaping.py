@@ -25,8 +25,12 @@ def json_text(text: str) -> str:
 
 def one_safe_line(text: str, most: int = 200) -> str:
     """Fold text into one harmless line of at most `most` characters."""
-    line = " ".join(safe_text(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return cut(" ".join(safe_text(text).split()), most)
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to at most `most` characters, the last of which says so."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def without_links(markdown: str, known: Collection[str] = ()) -> str:
@@ -35,13 +39,10 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
     Only plain links to known addresses stay; nothing that a viewer would load does.
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
-    kept = re.compile(rf"(?<!!)\[[^\[\]\n<!]*\]\((?:{targets})\)") if targets else None
-    parts: list[str] = []
-    at = 0
-    for match in kept.finditer(markdown) if kept else ():
-        parts += [_escaped(markdown[at : match.start()]), match[0]]
-        at = match.end()
-    return "".join([*parts, _escaped(markdown[at:])])
+    if not targets:
+        return _escaped(markdown)
+    parts = re.split(rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets})\))", markdown)
+    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
 
 
 def is_web_address(url: str) -> bool:

@@ -1,7 +1,7 @@
 """Markdown of models as safe HTML: no raw HTML, no pictures, links to nothing but what was read."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 from urllib.parse import quote
@@ -121,28 +121,34 @@ def text_fragment(url: str, quoted: str) -> str:
 
 def cited(text: str, sources: int) -> Markup:
     """Escape text, and make links of its citations of that many sources."""
-    shown = safe_text(text)
+    return _marked_up(_CITATION, safe_text(text), lambda match: _citation(match, sources))
+
+
+def _citation(match: re.Match[str], sources: int) -> Markup:
+    labels = [label.strip() for label in match[1].split(",")]
+    if not all(1 <= int(label[1:]) <= sources for label in labels):
+        return escape(match[0])
+    return Markup().join(Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels)
+
+
+def _marked_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[str]], Markup]) -> Markup:
+    """Escape text, and replace what matches by HTML."""
     parts: list[Markup] = []
     at = 0
-    for match in _CITATION.finditer(shown):
-        labels = [label.strip() for label in match[1].split(",")]
-        if all(1 <= int(label[1:]) <= sources for label in labels):
-            parts += [escape(shown[at : match.start()])]
-            parts += [Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels]
-            at = match.end()
-    return Markup().join([*parts, escape(shown[at:])])
+    for match in pattern.finditer(text):
+        parts += [escape(text[at : match.start()]), replace(match)]
+        at = match.end()
+    return Markup().join([*parts, escape(text[at:])])
 
 
 def marked(text: str, quotes: Iterable[str]) -> Markup:
     """Escape text, and mark the quoted words in it, whatever white space and marks of Markdown are between them."""
     shown = safe_text(text)
     patterns = [pattern for each in list(quotes)[:_MOST_QUOTES] if (pattern := _pattern(each))]
-    parts: list[Markup] = []
-    at = 0
-    for match in re.finditer("|".join(sorted(patterns, key=len, reverse=True)), shown) if patterns else ():
-        parts += [escape(shown[at : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
-        at = match.end()
-    return Markup().join([*parts, escape(shown[at:])])
+    if not patterns:
+        return escape(shown)
+    quoted = re.compile("|".join(sorted(patterns, key=len, reverse=True)))
+    return _marked_up(quoted, shown, lambda match: Markup("<mark>{}</mark>").format(match[0]))
 
 
 def _pattern(quotation: str) -> str:

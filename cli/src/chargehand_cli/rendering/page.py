@@ -4,13 +4,12 @@ A session without a report, which runs, waits, failed or was cancelled, has such
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from importlib import resources
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,17 +20,22 @@ from chargehand.contracts import Recorded, Verification
 from chargehand.state_words import NO_REPORT, standing
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
-from chargehand_cli.rendering.figures import cost, count, moment, period, title, took
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.progress import ended_records
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     answer_below_notice,
     claim_counts,
+    cost,
+    count,
     crew_words,
     dollars,
     edit_words,
+    moment,
+    period,
     size,
+    title,
+    took,
     wasted_words,
 )
 
@@ -81,8 +85,8 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         others=[artifact for artifact in report.artifacts if artifact.uri not in attachments.pictures],
         download=f"chargehand artifacts {report.session} --to DIR",
         numbers={source.ref: number for number, source in enumerate(report.sources, start=1)},
-        sources=_sources(report, attachments),
-        limits=[(_limit(use), _used(use), _percent(use)) for use in report.limits],
+        sources=[_source(each, report, attachments) for each in report.sources],
+        limits=[_limit(use) for use in report.limits],
         claims=claim_counts(report),
         verification_states=_VERIFICATION_STATES,
         timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
@@ -126,52 +130,37 @@ def page(name: str, body: Markup, *, session: str = "", language: str = "") -> s
     return render("page.html", style=style, language=language or _UNKNOWN_LANGUAGE, **values)
 
 
-class _ShownSource(NamedTuple):
-    name: str
-    title: str
-    more: str
-    """A title that is too long to stand in full, such as a query."""
-    link: str
-    quoted: Markup | str
-    before: str = ""
-    after: str = ""
+def _known(*facts: tuple[str, str]) -> Facts:
+    return [(name, value) for name, value in facts if value]
 
 
 def _header(report: Report) -> Facts:
     usage = report.usage
-    work = [count(usage.turns, "turn"), count(usage.tool_calls, "tool call") if usage.tool_calls else ""]
-    return [
+    tools = f", {count(usage.tool_calls, 'tool call')}" if usage.tool_calls else ""
+    return _known(
         ("Confidence", f"{report.confidence} of 100"),
         ("Claims", claim_counts(report)),
         ("Time", period(report.timing.wall)),
-        ("Work", ", ".join(filter(None, work))),
+        ("Work", count(usage.turns, "turn") + tools),
         ("Cost", cost(usage.cost_usd)),
-        *([("Model", report.brain)] if report.brain else []),
-    ]
+        ("Model", report.brain),
+    )
 
 
-def _sources(report: Report, attachments: Attachments) -> list[_ShownSource]:
-    quotes: dict[str, list[str]] = defaultdict(list)
-    for claim in report.claims:
-        for ref in claim.sources:
-            quotes[ref] += [claim.quote] if claim.quote else []
-    return [_source(source, quotes[source.ref], attachments) for source in report.sources]
-
-
-def _source(source: Source, quotes: list[str], attachments: Attachments) -> _ShownSource:
-    about, more = (source.title, "") if len(source.title) <= _LONGEST_TITLE else ("", source.title)
+def _source(source: Source, report: Report, attachments: Attachments) -> dict[str, str]:
+    quotes = [claim.quote for claim in report.claims if claim.quote and source.ref in claim.sources]
+    is_short = len(source.title) <= _LONGEST_TITLE
     passage = attachments.passages.get(source.ref) or Passage("", source.quote, "")
     words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
-    return _ShownSource(
-        name=one_safe_line(source.about or source.ref, _LONGEST_SOURCE_NAME),
-        title="" if source.ref.partition("#")[0] == about else about,
-        more=more,
-        link=text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",
-        quoted=marked(passage.quoted, words),
-        before=passage.before,
-        after=passage.after,
-    )
+    return {
+        "name": one_safe_line(source.about or source.ref, _LONGEST_SOURCE_NAME),
+        "title": source.title if is_short and source.title != source.ref.partition("#")[0] else "",
+        "more": "" if is_short else source.title,
+        "link": text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",
+        **passage._asdict(),
+        "quoted": marked(passage.quoted, words),
+    }
 
 
 def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
@@ -189,27 +178,26 @@ def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
 
 def _subtask_facts(record: SubtaskRecord) -> list[str]:
     usage = record.usage
-    facts = [
+    facts = (
         record.reason if record.reason != record.state else "",
         f"after {', '.join(record.depends_on)}" if record.depends_on else "",
         f"confidence {record.confidence} of 100" if record.state in ("success", "partial") else "",
         count(record.attempts, "attempt") if record.attempts > 1 else "",
         f"{count(usage.turns, 'turn')}, {cost(usage.cost_usd)}" if usage.turns else "",
         wasted_words(record.wasted),
-    ]
-    return [fact for fact in facts if fact]
+    )
+    return list(filter(None, facts))
 
 
 def _timing(report: Report) -> Facts:
     timing = report.timing
-    parallel = timing.speed_up >= 1.05
-    facts = [
-        ("Start to report", timing.wall),
-        ("Subtasks one after another", timing.subtasks_one_after_another if parallel else timedelta(0)),
-        ("Longest chain of subtasks", timing.critical_path if parallel else timedelta(0)),
-    ]
-    gained = [("Speed-up by parallel work", f"{timing.speed_up:.1f}×")] if parallel else []
-    return [(name, period(length)) for name, length in facts if length > timedelta(0)] + gained
+    is_parallel = timing.speed_up >= 1.05
+    lengths = {"Start to report": timing.wall}
+    if is_parallel:
+        lengths["Subtasks one after another"] = timing.subtasks_one_after_another
+        lengths["Longest chain of subtasks"] = timing.critical_path
+    facts = [(name, period(length)) for name, length in lengths.items() if length > timedelta(0)]
+    return [*facts, ("Speed-up by parallel work", f"{timing.speed_up:.1f}×")] if is_parallel else facts
 
 
 def _notes(report: Report) -> list[str]:
@@ -225,14 +213,13 @@ def _notes(report: Report) -> list[str]:
 
 
 def _about(report: Report) -> Facts:
-    facts = [
+    return _known(
         ("Session", report.session),
         ("Started", moment(report.timing.started_at)),
         ("Ended", moment(report.timing.ended_at)),
         ("Crew", crew_words(report).removeprefix("crew ")),
         ("Models", ", ".join(sorted(set(report.crew.models.values()))) if report.crew else ""),
-    ]
-    return [(name, value) for name, value in facts if value]
+    )
 
 
 def _remedy(status: Status) -> str:
@@ -244,17 +231,17 @@ def _remedy(status: Status) -> str:
 
 
 def _status_facts(status: Status) -> Facts:
-    facts = [("Session", status.session)]
-    if status.started_at:
-        facts.append(("Started", moment(status.started_at)))
-    if status.deadline_at and status.state not in _ENDED:
-        facts.append(("Deadline", moment(status.deadline_at)))
-    if status.max_turns:
-        facts.append(("Turns", f"{status.turns:,} of {status.max_turns:,}"))
-        facts.append(("Cost", f"{cost(status.spent_usd)} of {cost(status.budget_usd)}"))
-    elif status.turns:  # read without a worker, which knows the limits
-        facts += [("Turns", f"{status.turns:,}"), ("Cost", cost(status.spent_usd))]
-    return facts
+    turns, spent = f"{status.turns:,}", cost(status.spent_usd)
+    if status.max_turns:  # else it was read without a worker, which knows the limits
+        turns, spent = f"{turns} of {status.max_turns:,}", f"{spent} of {cost(status.budget_usd)}"
+    has_spent = bool(status.turns or status.max_turns)
+    return _known(
+        ("Session", status.session),
+        ("Started", moment(status.started_at) if status.started_at else ""),
+        ("Deadline", moment(status.deadline_at) if status.deadline_at and status.state not in _ENDED else ""),
+        ("Turns", turns if has_spent else ""),
+        ("Cost", spent if has_spent else ""),
+    )
 
 
 def trace_page(trace: Trace) -> str:
@@ -277,7 +264,7 @@ def trace_page(trace: Trace) -> str:
 
 def _trace_facts(trace: Trace) -> Facts:
     turns = [step for step in trace.steps if step.kind == "turn"]
-    spent = sum((step.usage.cost_usd for step in trace.steps), start=trace.steps[0].usage.cost_usd * 0)
+    spent = sum((step.usage.cost_usd for step in trace.steps), start=Decimal(0))
     return [
         ("Session", trace.session),
         ("Read", moment(trace.exported_at)),
@@ -302,14 +289,14 @@ def _in_order(trace: Trace) -> list[Step]:
 
 
 def _step_facts(step: Step) -> list[str]:
-    facts = [
+    facts = (
         took(step.started_at, step.ended_at),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         cost(step.usage.cost_usd) if step.usage.turns else "",
         step.error,
         f"task {step.task_hash}" if step.task_hash else "",
-    ]
-    return [fact for fact in facts if fact]
+    )
+    return list(filter(None, facts))
 
 
 def recorded_text(value: Recorded | None) -> str:
@@ -367,11 +354,9 @@ def _exact(amount: Decimal) -> str:
     return dollars(float(amount))
 
 
-def _limit(use: LimitUse) -> str:
-    return use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
-
-
-def _used(use: LimitUse) -> str:
+def _limit(use: LimitUse) -> tuple[str, str, int]:
+    """Name a limit, what of it was used, and how many hundredths that is."""
+    name = use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
     amounts = (use.used, use.allowed)
     if use.limit.endswith("_usd"):
         shown = [cost(Decimal(str(amount))) for amount in amounts]
@@ -379,11 +364,7 @@ def _used(use: LimitUse) -> str:
         shown = [period(timedelta(seconds=amount)) for amount in amounts]
     else:
         shown = [f"{amount:,.6g}" for amount in amounts]
-    return " of ".join(shown)
-
-
-def _percent(use: LimitUse) -> int:
-    return round(100 * min(1.0, use.used / use.allowed)) if use.allowed > 0 else 0
+    return name, " of ".join(shown), round(100 * min(1.0, use.used / use.allowed)) if use.allowed > 0 else 0
 
 
 @cache

@@ -9,8 +9,7 @@ from chargehand import PendingCall, Plan, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.figures import count
-from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.rendering.text import count, dollars, duration
 
 TONES: Final[Mapping[Tone | SubtaskState, str]] = {
     "waiting": "bright_black",

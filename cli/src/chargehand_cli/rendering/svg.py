@@ -8,7 +8,7 @@ from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.figures import in_lines, period, title, took
+from chargehand_cli.rendering.text import in_lines, period, title, took
 
 _NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88

@@ -1,14 +1,15 @@
-"""Reports as Markdown, for terminals and files."""
+"""Reports as Markdown, and figures, dates and titles as people write them."""
 
 import json
 import re
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Final, get_args
 
-from chargehand import Artifact, Claim, Contradiction, EditRecord, Grade, Report, Source, Usage
+from chargehand import Artifact, Contradiction, Grade, Report, Source, Usage
 from chargehand.contracts import Verification
-from chargehand_cli.rendering.escaping import is_web_address, without_links
+from chargehand_cli.rendering.escaping import cut, is_web_address, one_safe_line, without_links
 
 _EDIT_WORDS: Final = {
     "add": "added",
@@ -19,6 +20,8 @@ _EDIT_WORDS: Final = {
 }
 _QUOTE_CHARACTERS: Final = 240
 _CLAIM_CHARACTERS: Final = 120
+_SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n")
+_LONGEST_SENTENCE: Final = 2_000
 
 
 def report_markdown(report: Report) -> str:
@@ -32,9 +35,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in further_gaps(report)])
     parts += _section("Changed in the plan", [f"- {_inline(each)}" for each in edit_words(report)])
-    parts += _section(
-        "Sources", [_source(number, each) for number, each in enumerate(unquoted_sources(report), start=1)]
-    )
+    parts += _section("Sources", [_source(*each) for each in enumerate(unquoted_sources(report), start=1)])
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
@@ -64,12 +65,11 @@ def _bare(text: str) -> str:
 
 def edit_words(report: Report) -> list[str]:
     """List what people changed in the plan while it was carried out."""
-    return [f"{edit.subtask}: {_EDIT_WORDS[edit.edit]}{_what_was(edit)}" for edit in report.edits]
-
-
-def _what_was(edit: EditRecord) -> str:
-    text = edit.before if len(edit.before) <= _CLAIM_CHARACTERS else edit.before[: _CLAIM_CHARACTERS - 1] + "…"
-    return f" ({'' if edit.edit == 'drop' else 'before: '}{text})" if text else ""
+    words: list[str] = []
+    for edit in report.edits:
+        before = f"{'' if edit.edit == 'drop' else 'before: '}{cut(edit.before, _CLAIM_CHARACTERS)}"
+        words.append(f"{edit.subtask}: {_EDIT_WORDS[edit.edit]}{f' ({before})' if edit.before else ''}")
+    return words
 
 
 def output_lines(report: Report) -> list[str]:
@@ -124,16 +124,11 @@ def claim_counts(report: Report) -> str:
 def claim_lines(report: Report) -> list[str]:
     """List the claims of a report, each with what it rests on."""
     labels = {source.ref: f"[S{number}]" for number, source in enumerate(report.sources, start=1)}
-    return [f"- {claim.verification}{_cited(claim, labels)}: {_shortened(claim.text)}" for claim in report.claims]
-
-
-def _cited(claim: Claim, labels: dict[str, str]) -> str:
-    return "".join(f" {labels[ref]}" for ref in claim.sources if ref in labels)
-
-
-def _shortened(text: str) -> str:
-    line = _inline(text)
-    return line if len(line) <= _CLAIM_CHARACTERS else line[: _CLAIM_CHARACTERS - 1] + "…"
+    return [
+        " ".join([f"- {claim.verification}", *(labels[ref] for ref in claim.sources if ref in labels)])
+        + f": {cut(_inline(claim.text), _CLAIM_CHARACTERS)}"
+        for claim in report.claims
+    ]
 
 
 def text_end(text: str, most: int) -> str:
@@ -175,20 +170,69 @@ def size(count: int) -> str:
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
+def cost(amount: Decimal) -> str:
+    """Format US dollars as in a sentence."""
+    if 0 < amount < Decimal("0.01"):
+        return "less than 1 cent"
+    return f"${amount:,.2f}"
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """Format a number with its noun."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def period(length: timedelta) -> str:
+    """Format a duration as in a sentence."""
+    words = duration(length).removesuffix(" 0 s").removesuffix(" 0 min")
+    return "less than 0.1 s" if words == "0.0 s" and length else words
+
+
+def took(started_at: datetime | None, ended_at: datetime | None) -> str:
+    """Say how long something took; nothing unless it has begun and ended."""
+    return period(ended_at - started_at) if started_at and ended_at else ""
+
+
+def moment(time: datetime) -> str:
+    """Format a time with its zone, which is UTC wherever the page is read."""
+    at = time.astimezone(UTC)
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
+
+
+def title(instruction: str, most: int = 72) -> str:
+    """Name a subtask by the first sentence of its instruction, cut between words."""
+    text = instruction[:_LONGEST_SENTENCE].strip()
+    end = _SENTENCE_END.search(text, 12)
+    line = one_safe_line(text[: end.start()] if end else text, _LONGEST_SENTENCE).rstrip(" .:;,")
+    if len(line) <= most:
+        return line
+    cut = line[:most].rpartition(" ")[0]
+    return f"{cut if len(cut) > most // 2 else line[: most - 1]}…"
+
+
+def in_lines(text: str, width: int, most: int) -> list[str]:
+    """Break a title into lines for a drawing, which has no line breaks of its own."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            if len(lines) == most:
+                lines[-1] = one_safe_line(f"{lines[-1]} {word}", width)
+                break
+            lines.append("")
+        lines[-1] = one_safe_line(f"{lines[-1]} {word}", width)
+    return lines
+
+
 def _section(title: str, lines: list[str]) -> list[str]:
     return [f"## {title}", "\n".join(lines)] if lines else []
 
 
 def _contradiction(contradiction: Contradiction) -> str:
-    positions = "".join(f"\n  - {_inline(position)}" for position in contradiction.positions)
-    resolution = (
-        f"\n  - *{_inline(contradiction.resolution)}*{_confidence(contradiction)}" if contradiction.resolution else ""
-    )
-    return f"- {_inline(contradiction.about)}{positions}{resolution}"
-
-
-def _confidence(contradiction: Contradiction) -> str:
-    return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+    lines = [f"- {_inline(contradiction.about)}", *(f"  - {_inline(each)}" for each in contradiction.positions)]
+    if contradiction.resolution:
+        confidence = f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+        lines.append(f"  - *{_inline(contradiction.resolution)}*{confidence}")
+    return "\n".join(lines)
 
 
 def _grade(grade: Grade) -> str:
@@ -205,9 +249,7 @@ def _source(number: int, source: Source) -> str:
     title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
     url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
     title += f" (read by session {_inline(source.session)})" if source.session else ""
-    quote = _inline(source.quote)
-    if len(quote) > _QUOTE_CHARACTERS:
-        quote = quote[: _QUOTE_CHARACTERS - 1] + "…"
+    quote = cut(_inline(source.quote), _QUOTE_CHARACTERS)
     return f"- **[S{number}]** {_inline(source.about or source.ref)}{title}{url}" + (f"\n  > {quote}" if quote else "")
 
 

@@ -12,10 +12,9 @@ from chargehand.history.tree import status_of
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import safe_text
-from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.page import recorded_text
 from chargehand_cli.rendering.progress import record_reason, record_words
-from chargehand_cli.rendering.text import dollars, duration, text_end
+from chargehand_cli.rendering.text import count, dollars, duration, text_end
 from chargehand_plugins.console.words import words
 
 _MOST_ACTIONS: Final = 10

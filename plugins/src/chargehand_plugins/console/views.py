@@ -29,11 +29,10 @@ from chargehand.messages import UPDATES
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import NEEDS, SESSION_STATES, Standing, standing
 from chargehand.temporal_errors import translated
-from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import ended_records, spend_facts
 from chargehand_cli.rendering.svg import timeline
-from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, session_facts
+from chargehand_cli.rendering.text import answer_below_notice, count, dollars, duration, session_facts
 from chargehand_plugins.console.activity import AgentView, Message, messages_of, supervisor_view
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.templating import render

@@ -17,9 +17,8 @@ from markdown_it.token import Token
 from chargehand import Artifact, Report
 from chargehand_cli.attachments import Attachments
 from chargehand_cli.rendering.escaping import is_web_address, safe_text
-from chargehand_cli.rendering.figures import moment
 from chargehand_cli.rendering.markdown import numeric_columns, parse_markdown
-from chargehand_cli.rendering.text import answer_below_notice, session_facts, size
+from chargehand_cli.rendering.text import answer_below_notice, moment, session_facts, size
 
 if TYPE_CHECKING:
     from docx.document import Document
