@@ -122,8 +122,8 @@ class Connection:
         await self.open()
         return True
 
-    async def open_to_steer(self, session_id: str) -> None:
-        """Connect to change a session; the embedded worker is started only for one that it can carry on.
+    async def open_to_steer(self, session_id: str) -> "Session":
+        """Connect to change a session, and return it; the embedded worker is started only for one that it can carry on.
 
         Raises:
             SessionNotFound: there is no such session.
@@ -138,6 +138,7 @@ class Connection:
             "The embedded worker ended with this command, so that the session waits. To resume it: "
             f"`chargehand watch {session_id}`"
         )
+        return self.session(session_id)
 
     async def say_resumed(self, session_id: str | None = None) -> None:
         """Name the sessions of earlier commands that resume with the worker that this command has started."""

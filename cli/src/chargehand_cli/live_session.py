@@ -82,18 +82,19 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
 
 async def cancel(connection: Connection, session_id: str) -> bool:
     """Cancel a session and wait briefly for its end; False if it is still running."""
+    session = connection.session(session_id)
     try:
-        await connection.session(session_id).cancel()
+        await session.cancel()
     except ChargehandError:
         return False
-    return await ends_soon(connection, session_id)
+    return await ends_soon(session)
 
 
-async def ends_soon(connection: Connection, session_id: str) -> bool:
+async def ends_soon(session: Session) -> bool:
     """Wait briefly for the end of a cancelled session; False if it is still running."""
     try:
         async with asyncio.timeout(_CANCEL_SECONDS):
-            await connection.session(session_id).result()
+            await session.result()
     except SessionEnded:
         return True
     except (ChargehandError, TimeoutError):

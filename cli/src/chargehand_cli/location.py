@@ -118,13 +118,8 @@ def find_location(
 ) -> Location:
     """Prefer a configured server; otherwise use an embedded one with this machine's worker program.
 
-    Args:
-        options: what was typed.
-        environment: this process's, or a test's.
-        home: the user's home directory.
-        here: the working directory. The state is in the nearest `.chargehand` at or above it, if there is one.
-        project: where a checkout of Chargehand would be.
-        has_package: whether the worker's package is installed, if that is known.
+    The state is in the nearest `.chargehand` at or above `here`, the working directory, if there is one. A checkout of
+    Chargehand would be in `project`; `has_package` says whether the worker's package is installed, if that is known.
 
     Raises:
         NoWorkerProgram: no server is configured, and there is no worker program.

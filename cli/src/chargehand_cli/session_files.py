@@ -240,18 +240,18 @@ def exit_of(report: Report) -> Exit:
 
 async def keep_report(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
     """Keep a report that came from the server, and its trace, as files."""
-    state = connection.location.state
-    if connection.is_open:
-        trace = None
-        try:
-            trace = await connection.session(report.session).trace()
-        except ChargehandError as error:
-            remark(f"The trace could not be read: {error}")
-        try:
-            attachments = await find_attachments(connection, report)
-            await asyncio.to_thread(keep, state, report, trace, attachments)
-        except OSError as error:
-            remark(f"The report could not be saved in {state}: {error.strerror}.")
+    if not connection.is_open:
+        return
+    state, trace = connection.location.state, None
+    try:
+        trace = await connection.session(report.session).trace()
+    except ChargehandError as error:
+        remark(f"The trace could not be read: {error}")
+    try:
+        attachments = await find_attachments(connection, report)
+        await asyncio.to_thread(keep, state, report, trace, attachments)
+    except OSError as error:
+        remark(f"The report could not be saved in {state}: {error.strerror}.")
 
 
 def _list_files(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
@@ -271,5 +271,4 @@ def program() -> str:
     called = Path(sys.argv[0])
     if called.name != "chargehand" or shutil.which("chargehand"):
         return "chargehand"
-    here = Path.cwd()
-    return str(called.relative_to(here)) if called.is_relative_to(here) else str(called)
+    return _short(called)

@@ -78,9 +78,10 @@ class Keeper:
         self._wait_for_orphan()
         try:
             self._start_server()
-            _in_background(self._wait_until_unused)
+            in_use = FileLock(self._state.in_use_lock)
+            self._put_after(lambda: in_use.take(wait=True), "unused")
             if self._order.worker.command:
-                _in_background(self._wait_until_idle)
+                self._put_after(lambda: self._work_lock.take(wait=True), "idle")
             while (event := self._next_event()) not in ("unused", "stop"):
                 if event == "idle":
                     self._dismiss_worker()
@@ -99,7 +100,7 @@ class Keeper:
     def _start_server(self) -> None:
         before = self._note or self._state.read_note()
         self._state.remove_note()
-        if not _acquire_soon(self._note_lock):
+        if not _acquire(self._note_lock):
             raise ServerFailed(f"another keeper is running in {self._state.path}")
         _in_background(lambda: importlib.import_module(_GUARD_MODULE))
         self._server = start_server(
@@ -110,15 +111,14 @@ class Keeper:
             prefer=_port(before.address) if before else None,
             announce=self._start_worker_for,
         )
-        process = self._server.process
-        _in_background(lambda: self._report_exit(process, "server exited"))
+        self._put_after(self._server.process.wait, "server exited")
         self._guard = self._guard or _start_guard(self._server.ui, _port(before.ui_url) if before else None)
         self._guard.upstream = self._server.ui
         self._note = ServerNote(
             address=self._server.address,
             ui_url=self._guard.url,
             keeper_pid=os.getpid(),
-            server_pid=process.pid,
+            server_pid=self._server.process.pid,
             variant=self._order.worker.variant,
             has_worker=bool(self._order.worker.command),
         )
@@ -141,15 +141,14 @@ class Keeper:
         # Commands show the end of its log to people.
         environment = {"CHARGEHAND_LOG_FORMAT": "text"} | kept | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
-        worker = spawn(
+        self._worker = spawn(
             list(self._order.worker.command),
             self._state.worker_log,
             environment=environment,
             death_signal=signal.SIGKILL,
             directory=self._order.worker.directory,
         )
-        self._worker = worker
-        _in_background(lambda: self._report_exit(worker, "worker exited"))
+        self._put_after(self._worker.wait, "worker exited")
 
     def _dismiss_worker(self) -> None:
         """End the worker; the server stays for those who read."""
@@ -216,28 +215,23 @@ class Keeper:
 
     def _wait_for_orphan(self) -> None:
         """Wait until the server of a killed keeper has closed the database; terminate it where the kernel does not."""
-        if not self._server_lock.take(wait=False):
-            note = self._state.read_note()
-            if note and sys.platform != "linux":  # there the kernel has terminated it
-                with suppress(ProcessLookupError):
-                    os.kill(note.server_pid, signal.SIGTERM)
-            give_up_at = time.monotonic() + _ORPHAN_GRACE_SECONDS
-            while not self._server_lock.take(wait=False):
-                if time.monotonic() > give_up_at:
-                    raise ServerFailed(f"the server of a killed keeper still uses {self._state.path}; stop it first")
-                time.sleep(0.05)
+        if self._server_lock.take():
+            return
+        note = self._state.read_note()
+        if note and sys.platform != "linux":  # there the kernel has terminated it
+            with suppress(ProcessLookupError):
+                os.kill(note.server_pid, signal.SIGTERM)
+        if not _acquire(self._server_lock, _ORPHAN_GRACE_SECONDS):
+            raise ServerFailed(f"the server of a killed keeper still uses {self._state.path}; stop it first")
 
-    def _wait_until_unused(self) -> None:
-        FileLock(self._state.in_use_lock).take(wait=True)
-        self._events.put("unused")
+    def _put_after(self, wait: Callable[[], object], event: str) -> None:
+        """Put an event into the queue when a wait ends."""
 
-    def _wait_until_idle(self) -> None:
-        self._work_lock.take(wait=True)
-        self._events.put("idle")
+        def put() -> None:
+            wait()
+            self._events.put(event)
 
-    def _report_exit(self, process: subprocess.Popen[bytes], event: str) -> None:
-        process.wait()
-        self._events.put(event)
+        _in_background(put)
 
 
 def main() -> None:
@@ -246,7 +240,7 @@ def main() -> None:
     os.umask(0o077)  # whatever it, the server and the worker write is for this user alone
     state = StateDirectory(order.state)
     lock = FileLock(state.keeper_lock)
-    if not _acquire_soon(lock):
+    if not _acquire(lock):
         os._exit(ALREADY_KEPT)
     code = COULD_NOT_START
     try:
@@ -267,10 +261,10 @@ def _ignore(_signal: int, _frame: object) -> None:
     """Do nothing; unlike SIG_IGN this is not inherited by child processes."""
 
 
-def _acquire_soon(lock: FileLock) -> bool:
-    """Acquire the lock; user processes that check for a keeper hold it for a moment."""
-    give_up_at = time.monotonic() + 0.5
-    while not lock.take(wait=False):
+def _acquire(lock: FileLock, seconds: float = 0.5) -> bool:
+    """Acquire a lock in time; user processes that check for a keeper hold its locks for a moment."""
+    give_up_at = time.monotonic() + seconds
+    while not lock.take():
         if time.monotonic() > give_up_at:
             return False
         time.sleep(0.01)

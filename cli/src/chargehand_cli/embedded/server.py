@@ -12,10 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 
@@ -62,14 +62,13 @@ def server_command(binary: Path, *, port: int, ui: tuple[str, int], database: Pa
     return [*command, *SEARCH_ATTRIBUTES]
 
 
-class ServerProcess:
+class ServerProcess(NamedTuple):
     """A running server that owns its ports."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, ui: tuple[str, int]) -> None:
-        self.process = process
-        self.port = port
-        self.ui = ui
-        """Address of the Web UI, which takes any `Host`: users are given the guard's."""
+    process: subprocess.Popen[bytes]
+    port: int
+    ui: tuple[str, int]
+    """Address of the Web UI, which takes any `Host`: users are given the guard's."""
 
     @property
     def address(self) -> str:
@@ -92,6 +91,9 @@ def start_server(
     Raises:
         ServerFailed: the process exited or never served.
     """
+    # Neither keys nor the client settings that are meant for other servers.
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment = kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
     words = ""
     for attempt in range(_TRIES):
         candidates = (_PREFERRED_PORT if prefer is None else prefer, _PREFERRED_PORT) if attempt == 0 else ()
@@ -99,7 +101,7 @@ def start_server(
         ui = _hidden_address()
         log_offset = log.stat().st_size if log.exists() else 0
         command = server_command(binary, port=port, ui=ui, database=database)
-        process = spawn(command, log, environment=_environment(), death_signal=signal.SIGTERM, keep=(lock_descriptor,))
+        process = spawn(command, log, environment=environment, death_signal=signal.SIGTERM, keep=(lock_descriptor,))
         announce(f"{HOST}:{port}")
         if _comes_up(process, log, log_offset):
             return ServerProcess(process, port, ui)
@@ -124,18 +126,21 @@ def spawn(
     Raises:
         ServerFailed: the program does not exist.
     """
-    with log.open("ab") as output, _named(command[0]):
-        return subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=directory,
-            pass_fds=tuple(keep),
-            process_group=0,
-            preexec_fn=_die_with_parent(death_signal) if sys.platform == "linux" else None,  # noqa: PLW1509  # one system call, no lock taken
-        )
+    with log.open("ab") as output:
+        try:
+            return subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=directory,
+                pass_fds=tuple(keep),
+                process_group=0,
+                preexec_fn=_die_with_parent(death_signal) if sys.platform == "linux" else None,  # noqa: PLW1509  # one system call, no lock taken
+            )
+        except OSError as error:
+            raise ServerFailed(f"'{command[0]}' cannot be run: {error.strerror}") from error
 
 
 def end_process(process: subprocess.Popen[bytes], *, grace_seconds: float) -> None:
@@ -160,20 +165,6 @@ def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
             os._exit(1)
 
     return arrange
-
-
-@contextmanager
-def _named(program: str) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ServerFailed(f"'{program}' cannot be run: {error.strerror}") from error
-
-
-def _environment() -> dict[str, str]:
-    """Keep what every program needs: neither keys nor the client settings that are meant for other servers."""
-    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    return kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
 
 
 def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int) -> bool:

@@ -135,13 +135,14 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.descriptor = open_private(path, os.O_RDWR)
 
-    def share(self, *, wait: bool) -> bool:
-        """Acquire the lock shared; False if it is held exclusively and `wait` is false."""
-        return self._take(fcntl.LOCK_SH, wait=wait)
-
-    def take(self, *, wait: bool) -> bool:
-        """Acquire the lock exclusively; False if it is held and `wait` is false."""
-        return self._take(fcntl.LOCK_EX, wait=wait)
+    def take(self, *, wait: bool = False, shared: bool = False) -> bool:
+        """Acquire the lock, exclusively or shared; False if another process's excludes that and `wait` is false."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(self.descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def release(self) -> None:
         """Release the lock; the file stays open."""
@@ -151,13 +152,6 @@ class FileLock:
         """Release the lock and close the file."""
         with suppress(OSError):
             os.close(self.descriptor)
-
-    def _take(self, kind: int, *, wait: bool) -> bool:
-        try:
-            fcntl.flock(self.descriptor, kind if wait else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 def last_lines(path: Path, count: int = 12) -> str:

@@ -136,7 +136,7 @@ class EmbeddedServer:
             return Departure.LINGERS
         in_use.close()  # to release it would take it from the processes that it was handed to
         probe = FileLock(self.state.in_use_lock)
-        others_stay = not probe.take(wait=False) and probe.share(wait=False)
+        others_stay = not probe.take() and probe.take(shared=True)
         probe.close()
         if others_stay or not self._joined:
             self._detach_keeper()
@@ -156,10 +156,10 @@ class EmbeddedServer:
     def _try_to_join(self) -> bool:
         """Take the locks of a user; False while an earlier server or worker is ending."""
         assert self._in_use
-        if not self._joined and self._in_use.share(wait=False):
+        if not self._joined and self._in_use.take(shared=True):
             if self._needs_worker and not self._work:
                 self._work = FileLock(self.state.work_lock)
-            self._joined = self._work is None or self._work.share(wait=False)
+            self._joined = self._work is None or self._work.take(shared=True)
         return self._joined
 
     def _stop_keeper(self, note: ServerNote) -> None:

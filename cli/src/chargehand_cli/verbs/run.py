@@ -70,15 +70,8 @@ async def run_session(
 ) -> Exit:
     """Start a session, show its progress, and print its report, for verbs such as `run`.
 
-    Args:
-        connection: of the command.
-        options: the request as typed.
-        base: fields of a request that the options change; no goal has to be typed then.
-        before_start: called with the whole request, once it is valid and a worker can take it up.
-        follows: the session that it follows.
-        as_json: print the report as JSON.
-        quiet: do not show progress.
-        verbose: print the whole report.
+    The options change the fields of `base`; no goal has to be typed then. `before_start` is called with the whole
+    request, once it is valid and a worker can take it up.
     """
     session = await _start(connection, options, base, before_start, follows=follows, quiet=quiet)
     try:

@@ -36,8 +36,8 @@ async def tell(
     from chargehand.messages import Messages
 
     message = Messages.tell.content(text=text or subtask, subtask=subtask if text else None)
-    await connection.open_to_steer(session)
-    await connection.session(session).send(Messages.tell, message)
+    steered = await connection.open_to_steer(session)
+    await steered.send(Messages.tell, message)
     readers = one_safe_line(message.subtask) if message.subtask else "every agent"
     say(f"Session {session}: {readers} reads your message at the next turn.")
 
@@ -51,8 +51,8 @@ async def interrupt(
     ] = None,
 ) -> None:
     """End the tools that agents are using; they go on with their next turn."""
-    await connection.open_to_steer(session)
-    await connection.session(session).interrupt(subtask=subtask)
+    steered = await connection.open_to_steer(session)
+    await steered.interrupt(subtask=subtask)
     say(f"Session {session}: the tools are ending, and the agents go on.")
 
 
@@ -87,8 +87,8 @@ async def edit(
     if file is None and not any(typed.values()):
         raise typer.BadParameter(f"Give at least one of {', '.join(f'--{name}' for name in typed)} and --file.")
     changes = build_plan_edit(_edits(typed), file)
-    await connection.open_to_steer(session)
-    plan = await connection.session(session).edit_plan(edits=changes.edits)
+    steered = await connection.open_to_steer(session)
+    plan = await steered.edit_plan(edits=changes.edits)
     say(f"Session {session}: the plan is now {', '.join(one_safe_line(each.id) for each in plan.subtasks)}.")
 
 
@@ -110,8 +110,7 @@ async def plan(
     decision = _decision(approve=approve, edit=edit, reject=reject)
     edited = read_plan(edit) if edit else None
     if decision:
-        await connection.open_to_steer(session)
-        steered = connection.session(session)
+        steered = await connection.open_to_steer(session)
         if edited:
             await steered.edit(edited)
         else:
@@ -141,9 +140,9 @@ async def answer(
     ] = None,
 ) -> None:
     """Answer a question of a session that was started with --questions."""
-    await connection.open_to_steer(session)
-    question = _open_question(await connection.session(session).status(), subtask)
-    await connection.session(session).answer(subtask=question.subtask, text=text)
+    steered = await connection.open_to_steer(session)
+    question = _open_question(await steered.status(), subtask)
+    await steered.answer(subtask=question.subtask, text=text)
     say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
 
 
@@ -163,8 +162,8 @@ async def raise_limits(
     from chargehand_cli.rendering.text import dollars
 
     raised = build_raised_limits(turns, budget, deadline)
-    await connection.open_to_steer(session)
-    now = await connection.session(session).send(Messages.raise_limits, raised)
+    steered = await connection.open_to_steer(session)
+    now = await steered.send(Messages.raise_limits, raised)
     until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
     say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
 
@@ -172,8 +171,8 @@ async def raise_limits(
 @verb(app)
 async def finish(connection: Connection, session: SessionId) -> None:
     """Stop a session's work and have it write its report from the results so far."""
-    await connection.open_to_steer(session)
-    await connection.session(session).finish_now()
+    steered = await connection.open_to_steer(session)
+    await steered.finish_now()
     say(f"Session {session} is writing its report from the results so far: `chargehand result {session}`")
 
 
@@ -182,11 +181,10 @@ async def cancel(connection: Connection, session: SessionId) -> None:
     """Stop a session without a report."""
     from chargehand_cli.live_session import ends_soon
 
-    has_ended = False
     try:
-        await connection.open_to_steer(session)
-        await connection.session(session).cancel()
-        has_ended = await ends_soon(connection, session)
+        steered = await connection.open_to_steer(session)
+        await steered.cancel()
+        has_ended = await ends_soon(steered)
     except AlreadyEnded:
         has_ended = True
     if has_ended:
@@ -216,15 +214,16 @@ async def calls(
 
     decision = _decision(approve=approve, edit=edit, reject=reject)
     await (open_to_query(connection, session) if decision is None else connection.open_to_steer(session))
-    status = await connection.session(session).status()
+    steered = connection.session(session)
+    status = await steered.status()
     if decision is None:
         _show_calls(status, call, as_json=as_json)
         return
     chosen = _chosen_call(status, call)
     if reject is not None:
-        await connection.session(session).reject_call(chosen, reject)
+        await steered.reject_call(chosen, reject)
     else:
-        await connection.session(session).approve_call(chosen, read_json(str(edit)) if edit else None)
+        await steered.approve_call(chosen, read_json(str(edit)) if edit else None)
     say(f"Session {session}: call {chosen.id} of {one_safe_line(chosen.tool)} {_DONE[decision]}.")
 
 
