@@ -112,12 +112,12 @@ class Scene:
         address = f"http://{self.metrics}/metrics"
         return await asyncio.to_thread(lambda: urllib.request.urlopen(address).read().decode())
 
-    def records(self, message: str) -> list[dict[str, Any]]:
-        """Read the records of all workers with such a message; none of any kind holds a word of the request."""
+    def records(self, message: str, session: str = "") -> list[dict[str, Any]]:
+        """Read the records of all workers with such a message, of one session or all; none holds words of a request."""
         lines = [line for worker in self.workers for line in worker.log.splitlines()]
         assert not any(_CANARY in line for line in lines)
         told = [json.loads(line) for line in lines if line.startswith("{")]
-        return [each for each in told if message in each["message"]]
+        return [each for each in told if message in each["message"] and each.get("session", "").startswith(session)]
 
     async def told(self, command: str, *arguments: str) -> str:
         ran = await Commands(self.client, "--task-queue", self.queue)(command, *arguments)
@@ -161,34 +161,37 @@ async def test_a_calm_session_raises_nothing(server: Client, tmp_path: Path) -> 
         assert not firing
 
 
-@pytest.mark.parametrize(
-    "failing",
-    [
-        (503, "ChargehandProviderFails", "ProviderUnavailable", "CHARGEHAND_FALLBACK_MODELS names models"),
-        (401, "ChargehandProviderRefuses", "ProviderRefused", "Check the API key."),
-        (404, "ChargehandProviderRefuses", "ProviderRefused", "Check the model's name"),
-    ],
-    ids=["provider down", "key wrong", "model retired"],
-)
-async def test_a_provider_fails(server: Client, tmp_path: Path, failing: tuple[int, str, str, str]) -> None:
-    """Attempts and the session say which model of which provider answered what; lists and the memo, what to do."""
-    status, alert, kind, remedy = failing
-    async with _scene(server, tmp_path, lambda _: error(status)) as scene:
-        await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
-        session = await scene.run(limits={"deadline": 5})
+_FAILING = {
+    401: ("ChargehandProviderRefuses", "ProviderRefused", "Check the API key."),
+    404: ("ChargehandProviderRefuses", "ProviderRefused", "Check the model's name"),
+    503: ("ChargehandProviderFails", "ProviderUnavailable", "CHARGEHAND_FALLBACK_MODELS names models"),
+}
 
-        attempt, [ended] = scene.records("attempt failed")[0], scene.records("session ended")
-        expected = (kind, status, "openai-compatible", "model-1")
-        assert tuple(attempt[name] for name in ("error_type", "http_status", "provider", "model")) == expected
-        assert ended["end"] == "failed"
-        assert attempt["trace_id"] == ended["trace_id"] == scene.records("session started")[0]["trace_id"]
-        assert await scene.alerts(alert)
+
+async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
+    """Whether the key is wrong, the model retired or the provider down: attempts and the session say which model of
+    which provider answered what, and lists and the memo what to do; a refused call is made once."""
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+        for status, (alert, kind, remedy) in _FAILING.items():
+            scene.provider.respond = lambda _, status=status: error(status)
+            before = len(scene.provider.requests)
+            session = await scene.run(limits={"deadline": 5})
+
+            attempt, *_ = scene.records("attempt failed", session)
+            [started], [ended] = scene.records("session started", session), scene.records("session ended", session)
+            expected = (kind, status, "openai-compatible", "model-1")
+            assert tuple(attempt[name] for name in ("error_type", "http_status", "provider", "model")) == expected
+            assert (len(scene.provider.requests) - before == 1) is (kind == "ProviderRefused")
+            assert ended["end"] == "failed"
+            assert attempt["trace_id"] == ended["trace_id"] == started["trace_id"]
+            assert await scene.alerts(alert)
+            told = (await scene.told("list"), await scene.told("status", session), attempt["remedy"], ended["remedy"])
+            assert all(remedy in each for each in told)
+            [listed] = [each async for each in scene.chargehand.list() if each.id == session]
+            assert listed.failure is not None
+            assert (listed.failure.error_type, remedy in listed.failure.remedy) == (ended["error_type"], True)
         assert await scene.alerts("ChargehandAllSessionsFail")
-        for told in (attempt["remedy"], ended["remedy"], await scene.told("list"), await scene.told("status", session)):
-            assert remedy in told
-        [listed] = [each async for each in scene.chargehand.list() if each.id == session]
-        assert listed.failure is not None
-        assert (listed.failure.error_type, remedy in listed.failure.remedy) == (ended["error_type"], True)
 
 
 @pytest.mark.nightly
@@ -222,30 +225,27 @@ async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
         assert fires("ChargehandNoWorker", "", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "limit",
-    [
-        ({"deadline": 4}, 30.0, "deadline", "stopped at its deadline"),
-        ({"budget_usd": 0.12, "max_parallel": 1}, 0.0, "out_of_budget", "stopped: out of budget"),
-    ],
-    ids=["deadline", "budget"],
-)
-async def test_a_limit_is_reached(
-    server: Client, tmp_path: Path, limit: tuple[dict[str, Any], float, str, str]
-) -> None:
-    """The record, the list and the alert name the limit."""
-    limits, delay, end, words = limit
-    calm, slow = (canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=each) for each in (0.0, delay))
-    dear = Tokens(output=10_000)
-    respond: Respond = lambda request: calm(request) if request.answer == "PlanAnswer" else slow(request).using(dear)  # noqa: E731
-    async with _scene(server, tmp_path, respond) as scene:
+async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
+    """The record and the list name the limit, and an alert fires if it ends most sessions."""
+    limits: dict[str, tuple[dict[str, Any], float]] = {
+        "deadline": ({"deadline": 4}, 30.0),
+        "out_of_budget": ({"budget_usd": 0.12, "max_parallel": 1}, 0.0),
+    }
+    words = {"deadline": "stopped at its deadline", "out_of_budget": "stopped: out of budget"}
+    calm, dear = canned_session(subtasks=5, rounds=2, agents=("researcher",)), Tokens(output=10_000)
+    async with _scene(server, tmp_path) as scene:
         await scene.worker()
-        await scene.run(limits=limits)
+        for end, (limit, delay) in limits.items():
+            slow = canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=delay)
+            scene.provider.respond = lambda request, slow=slow: (
+                calm(request) if request.answer == "PlanAnswer" else slow(request).using(dear)
+            )
+            session = await scene.run(limits=limit)
 
-        [ended] = scene.records("session ended")
-        assert ended["end"] == end
-        assert words in await scene.told("list")
-        assert await scene.alerts("ChargehandLimits")
+            [ended] = scene.records("session ended", session)
+            assert ended["end"] == end
+            assert words[end] in await scene.told("list")
+            assert end != "deadline" or await scene.alerts("ChargehandLimits")
 
 
 @pytest.mark.nightly

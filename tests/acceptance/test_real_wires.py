@@ -12,11 +12,9 @@ from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from chargehand.contracts import AgentTextEvent, Report, SessionRequest
-from chargehand.errors import SessionFailed
 from chargehand.session import Session
-from chargehand.wire import ErrorType
 from tests.acceptance.workers import worker_process
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, canned_session, error
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, canned_session
 from tests.waiting import until
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.")
@@ -47,19 +45,34 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
-async def test_a_session_runs_on_every_kind_of_provider(client: Client, tmp_path: Path, provider: str) -> None:
-    """Through each vendor's SDK a whole session completes, and its books equal what the provider charged."""
-    async with ScriptedProvider(canned_session()) as server:
+async def test_a_session_runs_and_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
+    """Through each vendor's SDK a session completes, its books equal what the provider charged, and what its agents
+    write is read while the stream still brings it, and is whole in the end."""
+    words = "This part was looked into, at some length. " * 8
+    canned = canned_session(subtasks=2)
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        is_answer = request.answer not in {"PlanAnswer", "SynthesisAnswer"} and not canned(request).tools
+        return answer(words).spaced(0.25) if is_answer else canned(request)
+
+    texts, parts = defaultdict[str, str](str), Counter[str]()
+    async with ScriptedProvider(respond) as server:
         chosen = settings(provider, server.base_url, client, tmp_path)
         async with worker_process(chosen):
             chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
-            result = await asyncio.wait_for((await chargehand.start(GOAL)).result(), 60)
+            session = await chargehand.start(GOAL.model_copy(update={"live_text": "agents"}))
+            async for event in session.follow():
+                if isinstance(event, AgentTextEvent):
+                    texts[event.subtask] = texts[event.subtask][: event.offset] + event.text
+                    parts[event.subtask] += 1
+            result = await asyncio.wait_for(session.result(), 60)
 
-    assert result.answer == "All 5 parts were looked into."
-    assert [record.state for record in result.subtasks] == ["success"] * 5
-    assert result.usage.turns == server.charges == 12
-    assert result.usage.input_tokens == 12 * 1_000
-    assert result.usage.output_tokens == 12 * 100
+    assert texts == {"T1": words, "T2": words}
+    assert all(count > 1 for count in parts.values())
+    assert result.answer == "All 2 parts were looked into."
+    assert [record.state for record in result.subtasks] == ["success"] * 2
+    assert result.usage.turns == server.charges == 6
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (6 * 1_000, 6 * 100)
     assert result.usage.cost_usd > 0
     assert result.usage.possibly_billed_twice_usd == 0
 
@@ -104,43 +117,3 @@ async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(cl
     assert sorted(asked.values()) == [1] * 11 + [2]
     assert result.usage.possibly_billed_twice_usd > 0
     assert result.usage.cost_usd < GOAL.limits.budget_usd
-
-
-@pytest.mark.nightly
-async def test_a_wrong_key_fails_the_session_at_once(client: Client, tmp_path: Path) -> None:
-    """A provider that refuses the key is asked once, and the session says so instead of trying on."""
-    async with ScriptedProvider(lambda _: error(401)) as server:
-        chosen = settings("anthropic", server.base_url, client, tmp_path)
-        async with worker_process(chosen):
-            session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(GOAL)
-            with pytest.raises(SessionFailed) as failure:
-                await asyncio.wait_for(session.result(), 30)
-
-    assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
-    assert len(server.requests) == 1
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
-async def test_what_agents_write_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
-    """Asked for, the answer of an agent is read while each vendor's stream still brings it, and is whole in the end."""
-    words = "This part was looked into, at some length. " * 8
-    canned = canned_session(subtasks=2)
-
-    def respond(request: ScriptedRequest) -> ScriptedReply:
-        is_answer = request.answer not in {"PlanAnswer", "SynthesisAnswer"} and not canned(request).tools
-        return answer(words).spaced(0.25) if is_answer else canned(request)
-
-    texts, parts = defaultdict[str, str](str), Counter[str]()
-    async with ScriptedProvider(respond) as server:
-        chosen = settings(provider, server.base_url, client, tmp_path)
-        async with worker_process(chosen):
-            chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
-            session = await chargehand.start(GOAL.model_copy(update={"live_text": "agents"}))
-            async for event in session.follow():
-                if isinstance(event, AgentTextEvent):
-                    texts[event.subtask] = texts[event.subtask][: event.offset] + event.text
-                    parts[event.subtask] += 1
-
-    assert texts == {"T1": words, "T2": words}
-    assert all(count > 1 for count in parts.values())
