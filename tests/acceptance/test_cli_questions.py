@@ -1,6 +1,7 @@
 """The command line beside a session that waits for a person: questions, and limits that are reached."""
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran
 from tests.acceptance.terminals import Terminal
 from tests.environment import SessionEnvironment, open_environment
+from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until
 
@@ -90,25 +92,8 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
 
 @pytest.mark.slow
 async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
-    """On a terminal `run` puts the question, takes the line that is typed, and goes on to the report."""
-    async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
-        chargehand = _commands(opened, tmp_path)
-        running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", tty=terminal.theirs)
-        seen = await terminal.read_until("leave empty to skip): ")
-        terminal.type(MEANT)
-        out = await terminal.end_of(running)
-
-    assert f"T1 (reader) asks:\r\n  {ASKED}" in seen
-    assert running.returncode == 0
-    assert [record.state for record in Report.model_validate_json(out).subtasks] == ["success", "success"]
-    assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
-
-
-@pytest.mark.slow
-async def test_a_run_is_approved_and_finished_at_its_terminal(
-    client: Client, tmp_path: Path, terminal: Terminal
-) -> None:
-    """The plan is put to whoever waits; Ctrl-C asks, and `f` ends the run with the report of what there is."""
+    """On a terminal `run` puts the plan and the questions, one after another, and takes the lines that are typed;
+    Ctrl-C asks, and `f` ends the run with the report of what there is."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
         chargehand = _commands(opened, tmp_path)
         running = await chargehand.begin(
@@ -116,18 +101,23 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(
         )
         plan = await terminal.read_until("decide later: ")
         terminal.type("a")
+        asked = await terminal.read_until("leave empty to skip): ")
+        terminal.type(MEANT)
         await terminal.read_until("leave empty to skip): ")
         running.send_signal(signal.SIGINT)
         await terminal.read_until("exits at once: ")
         terminal.type("f")
-        out = await terminal.end_of(running)
+        report = Report.model_validate_json(await terminal.end_of(running))
 
     assert "T1 reader\r\n" in plan
-    assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
+    assert re.search(rf"T[12] \(reader\) asks:\r\n  {re.escape(ASKED)}", asked)
+    assert (running.returncode, report.stop_reason) == (3, "finish_now")
+    assert "success" in {record.state for record in report.subtasks}
+    assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", ["f", "s"])
+@pytest.mark.parametrize("choice", first_fast(["s", "f"], 1, pytest.mark.nightly))
 async def test_a_session_that_ended_at_the_prompt_shows_its_report(
     client: Client, tmp_path: Path, terminal: Terminal, choice: str
 ) -> None:

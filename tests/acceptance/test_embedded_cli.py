@@ -13,7 +13,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -31,15 +30,9 @@ _QUESTION = "How are boilers tested?"
 _TAPE = Path(__file__).resolve().parents[2] / "examples" / "tapes" / "wind-limits.jsonl"
 
 
-class Commands(Protocol):
-    """Runs a command in this process."""
-
-    def __call__(self, *arguments: str | Path, given: str = "") -> Ran: ...
-
-
-@pytest.fixture
-def chargehand() -> Commands:
-    return lambda *arguments, given="": run_command(arguments, command_environment(), given)
+def chargehand(*arguments: str | Path, given: str = "", **settings: str) -> Ran:
+    """Run a command in this process."""
+    return run_command(arguments, command_environment(**settings), given)
 
 
 @contextmanager
@@ -65,14 +58,14 @@ def process(*arguments: str | Path, here: Path | None = None, **more: str) -> Ge
                 started.communicate(timeout=60)
 
 
-def read_until(running: subprocess.Popen[str], pattern: str) -> None:
+def read_until(running: subprocess.Popen[str], pattern: str) -> str:
     """Read what a command says until a line matches."""
     assert running.stderr
     said: list[str] = []
     for line in running.stderr:
         said.append(line)
         if re.search(pattern, line):
-            return
+            return "".join(said)
     raise AssertionError(f"{pattern!r} was never said, but: {''.join(said)}")
 
 
@@ -102,34 +95,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 # Processes: who starts what, and what is left.
 
 
-def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: Path) -> None:
-    """One command from a question to cited passages: report on stdout, private files kept, all ended."""
-    question = "How often is the valve of a boiler tested?"
-    with process("run", "--state-dir", state, "--docs", documents, question) as run:
-        out, said = run.communicate(timeout=100)
-
-    (folder,) = (state / "sessions").iterdir()
-    report = Report.model_validate_json((folder / "report.json").read_text())
-    trace = Trace.model_validate_json((folder / "trace.json").read_text())
-    assert (run.returncode, report.stop_reason) == (0, "completed"), said
-    assert "every six months" in out
-    assert "boilers.md" in out
-    assert re.match(r"Embedded Temporal server at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", said)
-    assert f"/namespaces/default/workflows/{report.session}" in said
-    assert "session finished" in said
-    assert f"Go on: chargehand open {report.session}" in said
-    assert (folder / "report.html").read_text().startswith("<!doctype html>")
-    assert sum(step.usage.turns for step in trace.steps) == report.usage.turns
-    assert {step.state for step in trace.steps} == {"completed"}
-    assert [path for path in state.rglob("*") if path.lstat().st_mode & 0o077] == []
-    assert not is_held(state / "keeper.lock")
-    assert not is_held(state / "server.lock")
-
-
 @pytest.mark.nightly
-def test_a_run_without_a_terminal_leaves_its_session_running(
-    served: Path, documents: Path, chargehand: Commands
-) -> None:
+def test_a_run_without_a_terminal_leaves_its_session_running(served: Path, documents: Path) -> None:
     """An interruption: exit code 130, how to go on, and the session neither stopped nor lost."""
     begin = ("run", "--state-dir", served, "--docs", documents, "--approve-plan", "--id", "left")
     with process(*begin, _QUESTION) as run:
@@ -145,12 +112,11 @@ def test_a_run_without_a_terminal_leaves_its_session_running(
 
 
 @pytest.mark.nightly
-def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
+def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path) -> None:
     """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
     where = ("--state-dir", state)
     started = chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "one", _QUESTION)
-    no_worker = command_environment(CHARGEHAND_PROVIDER="none")
-    mistyped = run_command(["tell", *where, "on", "Hurry."], no_worker)
+    mistyped = chargehand("tell", *where, "on", "Hurry.", CHARGEHAND_PROVIDER="none")
     with process("watch", *where, "one") as watch:
         read_until(watch, "session awaiting approval")
         note = StateDirectory(state).read_note()
@@ -182,26 +148,40 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 
 
 def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:
-    """As the project's page says: played, approved after `kill -9`, acted once, nothing paid twice, exit code 0."""
+    """As the project's page says: played, approved after `kill -9`, acted once, nothing paid twice. The report comes on
+    stdout, what is kept is private, and nothing goes on running."""
     project = tmp_path / "my-crew"
-    assert run_command(["init", project], command_environment()).code == Exit.DONE
+    assert chargehand("init", project).code == Exit.DONE
     settings = {"CHARGEHAND_CREWS": str(project / "crews"), "CHARGEHAND_PLUGINS": "my_crew_tools"}
     state = project / ".chargehand"
     replay = ("tape", "replay", project / "first-run.jsonl", "--id", "first", "--state-dir", state)
 
     with process(*replay, here=project, **settings) as run:
-        read_until(run, "A tool call awaits approval")
+        begun = read_until(run, "A tool call awaits approval")
         killed = json.loads((state / "server.json").read_text("utf-8"))["worker_pid"]
         os.kill(killed, signal.SIGKILL)
-        approved = run_command(["calls", "first", "--approve", "--state-dir", state], command_environment(**settings))
+        approved = chargehand("calls", "first", "--approve", "--state-dir", state, **settings)
         out, said = run.communicate(timeout=100)
 
-    report = Report.model_validate_json((state / "sessions" / "first" / "report.json").read_text("utf-8"))
+    kept = state / "sessions" / "first"
+    report = Report.model_validate_json((kept / "report.json").read_text("utf-8"))
+    trace = Trace.model_validate_json((kept / "trace.json").read_text("utf-8"))
     assert (approved.code, run.returncode) == (Exit.DONE, Exit.DONE), said
     assert "Two pieces of A-17 are reserved" in out
     assert report.brain == "played (replayed)"
     assert len((project / "reservations.csv").read_text("utf-8").splitlines()) == 1
     assert (report.usage.turns, report.usage.cost_usd) == (4, Decimal("0.022425"))
+    assert re.search(
+        r"^Embedded Temporal server at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", begun, re.MULTILINE
+    )
+    assert "/namespaces/default/workflows/first" in begun
+    assert "session finished" in said
+    assert "Go on: chargehand open first" in said
+    assert (kept / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert sum(step.usage.turns for step in trace.steps) == report.usage.turns
+    assert [path for path in state.rglob("*") if path.lstat().st_mode & 0o077] == []
+    assert not is_held(state / "keeper.lock")
+    assert not is_held(state / "server.lock")
 
 
 @pytest.mark.nightly
@@ -218,7 +198,7 @@ def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
 # Commands: what they put out, and how they end.
 
 
-def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargehand: Commands) -> None:
+def test_json_is_alone_on_standard_output(served: Path, documents: Path) -> None:
     """With --json, standard output is one report and nothing else; a request may come from standard input."""
     request = json.dumps({"goal": "What happens to a lamp that flickers?", "limits": {"max_turns": 15}})
 
@@ -227,10 +207,13 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargeh
     report = Report.model_validate_json(ran.out)
     assert (ran.code, report.stop_reason) == (0, "completed"), ran.said
     assert report.goal == "What happens to a lamp that flickers?"
+    assert "replaced within a day" in report.answer
+    assert "boilers.md" in {source.ref.partition("#")[0] for source in report.sources}
+    assert [path for path in served.rglob("*") if path.lstat().st_mode & 0o077] == []
     assert {use.allowed for use in report.limits if "turns" in use.limit} == {15}
 
 
-def test_a_running_worker_is_not_taken_for_ones_own(served: Path, chargehand: Commands) -> None:
+def test_a_running_worker_is_not_taken_for_ones_own(served: Path) -> None:
     """`worker` never leaves its user with the crews and tools of another command's worker."""
     refused = chargehand("worker", "--state-dir", served)
 
@@ -238,9 +221,7 @@ def test_a_running_worker_is_not_taken_for_ones_own(served: Path, chargehand: Co
     assert f"Another command runs a worker in {served}" in refused.said
 
 
-def test_without_a_valid_output_standard_output_stays_empty(
-    served: Path, documents: Path, tmp_path: Path, chargehand: Commands
-) -> None:
+def test_without_a_valid_output_standard_output_stays_empty(served: Path, documents: Path, tmp_path: Path) -> None:
     """A program that reads JSON from it gets none; the exit code and standard error say so, and the text is kept."""
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object"}')
@@ -252,54 +233,44 @@ def test_without_a_valid_output_standard_output_stays_empty(
     assert "Go on: chargehand open session-" in ran.said
 
 
-def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, chargehand: Commands) -> None:
-    """Status, plan, trace, list, cancel and result find a session by its id, whoever started it."""
+def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documents: Path) -> None:
+    """Status, plan, trace and list find a session by its id, whoever started it. It takes over higher limits, refuses
+    lower ones, ends with what it has when told to, and cannot be changed any more; another one is cancelled."""
     where = ("--state-dir", served)
-    _start_awaiting_approval(chargehand, served, documents, "first")
+    for name in ("first", "second"):
+        begin = ("start", *where, "--docs", documents, "--approve-plan", "--id", name, _QUESTION)
+        assert chargehand(*begin).code == 0
+    for name in ("first", "second"):
+        hold_until(
+            lambda name=name: "awaiting_approval" in chargehand("status", *where, "--json", name).out, "the plan"
+        )
 
     status = chargehand("status", *where, "first")
     plan = chargehand("plan", *where, "first")
     typed = chargehand("plan", *where, "first", "--json")
     trace = chargehand("trace", *where, "first")
     listed = chargehand("list", *where)
-    cancelled = chargehand("cancel", *where, "first")
-    result = chargehand("result", *where, "first")
+    raised = chargehand("raise", *where, "first", "--turns", "25", "--budget", "3", "--deadline", "20m")
+    lowered = chargehand("raise", *where, "first", "--turns", "20")
+    finished = chargehand("finish", *where, "first")
+    result = chargehand("result", *where, "first", "--json")
+    too_late = chargehand("finish", *where, "first")
+    cancelled = chargehand("cancel", *where, "second")
+    none = chargehand("result", *where, "second")
 
     assert "awaiting approval" in status.out
     assert plan.out.startswith("T1 ")
     assert Plan.model_validate_json(typed.out).subtasks[0].id == "T1"
     assert Trace.model_validate_json(trace.out).steps[0].id == "first"
     assert re.search(r"awaiting approval .* first ", listed.out)
-    assert cancelled.code == 0, cancelled.said
-    assert (result.code, result.out) == (1, "")
-    assert "Session 'first' was cancelled." in result.said
-
-
-def _start_awaiting_approval(chargehand: Commands, served: Path, documents: Path, session: str) -> None:
-    where = ("--state-dir", served)
-    assert chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", session, _QUESTION).code == 0
-    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", session).out, "the plan")
-
-
-def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents: Path, chargehand: Commands) -> None:
-    """A session that runs takes over higher limits, refuses lower ones, and ends with what it has when told to."""
-    where = ("--state-dir", served)
-    _start_awaiting_approval(chargehand, served, documents, "raised")
-
-    raised = chargehand("raise", *where, "raised", "--turns", "25", "--budget", "3", "--deadline", "20m")
-    lowered = chargehand("raise", *where, "raised", "--turns", "20")
-    finished = chargehand("finish", *where, "raised")
-    result = chargehand("result", *where, "raised", "--json")
-    too_late = chargehand("finish", *where, "raised")
-
-    assert raised.code == 0, raised.said
-    assert "New limits of session raised: 25 turns, $3.00, until " in raised.said
-    assert lowered.code == 1
+    assert (raised.code, lowered.code, finished.code, too_late.code) == (0, 1, 0, 1), raised.said + finished.said
+    assert "New limits of session first: 25 turns, $3.00, until " in raised.said
     assert "max_turns: 20 is not more than the present 25" in lowered.said
-    assert finished.code == 0, finished.said
     assert (result.code, Report.model_validate_json(result.out).stop_reason) == (3, "finish_now")
-    assert too_late.code == 1
-    assert "Session 'raised' has ended and cannot be changed." in too_late.said
+    assert "Session 'first' has ended and cannot be changed." in too_late.said
+    assert cancelled.code == 0, cancelled.said
+    assert (none.code, none.out) == (1, "")
+    assert "Session 'second' was cancelled." in none.said
 
 
 @pytest.mark.parametrize(
@@ -312,9 +283,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
         (("raise", "any"), "--turns, --budget and --deadline"),
     ],
 )
-def test_wrong_usage_starts_nothing(
-    state: Path, arguments: tuple[str, ...], message: str, chargehand: Commands
-) -> None:
+def test_wrong_usage_starts_nothing(state: Path, arguments: tuple[str, ...], message: str) -> None:
     """What can be seen to be wrong ends with exit code 2 before any server is started."""
     ran = chargehand(*arguments, "--state-dir", state)
 
@@ -323,7 +292,7 @@ def test_wrong_usage_starts_nothing(
     assert not state.exists()
 
 
-def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargehand: Commands) -> None:
+def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path) -> None:
     """While another command uses the embedded worker, nothing is recorded or replayed, and no file is left."""
     tape = tmp_path / "tape.jsonl"
     ran = chargehand("tape", "record", "--state-dir", served, tape, _QUESTION)
@@ -334,7 +303,7 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargeha
 
 
 @pytest.mark.nightly
-def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
+def test_a_shipped_tape_is_replayed_by_one_command(state: Path) -> None:
     """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
     ran = chargehand("tape", "replay", "--state-dir", state, _TAPE, "--json")
 
@@ -350,12 +319,11 @@ def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Pa
     """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
     server = EmbeddedServer(state, None)
     server.join()
-    named = command_environment(TEMPORAL_ADDRESS=server.wait().address)
-    own = state.with_name("own")
+    address, own = server.wait().address, state.with_name("own")
 
-    listed = run_command(("list", "--state-dir", own), named)
-    upload = run_command(("run", "--state-dir", own, "--docs", documents, "A fair question"), named)
-    doctor = run_command(("doctor", "--state-dir", own), named)
+    listed = chargehand("list", "--state-dir", own, TEMPORAL_ADDRESS=address)
+    upload = chargehand("run", "--state-dir", own, "--docs", documents, "A fair question", TEMPORAL_ADDRESS=address)
+    doctor = chargehand("doctor", "--state-dir", own, TEMPORAL_ADDRESS=address)
     server.leave()
 
     assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions.\n")
@@ -368,7 +336,7 @@ def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Pa
 
 
 @pytest.mark.nightly
-def test_doctor_says_what_is_active_and_why(served: Path, chargehand: Commands) -> None:
+def test_doctor_says_what_is_active_and_why(served: Path) -> None:
     """Everything that a session needs is named, with the reason for its choice."""
     doctor = chargehand("doctor", "--state-dir", served)
 

@@ -191,34 +191,31 @@ async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Pa
 
 
 @pytest.mark.slow
-def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
-    """Clients of a server that crashed find it again where it was."""
-    server, note = start(state)
+def test_what_is_killed_is_started_again_until_the_keeper_is_asked_to_stop(state: Path, tmp_path: Path) -> None:
+    """A worker that ends unasked is replaced and counted, and a server serves again where it was; SIGTERM to the keeper
+    ends everything in order, users or not."""
+    server, note = start(state, worker_command(tmp_path))
+    told = tmp_path / "addresses"
+    hold_until(told.exists, "the start of the worker")
+    assert note.worker_pid
 
+    os.kill(note.worker_pid, signal.SIGKILL)
+    hold_until(lambda: told.read_text().count("\n") == 2, "the second start of the worker")
+    hold_until(lambda: (now := server.note()) is not None and now.worker_pid not in (note.worker_pid, None), "its note")
+    replaced = server.wait()
     os.kill(note.server_pid, signal.SIGKILL)
     hold_until(lambda: (now := server.note()) is not None and now.server_pid != note.server_pid, "the new server")
     again = server.wait()
     served = serves(again.address)
-    server.leave()
+    os.kill(note.keeper_pid, signal.SIGTERM)
+    hold_until(lambda: not is_held(state / "keeper.lock"), "the end of the keeper")
 
+    assert (replaced.worker_deaths, replaced.worker_exit_code) == (1, -signal.SIGKILL)
     assert (served, again.address, again.keeper_pid) == (True, note.address, note.keeper_pid)
-
-
-@pytest.mark.slow
-def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Path) -> None:
-    """A worker that ends unasked is replaced, and the note says how often that has happened."""
-    server, note = start(state, worker_command(tmp_path))
-    hold_until((tmp_path / "addresses").exists, "the start of the worker")
-    assert note.worker_pid
-
-    os.kill(note.worker_pid, signal.SIGKILL)
-    hold_until(lambda: (tmp_path / "addresses").read_text().count("\n") == 2, "the second start of the worker")
-    hold_until(lambda: (now := server.note()) is not None and now.worker_pid not in (note.worker_pid, None), "its note")
-    again = server.wait()
-    server.leave()
-
-    assert (again.worker_deaths, again.worker_exit_code) == (1, -signal.SIGKILL)
+    assert server.note() is None
+    assert all_gone(note)
     assert all_gone(again)
+    server.leave()
 
 
 @pytest.mark.nightly
@@ -349,16 +346,3 @@ def test_a_worker_that_cannot_be_run_says_so(state: Path, tmp_path: Path) -> Non
         server.wait()
 
     assert server.leave() is Departure.ENDED
-
-
-@pytest.mark.slow
-def test_the_keeper_can_be_asked_to_stop(state: Path) -> None:
-    """SIGTERM to the keeper ends everything in order, users or not."""
-    server, note = start(state)
-
-    os.kill(note.keeper_pid, signal.SIGTERM)
-    hold_until(lambda: not is_held(state / "keeper.lock"), "the end of the keeper")
-
-    assert server.note() is None
-    assert all_gone(note)
-    server.leave()

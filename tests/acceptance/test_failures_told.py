@@ -30,7 +30,15 @@ from chargehand.errors import SessionEnded
 from tests.acceptance.alert_rules import fires
 from tests.acceptance.commands import Commands
 from tests.conftest import local_server
-from tests.scripted_provider import Respond, ScriptedProvider, Tokens, canned_session, error
+from tests.scripted_provider import (
+    Respond,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedRequest,
+    Tokens,
+    canned_session,
+    error,
+)
 from tests.waiting import until, until_state
 
 pytestmark = pytest.mark.slow
@@ -232,20 +240,26 @@ async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
         "out_of_budget": ({"budget_usd": 0.12, "max_parallel": 1}, 0.0),
     }
     words = {"deadline": "stopped at its deadline", "out_of_budget": "stopped: out of budget"}
-    calm, dear = canned_session(subtasks=5, rounds=2, agents=("researcher",)), Tokens(output=10_000)
     async with _scene(server, tmp_path) as scene:
         await scene.worker()
         for end, (limit, delay) in limits.items():
-            slow = canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=delay)
-            scene.provider.respond = lambda request, slow=slow: (
-                calm(request) if request.answer == "PlanAnswer" else slow(request).using(dear)
-            )
+            scene.provider.respond = _dear(delay)
             session = await scene.run(limits=limit)
 
             [ended] = scene.records("session ended", session)
             assert ended["end"] == end
             assert words[end] in await scene.told("list")
             assert end != "deadline" or await scene.alerts("ChargehandLimits")
+
+
+def _dear(delay: float) -> Respond:
+    """Plan at once, and work slowly and dearly."""
+    calm, slow = (canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=each) for each in (0.0, delay))
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        return calm(request) if request.answer == "PlanAnswer" else slow(request).using(Tokens(output=10_000))
+
+    return respond
 
 
 @pytest.mark.nightly
