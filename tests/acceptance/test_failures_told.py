@@ -176,13 +176,17 @@ _FAILING = {
 }
 
 
+def _fail(status: int, _: ScriptedRequest) -> ScriptedReply:
+    return error(status)
+
+
 async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
     """Whether the key is wrong, the model retired or the provider down: attempts and the session say which model of
     which provider answered what, and lists and the memo what to do; a refused call is made once."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
         for status, (alert, kind, remedy) in _FAILING.items():
-            scene.provider.respond = lambda _, status=status: error(status)
+            scene.provider.respond = partial(_fail, status)
             before = len(scene.provider.requests)
             session = await scene.run(limits={"deadline": 5})
 

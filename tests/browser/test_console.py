@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.server import serving
+from chargehand_plugins.console.server import RunningConsole, serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from tests.browser.chromium import Chromium, Tab, accessibility_problems
@@ -31,8 +31,8 @@ SCRIPT = (
     .on("converse", say(f"It is known: **at nine**. {HOSTILE}"))
     .synthesis(report(f"All of it is known.\n\n{HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
 )
-WIDTHS = (390, 1280)
-LOOKS = ("light", "dark")
+LOOKS = {390: "light", 1280: "dark"}
+"""The colour scheme that is looked at in each width: neither depends on the other."""
 PICTURES = os.environ.get("CHARGEHAND_TEST_PICTURES")
 """A folder for a picture of each page, for people to look at."""
 
@@ -44,26 +44,32 @@ async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 async def look(page: Any, name: str, *, scripts: bool = True) -> None:
-    """Check that nothing is wider than the page and that axe finds nothing, at each width, in light and dark."""
-    for width in WIDTHS:
+    """Check that nothing is wider than the page and that axe finds nothing, at each width and in each scheme."""
+    for width, scheme in LOOKS.items():
         await page.set_viewport_size({"width": width, "height": 900})
-        for scheme in LOOKS:
-            await page.emulate_media(color_scheme=scheme)
-            wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wide == 0, f"{name} overflows by {wide} px at {width}"
-            problems = await accessibility_problems(page) if scripts else []
-            assert problems == [], f"{name} at {width} in {scheme}"
-            if PICTURES:
-                await page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{scheme}.png", full_page=True)
+        await page.emulate_media(color_scheme=scheme)
+        wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide == 0, f"{name} overflows by {wide} px at {width}"
+        problems = await accessibility_problems(page) if scripts else []
+        assert problems == [], f"{name} at {width} in {scheme}"
+        if PICTURES:
+            await page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{scheme}.png", full_page=True)
+
+
+async def sign_in(tab: Tab, running: RunningConsole, session: str = "") -> Any:
+    """Sign in, and go to the page of a session or stay on the first one."""
+    await tab.page.goto(running.sign_in_link())
+    await tab.page.wait_for_url(f"{running.url}/")
+    if session:
+        await tab.page.goto(f"{running.url}/sessions/{session}")
+    return tab.page
 
 
 async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab, tmp_path: Path) -> None:
     """A person does everything in the browser; every page fits, is silent, and asks only its server."""
-    page = tab.page
     notes = tmp_path / "notes.txt"
     notes.write_text("The ferry sails at nine.")
-    await page.goto(console.running.sign_in_link())
-    await page.wait_for_url(f"{console.running.url}/")
+    page = await sign_in(tab, console.running)
     await look(page, "ask")
     await page.fill("#goal", f"When does the ferry sail? {HOSTILE}")
     large = tmp_path / "large.txt"
@@ -113,9 +119,7 @@ async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab,
 
 async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None:
     """A person opens one, reads the reply to each message below it, and closes it."""
-    page = tab.page
-    await page.goto(console.running.sign_in_link())
-    await page.wait_for_url(f"{console.running.url}/")
+    page = await sign_in(tab, console.running)
     await page.click("text=Talk")
     await page.fill("#goal", f"Help the tenant. {HOSTILE}")
     await look(page, "talk")
@@ -133,11 +137,8 @@ async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None
 
 async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
     """News of the session leave alone what somebody is typing, and show without reloading what there is to decide."""
-    page = tab.page
     session = await console.environment.chargehand.start(SessionRequest(goal="Wait for me.", approval="plan"))
-    await page.goto(console.running.sign_in_link())
-    await page.wait_for_url(f"{console.running.url}/")
-    await page.goto(f"{console.running.url}/sessions/{session.id}")
+    page = await sign_in(tab, console.running, session.id)
     await page.wait_for_selector("text=The plan awaits your approval")
     await until_state(session, "awaiting_approval")
     await page.click("text=Raise limits")
@@ -166,12 +167,10 @@ async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path
         open_environment(client, tmp_path, script.synthesis(report("All of it is **known**."))) as opened,
         chromium.tab() as tab,
     ):
-        backend, page = Backend(lambda: opened.chargehand, str(tmp_path)), tab.page
+        backend = Backend(lambda: opened.chargehand, str(tmp_path))
         async with serving(backend, ConsoleSettings(TOKEN, port=0)) as running:
-            await page.goto(running.sign_in_link())
-            await page.wait_for_url(f"{running.url}/")
             session = await opened.chargehand.start(SessionRequest(goal="What is known? " * 200))
-            await page.goto(f"{running.url}/sessions/{session.id}")
+            page = await sign_in(tab, running, session.id)
             for agent in ("T1", "X1"):
                 await page.wait_for_selector(f".subtask:has(> div > strong:text-is('{agent}')) .now:has-text('turn 2')")
             await page.fill("#message", "Be brief.")
@@ -223,11 +222,9 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
         serving(Backend(lambda: opened.chargehand, str(tmp_path)), ConsoleSettings(TOKEN, port=0)) as running,
         chromium.tab(scripts=False) as tab,
     ):
-        session, page = await opened.chargehand.start(SessionRequest(goal="Pay back.", crew="desk")), tab.page
+        session = await opened.chargehand.start(SessionRequest(goal="Pay back.", crew="desk"))
         await eventually(session.status, lambda status: bool(status.calls))
-        await page.goto(running.sign_in_link())
-        await page.wait_for_url(f"{running.url}/")
-        await page.goto(f"{running.url}/sessions/{session.id}")
+        page = await sign_in(tab, running, session.id)
         shown = dict(
             zip(*[await page.locator(f".values {each}").all_inner_texts() for each in ("dt", "dd")], strict=True)
         )
@@ -258,11 +255,8 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
 
 async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, tab: Tab) -> None:
     """The page says what is lost before it does, and keeps plan and cost of what was stopped."""
-    page = tab.page
     session = await console.environment.chargehand.start(SessionRequest(goal="Stop me.", approval="plan"))
-    await page.goto(console.running.sign_in_link())
-    await page.wait_for_url(f"{console.running.url}/")
-    await page.goto(f"{console.running.url}/sessions/{session.id}")
+    page = await sign_in(tab, console.running, session.id)
     await page.click("text=Stop without a report …")
     await page.wait_for_selector("text=no report is written, and what was spent (1 turn, $")
     await page.click("button:has-text('Stop it, without a report')")

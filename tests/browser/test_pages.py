@@ -4,8 +4,7 @@ import asyncio
 import io
 import resource
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -36,9 +35,12 @@ class Collector:
     host: str = ""
     connections: int = 0
 
+    def aimed_at(self, text: str) -> str:
+        return text.replace("collector.example", self.host)
 
-@asynccontextmanager
-async def open_collector() -> AsyncGenerator[Collector]:
+
+@pytest.fixture
+async def collector() -> AsyncIterator[Collector]:
     """Count every connection to an address on loopback, whether anything is asked over it or not."""
     collector = Collector()
 
@@ -46,27 +48,16 @@ async def open_collector() -> AsyncGenerator[Collector]:
         collector.connections += 1
         writer.close()
 
-    server = await asyncio.start_server(count, "127.0.0.1", 0)
-    collector.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server:
+    async with await asyncio.start_server(count, "127.0.0.1", 0) as server:
+        collector.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield collector
-
-
-@pytest.fixture
-async def collector() -> AsyncIterator[Collector]:
-    async with open_collector() as opened:
-        yield opened
-
-
-def _aimed_at(collector: Collector, text: str) -> str:
-    return text.replace("collector.example", collector.host)
 
 
 async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Collector, tmp_path: Path) -> None:
     """Whatever strangers wrote into report and trace, opening the page asks only for the page, and no script speaks."""
     links: set[str] = set()
     for number in range(_PAGES):
-        text = _aimed_at(collector, "\n\n".join(HOSTILE[number::_PAGES]))
+        text = collector.aimed_at("\n\n".join(HOSTILE[number::_PAGES]))
         page = keep(tmp_path / str(number), hostile_report(text), hostile_trace(text)).page
         await tab.page.goto(page.as_uri())
         found: list[str] = await tab.page.evaluate("[...document.querySelectorAll('[href]')].map(a => a.href)")
@@ -83,7 +74,7 @@ async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Col
 async def test_the_browser_would_tell(tab: Tab, collector: Collector, tmp_path: Path) -> None:
     """The same texts on a page that does not guard itself are asked for and do run: the test above can fail."""
     bare = tmp_path / "bare.html"
-    bare.write_text("\n".join(_aimed_at(collector, text) for text in HOSTILE if "meta" not in text), encoding="utf-8")
+    bare.write_text("\n".join(collector.aimed_at(text) for text in HOSTILE if "meta" not in text), encoding="utf-8")
 
     await tab.page.goto(bare.as_uri(), wait_until="commit")
     await tab.page.wait_for_load_state()
@@ -137,8 +128,7 @@ def page(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
     """Whatever is long or wide, the page is no wider than a phone, and axe finds nothing; pictures show, and nothing
     else is asked for."""
@@ -156,7 +146,8 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
 
 
 async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) -> None:
-    """On paper, and in the PDF of the command line, details follow on a new page; what is folded stays so."""
+    """On paper, and in the PDF of the command line, details follow on a new page; what is folded stays so, and what a
+    reader opened before printing is on paper."""
     text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
     await tab.page.goto(_keep(tmp_path, text))
 
@@ -174,14 +165,7 @@ async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) 
         assert behind[0].startswith("Details")
         assert [name for name in details if name in "".join(behind)] == list(details)
         assert "Foldedonthescreen" not in "".join([front, *behind])
-
-
-async def test_what_was_unfolded_is_printed(tab: Tab, tmp_path: Path) -> None:
-    """What a reader opened before printing is on paper."""
-    text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
-    await tab.page.goto(_keep(tmp_path, text))
     await tab.page.get_by_text("1 claim:").click()
-
     assert "Foldedonthescreen." in "".join(_pages(await tab.page.pdf(format="A4")))
 
 

@@ -195,7 +195,6 @@ class Connection:
         self._note = note
 
     def describe(self) -> str:
-        """Describe the server in one line."""
         if self._note:
             return f"Embedded Temporal server at {self._note.address}, Web UI {self._note.ui_url}"
         client = self.chargehand.client

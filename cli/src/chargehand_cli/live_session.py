@@ -211,7 +211,6 @@ class Prompts:
                 return
 
     async def close(self) -> None:
-        """End the prompt."""
         if self._current:
             _, task = self._current
             self._current = None

@@ -237,7 +237,6 @@ def _add_subtasks(tree: "Tree", status: Status, at: datetime, texts: Texts) -> N
 
 
 def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:
-    """Add what waits for a person."""
     for question in status.questions:
         tree.add(_asked(question, "asks", one_safe_line(question.text, 400), at))
     for call in status.calls:
@@ -264,12 +263,10 @@ def _line(*parts: str | tuple[str, str]) -> "Text":
 
 
 def describe_call(call: PendingCall) -> str:
-    """Name a pending tool call."""
     return f"{one_safe_line(call.tool, 100)} ({call.id})"
 
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
-    """Describe a subtask in one line."""
     who = f"{SUBTASK_MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
     more = one_safe_line(record.instruction, 120) if record.state in _GO_ON else record_reason(record)
     return ": ".join(filter(None, [who, record_words(record, at), more]))

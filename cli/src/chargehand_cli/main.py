@@ -47,7 +47,6 @@ class VerbGroups(TyperGroup):
     has_plugins = False
 
     def list_commands(self, ctx: "Context") -> list[str]:
-        """List the verbs of the core, and those of plug-ins."""
         self.add_plugin_verbs()
         return super().list_commands(ctx)
 

@@ -69,7 +69,6 @@ def keep(state: Path, report: Report, trace: Trace | None, attachments: Attachme
 
 
 def kept_report(state: Path, session_id: str) -> Report | None:
-    """Read a kept report; None if there is none."""
     return _kept(Report, SessionFiles(state, session_id).report)
 
 
@@ -150,7 +149,6 @@ def state_at(ending: SessionEnded) -> Literal["failed", "cancelled"]:
 
 
 def status_of(report: Report) -> Status:
-    """Return the status of a finished session."""
     granted = {each.limit: each.allowed for each in report.limits}
     return Status(
         session=report.session,
@@ -234,7 +232,6 @@ async def put_report(
 
 
 def exit_of(report: Report) -> Exit:
-    """Return the exit code of a command that ends with a report."""
     return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
 
 

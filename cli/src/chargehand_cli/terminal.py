@@ -83,7 +83,6 @@ def put_markdown(markdown: str) -> None:
 
 
 def console(stream: TextIO) -> "Console":
-    """Build a rich console on a stream."""
     from rich.console import Console
 
     built = Console(file=stream, highlight=False)

@@ -1,14 +1,18 @@
 """Where a command works: which server, worker and directories; and what is loaded before it is needed."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chargehand import NotReachable, Report, Trace
-from chargehand_cli.location import LocationOptions, NoWorkerProgram, find_location
-from chargehand_cli.session_files import SessionFiles, keep, kept_report
+from chargehand_cli.embedded.state import WorkerCommand
+from chargehand_cli.location import Location, LocationOptions, NoWorkerProgram, find_location
+from chargehand_cli.session_files import SessionFiles, keep, kept_report, program
 from tests.unit.cli.reports import report, trace
 
 _FILE = "worker_main.py"
@@ -23,124 +27,122 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+def locate(
+    home: Path,
+    project: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    has_package: bool = False,
+    here: Path | None = None,
+    **options: Any,
+) -> Location:
+    """Find the location of a command, without a checkout unless one is named."""
+    where = {"here": here or home, "project": project or home}
+    return find_location(LocationOptions(**options), environment or {}, home, **where, has_package=has_package)
+
+
 def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> None:
     """The program beside this command's virtual environment is the worker, on a state directory beside it."""
-    location = find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=project)
+    location = locate(tmp_path, project)
 
     state = project / ".chargehand"
     assert location.is_embedded
     assert (location.state, location.artifacts, location.task_queue) == (state, str(state / "artifacts"), "chargehand")
     assert location.temporal == Path(sys.executable).parent / "temporal"
-    assert location.worker
-    assert location.worker.command == (sys.executable, str(project / _FILE))
-    assert location.worker.directory == tmp_path
-    assert location.worker.environment == {
+    settings = {
         "CHARGEHAND_STATE_DIR": str(state),
         "CHARGEHAND_ARTIFACTS": str(state / "artifacts"),
         "CHARGEHAND_TASK_QUEUE": "chargehand",
         "CHARGEHAND_STORAGE": str(state / "payloads"),
     }
+    assert location.worker == WorkerCommand((sys.executable, str(project / _FILE)), tmp_path, settings)
 
 
 def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path) -> None:
-    """CHARGEHAND_WORKER is split as a shell would, and needs no project."""
+    """CHARGEHAND_WORKER is split as a shell would, and needs no project; without either, the worker's package is run,
+    so that no file of the working directory can take the place of a module of its."""
     environment = {"CHARGEHAND_WORKER": "python '/other place/worker_main.py' --fast"}
-
     located = [
-        find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=each)
-        for each in (project, tmp_path)
+        locate(tmp_path, project, environment),
+        locate(tmp_path, None, environment),
+        locate(tmp_path, has_package=True),
     ]
 
-    commands = [each.worker.command for each in located if each.worker]
-    assert commands == [("python", "/other place/worker_main.py", "--fast")] * 2
+    named = ("python", "/other place/worker_main.py", "--fast")
+    package = (sys.executable, "-P", "-m", "chargehand_worker")
+    assert [each.worker.command for each in located if each.worker] == [named, named, package]
     with pytest.raises(NotReachable, match="CHARGEHAND_WORKER is not a command line"):
-        find_location(LocationOptions(), {"CHARGEHAND_WORKER": "'"}, tmp_path, here=tmp_path, project=project)
+        locate(tmp_path, project, {"CHARGEHAND_WORKER": "'"})
 
 
 def test_options_take_precedence_over_the_environment(project: Path, tmp_path: Path) -> None:
     """What is typed wins over what is set, which wins over the defaults."""
-    environment = {
-        "CHARGEHAND_STATE_DIR": "/set/state",
-        "CHARGEHAND_ARTIFACTS": "/set/artifacts",
-        "CHARGEHAND_TASK_QUEUE": "set",
-    }
-    options = LocationOptions(state=Path("/typed/state"), artifacts="s3://typed/artifacts", task_queue="typed")
+    environment = {f"CHARGEHAND_{name}": f"/set/{name}" for name in ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE")}
+    typed = {"state": Path("/typed/state"), "artifacts": "s3://typed/artifacts", "task_queue": "typed"}
 
-    found = find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=project)
-    typed = find_location(options, environment, tmp_path, here=tmp_path, project=project)
+    found = [locate(tmp_path, project, environment, **options) for options in ({}, typed)]
 
-    assert (found.state, found.artifacts, found.task_queue) == (Path("/set/state"), "/set/artifacts", "set")
-    assert (typed.state, typed.artifacts, typed.task_queue) == (Path("/typed/state"), "s3://typed/artifacts", "typed")
+    assert [(each.state, each.artifacts, each.task_queue) for each in found] == [
+        (Path("/set/STATE_DIR"), "/set/ARTIFACTS", "/set/TASK_QUEUE"),
+        (Path("/typed/state"), "s3://typed/artifacts", "typed"),
+    ]
 
 
 def test_a_configured_server_is_used(project: Path, tmp_path: Path) -> None:
     """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
-    cases: list[tuple[str | None, dict[str, str], str]] = [
-        ("t:7233", {}, "--address"),
-        (None, {"TEMPORAL_ADDRESS": "t:7233"}, "TEMPORAL_ADDRESS"),
-        (None, {"TEMPORAL_PROFILE": "cloud"}, "TEMPORAL_PROFILE"),
-        (None, {"TEMPORAL_CONFIG_FILE": "/t.toml"}, "TEMPORAL_CONFIG_FILE"),
-    ]
-    for address, environment, configured_by in cases:
-        location = find_location(
-            LocationOptions(address=address), environment, tmp_path, here=tmp_path, project=project
-        )
-        assert (location.is_embedded, location.configured_by) == (False, configured_by)
-        assert (location.artifacts, location.storage) == (None, None)
+    named = [{name: "t"} for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")]
+    located = [locate(tmp_path, project, address="t:7233"), *(locate(tmp_path, project, each) for each in named)]
+
+    assert [each.configured_by for each in located] == ["--address", *(name for each in named for name in each)]
+    assert {(each.is_embedded, each.artifacts, each.storage) for each in located} == {(False, None, None)}
 
 
 def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path) -> None:
     """The settings file that Temporal's CLI writes counts if its default profile has an address."""
     file = tmp_path / "config" / "temporalio" / "temporal.toml"
     file.parent.mkdir(parents=True)
-    environment = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
 
     found: list[str] = []
     for content in ('[profile.other]\naddress = "t:7233"\n', '[profile.default]\naddress = "t:7233"\n', "not toml"):
         file.write_text(content)
-        found.append(
-            find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=project).configured_by
-        )
+        found.append(locate(tmp_path, project, {"XDG_CONFIG_HOME": str(tmp_path / "config")}).configured_by)
 
     assert found == ["", str(file), ""]
 
 
-def test_an_installed_worker_is_run_by_its_package(tmp_path: Path) -> None:
-    """No file of the working directory can take the place of a module of the worker's."""
-    location = find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=True)
-
-    assert location.worker
-    assert location.worker.command == (sys.executable, "-P", "-m", "chargehand_worker")
-    assert location.worker.directory == tmp_path
-
-
 def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path) -> None:
-    """A project that has a `.chargehand` has a server and sessions of its own, from any folder within."""
+    """A project that has a `.chargehand` has a server and sessions of its own, from any folder within; a client that is
+    installed on its own keeps reports in the user's state directory."""
     here = tmp_path / "mine" / "crews"
     here.mkdir(parents=True)
     (tmp_path / "mine" / ".chargehand").mkdir()
+    alone = locate(tmp_path, None, {"XDG_STATE_HOME": "/home/u/state"}, address="t:7233")
 
-    location = find_location(LocationOptions(), {}, tmp_path, here=here, project=project)
-
-    assert location.state == tmp_path / "mine" / ".chargehand"
-
-
-def test_without_a_project_the_state_is_where_the_user_keeps_state(tmp_path: Path) -> None:
-    """A client that is installed on its own keeps reports in the user's state directory."""
-    environment = {"XDG_STATE_HOME": "/home/u/state"}
-    options = LocationOptions(address="t:7233")
-
-    location = find_location(options, environment, tmp_path, here=tmp_path, project=tmp_path, has_package=False)
-
-    assert location.state == Path("/home/u/state/chargehand")
+    assert locate(tmp_path, project, here=here).state == tmp_path / "mine" / ".chargehand"
+    assert alone.state == Path("/home/u/state/chargehand")
     with pytest.raises(NoWorkerProgram, match=r"no worker to replay with: pip install 'chargehand\[worker\]'"):
-        location.require_worker("replay with")
+        alone.require_worker("replay with")
 
 
 def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
     """The message names the setting of the worker and the ways to name a server."""
     with pytest.raises(NoWorkerProgram, match=r"set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
-        find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=False)
+        locate(tmp_path)
+
+
+@pytest.mark.parametrize("on_path", [True, False])
+@pytest.mark.parametrize("called", ["chargehand", ".venv/bin/chargehand", "/elsewhere/bin/chargehand", "main.py"])
+def test_the_program_that_is_named_is_the_one_that_runs(
+    called: str, *, on_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name alone where a shell finds it, else by the path at which it was called, from here."""
+    (tmp_path / "chargehand").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if on_path else os.devnull)
+    here = Path.cwd() / called if called.startswith(".venv") else Path(called)
+    monkeypatch.setattr("sys.argv", [str(here)])
+
+    by_path = called.endswith("/chargehand") and not on_path
+    assert program() == (called if by_path else "chargehand")
 
 
 @pytest.mark.slow

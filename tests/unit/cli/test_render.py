@@ -24,7 +24,7 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
+        self._said: list[str] = []
         self._open: list[str] = []
         self.feed(text)
         self.close()
@@ -42,7 +42,15 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self._said.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join("".join(self._said).split())
+
+    def each(self, name: str, *tags: str) -> list[str | None]:
+        """List an attribute of the elements that have it, or of those of some names."""
+        return [found.get(name) for tag, found in self.elements if (tag in tags if tags else name in found)]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -101,14 +109,10 @@ def test_the_page_holds_the_whole_report() -> None:
     """Everything that a report says is on the page, with both drawings, and every citation leads to its source."""
     page = Page(report_page(report(), trace()))
 
-    words = " ".join("".join(page.words).split())
-    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
-    anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    drawings = [attributes["aria-label"] for tag, attributes in page.elements if tag == "svg"]
-    assert [part for part in _ON_THE_PAGE if part not in words] == []
-    assert links == ["#S1", "#S2", "#S1", "#S2", "https://example.org/b", "#S1", "#S2"]
-    assert anchors == ["S1", "S2"]
-    assert drawings == ["Plan with 3 subtasks", "Timeline"]
+    assert [part for part in _ON_THE_PAGE if part not in page.words] == []
+    assert page.each("href", "a") == ["#S1", "#S2", "#S1", "#S2", "https://example.org/b", "#S1", "#S2"]
+    assert page.each("id") == ["S1", "S2"]
+    assert page.each("aria-label", "svg") == ["Plan with 3 subtasks", "Timeline"]
 
 
 def test_what_is_not_verified_does_not_look_verified() -> None:
@@ -116,13 +120,11 @@ def test_what_is_not_verified_does_not_look_verified() -> None:
     made = report(stop_reason="unwritten", notice="No model could write <this>.")
 
     page, markdown = Page(report_page(made)), report_markdown(made)
-    marked = [attributes["class"] for tag, attributes in page.elements if tag == "span" and "class" in attributes]
-    words = " ".join("".join(page.words).split())
     assert markdown.startswith("> **No model could write &lt;this>.**\n\n")
     assert "completed" not in markdown
     assert ("p", {"class": "notice", "role": "note"}) in page.elements
-    assert "No model could write <this>." in words
-    assert [name for name in marked if name and name.startswith("verification")] == [
+    assert "No model could write <this>." in page.words
+    assert [name for name in page.each("class", "span") if name and name.startswith("verification")] == [
         "verification state-success",
         "verification state-partial",
     ]
@@ -137,8 +139,6 @@ _MADE = Artifact(
 )
 _DECIDED = Contradiction(about="the interval", positions=("6 months [S1]",), resolution="S1 is newer.", confidence=85)
 _WASTED = Usage(turns=2, cost_usd=Decimal("0.0040"))
-
-
 _GRADES = (
     Grade(criterion="Names a date.", met=True, reason="It names May."),
     Grade(criterion="Is short.", met=False, reason="<b>Long"),
@@ -152,9 +152,8 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
         artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES, reserved_usd=Decimal("0.5")
     )
 
-    page = Page(report_page(made, trace()))
-    words = " ".join("".join(page.words).split())
-    markdown = report_markdown(made)
+    page, markdown = Page(report_page(made, trace())), report_markdown(made)
+    words = page.words
 
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
@@ -176,7 +175,7 @@ def test_a_disclaimer_stands_below_the_answer() -> None:
     assert "\n\n*No &lt;legal> advice.*\n\n" in markdown
     own = {"class": "disclaimer", "dir": "auto", "lang": "und"}
     assert ("p", own) in page.elements
-    assert "No <legal> advice." in "".join(page.words)
+    assert "No <legal> advice." in page.words
     assert ("p", own) not in Page(report_page(report())).elements
 
 

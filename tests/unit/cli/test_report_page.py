@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from chargehand import Artifact, ChargehandError, Claim, Report, Source, Status, SubtaskRecord
+from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
 from chargehand.contracts import SessionState
 from chargehand.download import read_artifact
 from chargehand.upload import store_documents
@@ -63,14 +63,12 @@ def test_pictures_of_agents_are_inside_the_page() -> None:
     pictures = attach_pictures((*made, gone), read)
     page = Page(report_page(report(artifacts=(*made, gone)), attachments=Attachments(pictures)))
 
-    shown = [found for tag, found in page.elements if tag == "img"]
-    words = " ".join("".join(page.words).split())
-    assert shown == [
+    assert [found for tag, found in page.elements if tag == "img"] == [
         {"src": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}", "alt": "<chart.png>"},
         {"src": f"data:image/jpeg;base64,{base64.b64encode(contents['photo.png']).decode()}", "alt": "<photo.png>"},
     ]
-    assert all(f"{name} image/png" in words for name in ("page.png", "drawing.png", "gone.png"))
-    assert "chargehand artifacts session-1 --to DIR" in words
+    assert all(f"{name} image/png" in page.words for name in ("page.png", "drawing.png", "gone.png"))
+    assert "chargehand artifacts session-1 --to DIR" in page.words
 
 
 _DRAWING = """\
@@ -92,9 +90,7 @@ def test_a_drawing_is_inside_the_page() -> None:
         report_page(report(artifacts=(made,)), attachments=Attachments(attach_pictures((made,), lambda _: content)))
     )
 
-    assert [found["src"] for tag, found in page.elements if tag == "img"] == [
-        f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
-    ]
+    assert page.each("src", "img") == [f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"]
     assert "use" not in {tag for tag, _ in page.elements}
 
 
@@ -246,15 +242,14 @@ def test_headings_leave_out_no_level(answer: str) -> None:
 
 def test_a_notebook_shows_a_report_and_runs_none_of_it() -> None:
     """How it ended, the answer and the sources, in two kilobytes; markup of models is text."""
-    shown = _in_a_notebook(report(answer="<script>alert(1)</script> It is so [S1]."))
+    shown, short = (
+        cast("Any", each)._repr_html_()
+        for each in (report(answer="<script>alert(1)</script> It is so [S1]."), report())
+    )
 
     assert "&lt;script&gt;alert(1)&lt;/script&gt; It is so [S1]." in shown
     assert {tag for tag, _ in Page(shown).elements} == {"p", "strong", "br", "div", "ol", "li"}
-    assert len(_in_a_notebook(report())) < 2_000
-
-
-def _in_a_notebook(of: Report) -> str:
-    return cast("Any", of)._repr_html_()
+    assert len(short) < 2_000
 
 
 def test_columns_of_numbers_are_aligned() -> None:
@@ -262,15 +257,14 @@ def test_columns_of_numbers_are_aligned() -> None:
     answer = "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 | |\n| 9 | −12 % | |"
     page = Page(report_page(report(answer=answer)))
 
-    cells = [found.get("class") for tag, found in page.elements if tag in ("td", "th")][:12]
-    assert cells == [None, "number", None] * 4
+    assert page.each("class", "td", "th")[:12] == [None, "number", None] * 4
 
 
 def test_tables_and_sections_have_names() -> None:
     """Every header cell says what it heads, and whatever scrolls can be reached by keyboard and has a name."""
     page = Page(report_page(report(answer="| a | b |\n|---|---|\n| 1 | 2 |"), trace()))
 
-    heads = [found.get("scope") for tag, found in page.elements if tag == "th"]
+    heads = page.each("scope", "th")
     scrolling = [found for _, found in page.elements if (found.get("class") or "").startswith("scroll")]
     assert heads
     assert set(heads) <= {"col", "row"}
@@ -336,11 +330,10 @@ def test_a_session_without_a_report_says_why() -> None:
         )  # fmt: skip
         page = Page(unfinished_page(status, trace(), problem=problem))
 
-        words = " ".join("".join(page.words).split())
-        assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in words] == []
-        assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]
+        assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in page.words] == []
+        assert page.each("aria-label", "section") == ["Plan", "Timeline"]
         unlimited = Page(unfinished_page(status.model_copy(update={"max_turns": 0})))
-        assert "Turns3Cost$0.00" in "".join(unlimited.words)
+        assert "Turns3Cost$0.00" in unlimited.words
 
 
 def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:

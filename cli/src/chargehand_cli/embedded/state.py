@@ -60,12 +60,10 @@ class Order:
     worker: WorkerCommand
 
     def to_argument(self) -> str:
-        """Write the order as a command-line argument."""
         return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_argument(cls, argument: str) -> "Order":
-        """Read what `to_argument` wrote."""
         order = json.loads(argument)
         worker = order["worker"] | {"directory": Path(order["worker"]["directory"])}
         return cls(Path(order["state"]), Path(order["temporal"]), WorkerCommand(**worker))
@@ -114,7 +112,6 @@ class StateDirectory:
         draft.replace(self._note)
 
     def remove_note(self) -> None:
-        """Remove the note."""
         self._note.unlink(missing_ok=True)
 
 
@@ -145,11 +142,9 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Release the lock; the file stays open."""
         fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Release the lock and close the file."""
         with suppress(OSError):
             os.close(self.descriptor)
 

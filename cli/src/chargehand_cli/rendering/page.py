@@ -64,7 +64,6 @@ Facts = list[tuple[str, str]]
 
 
 def report_page(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> str:
-    """Render a report as a page of its own."""
     body = report_body(report, trace, attachments)
     return page(report.goal, body, session=report.session, language=report.language)
 
@@ -245,7 +244,6 @@ def _status_facts(status: Status) -> Facts:
 
 
 def trace_page(trace: Trace) -> str:
-    """Render a trace as a page of its own."""
     depths: dict[str, int] = {}
     for step in trace.steps:  # parents come before children
         depths[step.id] = depths.get(step.parent or "", -1) + 1
@@ -327,7 +325,6 @@ def _environment() -> Environment:
 
 
 def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Environment:
-    """Open the templates of a package."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,

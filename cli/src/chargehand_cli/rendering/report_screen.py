@@ -19,7 +19,6 @@ _LONGEST_TITLE: Final = 100
 
 
 def put_on_screen(report: Report, screen: Console) -> None:
-    """Write a report to a terminal."""
     ending = report.ending
     screen.print(Text(_headline(report), style=TONES[ending.tone]))
     if report.notice:
@@ -50,7 +49,6 @@ def _answer(report: Report) -> str:
 
 
 def _below(report: Report) -> Iterator[str]:
-    """List what stands below the answer."""
     if report.disclaimer:
         yield from ("", one_safe_line(report.disclaimer, 1_000))
     if lines := output_lines(report):

@@ -85,12 +85,10 @@ def answer_below_notice(report: Report) -> str:
 
 
 def summary_line(report: Report) -> str:
-    """Summarise in one line how the session ended and what it used."""
     return " · ".join(map(_inline, session_facts(report)))
 
 
 def session_facts(report: Report) -> list[str]:
-    """List how the session ended and what it used."""
     usage = report.usage
     facts = [
         report.ending.words,
@@ -122,7 +120,6 @@ def claim_counts(report: Report) -> str:
 
 
 def claim_lines(report: Report) -> list[str]:
-    """List the claims of a report, each with what it rests on."""
     labels = {source.ref: f"[S{number}]" for number, source in enumerate(report.sources, start=1)}
     return [
         " ".join([f"- {claim.verification}", *(labels[ref] for ref in claim.sources if ref in labels)])
@@ -142,7 +139,6 @@ def dollars(amount: float) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """Format a duration."""
     seconds = length.total_seconds()
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -164,7 +160,6 @@ def wasted_words(wasted: Usage) -> str:
 
 
 def size(count: int) -> str:
-    """Format a number of bytes."""
     if count < 1_000:
         return f"{count} bytes"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
@@ -178,7 +173,6 @@ def cost(amount: Decimal) -> str:
 
 
 def count(number: int, singular: str, plural: str = "") -> str:
-    """Format a number with its noun."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 

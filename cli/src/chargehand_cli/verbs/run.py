@@ -147,7 +147,6 @@ def _check_worker_variant(connection: Connection) -> None:
 
 
 def _announce(connection: Connection, session_id: str, resumed: list[str]) -> None:
-    """Say where a session runs, and which earlier ones resume."""
     say(connection.describe())
     for line in resumed:
         say(line)

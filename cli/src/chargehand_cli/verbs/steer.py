@@ -228,7 +228,6 @@ async def calls(
 
 
 def _edits(typed: Mapping[str, list[str] | None]) -> list[dict[str, Any]]:
-    """Read the changes as typed."""
     pairs = {name: [_pair(name, each) for each in typed[name] or ()] for name in typed if name != "drop"}
     inputs = {id_: [each.strip() for each in needed.split(",") if each.strip()] for id_, needed in pairs["after"]}
     places = dict(pairs["before"])
@@ -255,7 +254,6 @@ def _pair(option: str, typed: str) -> tuple[str, str]:
 
 
 def _decision(*, approve: bool, edit: Path | None, reject: str | None) -> str | None:
-    """Name the decision that was typed, if one was."""
     typed = {"approve": approve, "edit": edit is not None, "reject": reject is not None}
     if sum(typed.values()) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
@@ -263,7 +261,6 @@ def _decision(*, approve: bool, edit: Path | None, reject: str | None) -> str | 
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":
-    """Find the question to answer."""
     matching = [question for question in status.questions if subtask in (None, question.subtask)]
     if len(matching) == 1:
         return matching[0]
@@ -294,7 +291,6 @@ def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
 
 
 def _chosen_call(status: "Status", call: str | None) -> "PendingCall":
-    """Find the call to decide about."""
     from chargehand.contracts.problems import join_problems
 
     matching = [each for each in status.calls if call in (None, each.id)]

@@ -147,7 +147,6 @@ async def _choose() -> _Choice:
 
 
 def _leave_running(connection: Connection, session_id: str) -> None:
-    """Leave a session, and say what becomes of it."""
     follow = f"Follow it: `chargehand watch {session_id}`; stop it: `chargehand cancel {session_id}`"
     if not connection.location.is_embedded:
         say(f"The session was left running. {follow}")
