@@ -131,8 +131,10 @@ async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
 
 @pytest.mark.nightly
 async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
-    """A survey takes its sixty turns, a report its 3,000 words; a contradiction is listed with both sides."""
+    """A survey takes its sixty turns, a report its 3,000 words; a contradiction is listed with both sides, a contract's
+    answer cites the lease and its amendment, and a comparison misses nothing."""
     survey, long, contradiction = [await stage.play(task) for task in (SURVEY, LONG_REPORT, CONTRADICTION)]
+    contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]
 
     assert (len(survey.turns) >= 60, survey.report.gaps) == (True, ())
     assert len(long.report.answer.split()) >= 3_000
@@ -141,6 +143,9 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     (found,) = contradiction.report.contradictions
     assert len(found.positions) == 2
     assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
+    assert {source.ref.partition("#")[0] for source in contract.report.sources} == {"lease.md", "amendment-2.md"}
+    assert [record.state for record in contract.report.subtasks] == ["success"]
+    assert (len(comparison.pages), comparison.report.gaps) == (15, ())
 
 
 @pytest.mark.nightly
@@ -154,16 +159,6 @@ async def test_siblings_begin_with_what_is_cached(stage: Stage, provider: Provid
     assert len(siblings) == 4
     shown = sum(each.input + each.cached + each.cache_write for each in siblings)
     assert sum(each.cached for each in siblings) / shown >= 0.8
-
-
-@pytest.mark.nightly
-async def test_reports_rest_on_what_was_read(stage: Stage) -> None:
-    """A contract's answer cites the lease and its amendment; a comparison reads fifteen pages and misses nothing."""
-    contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]
-
-    assert {source.ref.partition("#")[0] for source in contract.report.sources} == {"lease.md", "amendment-2.md"}
-    assert [record.state for record in contract.report.subtasks] == ["success"]
-    assert (len(comparison.pages), comparison.report.gaps) == (15, ())
 
 
 @pytest.mark.slow

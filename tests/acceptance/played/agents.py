@@ -1,12 +1,12 @@
 """How the model works as an agent: what it does next with its tools, and what it answers from what it was shown."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.acceptance.played.prose import Claim, long_text, words_asked
-from tests.acceptance.played.sight import Evidence, Sight, sentences, speaks_of
+from tests.acceptance.played.prose import Claim
+from tests.acceptance.played.sight import Evidence, Passage, Sight, sentences, speaks_of
 from tests.scripted_provider import ScriptedReply, ToolUse
 
 Step = Callable[["Sight", "Assignment"], list[ToolUse]]
@@ -41,9 +41,6 @@ def assignment(sight: Sight) -> Assignment:
     if found := _ASSIGNMENT.search(sight.task, max(sight.task.rfind("Instruction:"), 0)):
         return Assignment(found["subject"], tuple(found["wanted"].split("; ")), found["each"] or "")
     return Assignment(sight.task, ())
-
-
-# --- the researcher ----------------------------------------------------------------------------------------------
 
 
 def research(sight: Sight, task: Assignment) -> list[ToolUse]:
@@ -126,14 +123,20 @@ def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
     """Find the sentences of opened pages that say what is wanted, one a page for each thing."""
     opened = _opened(sight)
     found: dict[tuple[str, str], Evidence] = {}
-    name = _name(task.subject)
-    for passage in sight.shown:
+    for passage, one in _stated(sight, task.wanted, _name(task.subject)):
         if passage.tool != "search" and passage.address in opened:
-            for sentence in sentences(passage.text):
-                for term in task.wanted:
-                    if sentence[-1] in _ENDS and speaks_of(sentence, term) and name in sentence:
-                        found.setdefault((term, passage.address), Evidence(term, sentence, passage.ref))
+            found.setdefault((one.wanted, passage.address), one)
     return list(found.values())
+
+
+def _stated(sight: Sight, wanted: Sequence[str], name: str = "") -> Iterator[tuple[Passage, Evidence]]:
+    """Find the sentences that have a name and speak of something wanted."""
+    for passage in sight.shown:
+        for sentence in sentences(passage.text):
+            if name in sentence and sentence[-1] in _ENDS:
+                for term in wanted:
+                    if speaks_of(sentence, term):
+                        yield passage, Evidence(term, sentence, passage.ref)
 
 
 def _missing(sight: Sight, task: Assignment) -> list[str]:
@@ -153,9 +156,6 @@ def research_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     return conclude(sight, found, missing)
 
 
-# --- the reader --------------------------------------------------------------------------------------------------
-
-
 def read_documents(sight: Sight, task: Assignment) -> list[ToolUse]:
     """Search the documents for each thing, then read around the places that were found."""
     if not sight.used("search_documents"):
@@ -173,18 +173,10 @@ def read_documents(sight: Sight, task: Assignment) -> list[ToolUse]:
 
 def reader_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     """Answer from the passages that were shown."""
-    found: dict[tuple[str, str], Evidence] = {}
-    for passage in sight.shown:
-        for sentence in sentences(passage.text):
-            for term in task.wanted:
-                if sentence[-1] in _ENDS and speaks_of(sentence, term):
-                    found.setdefault((term, sentence), Evidence(term, sentence, passage.ref))
-    known = {one.wanted for one in found.values()}
+    found = dict.fromkeys(one for _, one in _stated(sight, task.wanted))
+    known = {one.wanted for one in found}
     missing = [f"The documents do not say anything on: {term}." for term in task.wanted if term not in known]
-    return conclude(sight, list(found.values()), missing)
-
-
-# --- the analyst -------------------------------------------------------------------------------------------------
+    return conclude(sight, list(found), missing)
 
 
 def compute(sight: Sight, task: Assignment) -> list[ToolUse]:
@@ -218,33 +210,10 @@ def analyst_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     return conclude(sight, found, [] if found else ["No table holds the figures."])
 
 
-# --- the writer and the reviewer ---------------------------------------------------------------------------------
-
-
-def nothing(sight: Sight, task: Assignment) -> list[ToolUse]:
-    """Work without tools."""
-    del sight, task
-    return []
-
-
-def writer_answer(sight: Sight, task: Assignment) -> ScriptedReply:
-    """Write a text of the length that is asked for from the given claims, with their refs."""
-    del task
-    claims = given_claims(sight.task)
-    text = long_text(claims, words_asked(sight.task), lambda claim: f"[{claim.ref}]")
-    findings = [_finding(Evidence("", claim.text, claim.ref)) for claim in claims]
-    return sight.answer(
-        status="success", content=text, findings=findings, confidence=85, gaps=[], message="", issues=[]
-    )
-
-
 def given_claims(text: str) -> list[Claim]:
     """Read the claims of outcomes: lines of a list that name a source in brackets."""
     lines = re.findall(r"^[-*] (.+?) \[([^\]\n]+)\]", text, flags=re.MULTILINE)
     return list(dict.fromkeys(Claim(claim, ref.split(", ")[0]) for claim, ref in lines if ref != "no source"))
-
-
-# --- answers -----------------------------------------------------------------------------------------------------
 
 
 def conclude(sight: Sight, found: Sequence[Evidence], missing: Sequence[str]) -> ScriptedReply:
@@ -253,7 +222,9 @@ def conclude(sight: Sight, found: Sequence[Evidence], missing: Sequence[str]) ->
     return sight.answer(
         status=status,
         content="\n\n".join(f"{one.sentence} [{one.ref}]" for one in found) or "Nothing that was read answers this.",
-        findings=[_finding(one) for one in found],
+        findings=[
+            {"claim": one.sentence, "source_refs": [one.ref], "quote": one.sentence, "confidence": 90} for one in found
+        ],
         confidence={"success": 90, "partial": 60, "no_answer": 20}[status],
         gaps=list(missing),
         message="" if status == "success" else " ".join(missing),
@@ -261,14 +232,9 @@ def conclude(sight: Sight, found: Sequence[Evidence], missing: Sequence[str]) ->
     )
 
 
-def _finding(found: Evidence) -> dict[str, object]:
-    return {"claim": found.sentence, "source_refs": [found.ref], "quote": found.sentence, "confidence": 90}
-
-
 AGENTS: Final[Mapping[str, tuple[Step, Answer]]] = {
     "researcher": (research, research_answer),
     "reader": (read_documents, reader_answer),
     "analyst": (compute, analyst_answer),
-    "writer": (nothing, writer_answer),
 }
 """By the name that the system text gives the agent: what it does next, and what it answers."""

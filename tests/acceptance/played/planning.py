@@ -92,10 +92,6 @@ def _long_report(found: re.Match[str], _: Sight) -> Draft:
     return _plan(*subtasks, final="Auf Deutsch, mit Quellen.") | {"length_words": words}
 
 
-def _fact(found: re.Match[str], _: Sight) -> Draft:
-    return _plan(_research(1, found["subject"], [f"{found['what']} {found['year']}"]))
-
-
 def _two_sides(found: re.Match[str], _: Sight) -> Draft:
     sides = (found["one"], found["other"])
     return _plan(
@@ -105,14 +101,6 @@ def _two_sides(found: re.Match[str], _: Sight) -> Draft:
         ),
         final="Say whether the two agree.",
     )
-
-
-def _report_says(found: re.Match[str], _: Sight) -> Draft:
-    return _plan(_research(1, found["subject"], [found["what"]]))
-
-
-def _chinese(found: re.Match[str], _: Sight) -> Draft:
-    return _plan(_research(1, found["subject"], _listed(found["what"])), final="用中文回答，并注明来源。")
 
 
 _RULES: Final[Mapping[str, Rule]] = {
@@ -125,9 +113,15 @@ _RULES: Final[Mapping[str, Rule]] = {
     r"(?P<document>\w+) say about (?P<what>[^?\n]+)\?": _figures_and_words,
     r"Bericht von mindestens (?P<words>[\d.]+) Wörtern über [^:\n]+ in (?P<place>\w+): (?P<parts>[^.\n]+?), "
     r"jeweils mit (?P<aspects>[^.\n]+)\.": _long_report,
-    r"How many (?P<what>\w+) used (?P<subject>[\w ]+?) in (?P<year>\d{4})\?": _fact,
+    r"How many (?P<what>\w+) used (?P<subject>[\w ]+?) in (?P<year>\d{4})\?": (
+        lambda found, _: _plan(_research(1, found["subject"], [f"{found['what']} {found['year']}"]))
+    ),
     r"When did the (?P<subject>[\w ]+?) (?P<verb>\w+), according to the (?P<one>[\w ]+) and according to the "
     r"(?P<other>[\w ]+)\?": _two_sides,
-    r"What does the (?P<subject>[\w ]+) say about (?P<what>\w+)\?": _report_says,
-    r"(?P<subject>[\u4e00-\u9fff]+)的(?P<what>[\u4e00-\u9fff]+)是什么": _chinese,
+    r"What does the (?P<subject>[\w ]+) say about (?P<what>\w+)\?": (
+        lambda found, _: _plan(_research(1, found["subject"], [found["what"]]))
+    ),
+    r"(?P<subject>[\u4e00-\u9fff]+)的(?P<what>[\u4e00-\u9fff]+)是什么": (
+        lambda found, _: _plan(_research(1, found["subject"], _listed(found["what"])), final="用中文回答，并注明来源。")
+    ),
 }

@@ -30,8 +30,6 @@ def _slug(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-# --- a comparison of five ----------------------------------------------------------------------------------------
-
 BIKES: Final = {
     "Aldra": ("4,290", "five", "180"),
     "Bronte": ("3,990", "two", "160"),
@@ -57,8 +55,6 @@ COMPARISON: Final = Task(
     tuple(_bikes()),
 )
 
-# --- a list, then each of its items ------------------------------------------------------------------------------
-
 MAYORS: Final = {
     "Asker": "Ida Holm",
     "Brenna": "Jon Falk",
@@ -80,8 +76,6 @@ def _islands() -> Iterator[WebPage]:
 LIST_THEN_DETAIL: Final = Task(
     "Which are the five largest islands of the Velmar archipelago, and who is the mayor of each?", tuple(_islands())
 )
-
-# --- the user's documents ----------------------------------------------------------------------------------------
 
 _LEASE: Final = """# Lease of the boathouse at Quay Street
 
@@ -136,8 +130,6 @@ FIGURES_AND_WORDS: Final = Task(
     provider="openai",
 )
 
-# --- a long report in German -------------------------------------------------------------------------------------
-
 _HEAT: Final = {
     "Fernwärme": ("Ende 2024 hing ein Drittel", "48 Millionen Euro", "70 Prozent bis 2035"),
     "Wärmepumpen": ("2024 heizten 1.900 Häuser", "9 Millionen Euro", "6.000 Geräte bis 2032"),
@@ -160,8 +152,6 @@ LONG_REPORT: Final = Task(
     "Sanierung, jeweils mit Stand, Kosten und Ziel.",
     tuple(_heat()),
 )
-
-# --- single facts ------------------------------------------------------------------------------------------------
 
 NO_ANSWER: Final = Task(
     "How many passengers used Lindholm airport in 1987?",
@@ -218,8 +208,6 @@ CHINESE: Final = Task(
     ),
     provider="openai",
 )
-
-# --- a survey of sixty turns -------------------------------------------------------------------------------------
 
 LINES: Final = (
     *("Abeline", "Borvik", "Castel", "Drakon", "Elgin", "Farrow", "Gannet", "Hesper"),

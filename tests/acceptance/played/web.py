@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from io import BytesIO
+from textwrap import wrap
 from typing import Any, Final
 from unittest.mock import patch
 from urllib.parse import urlsplit
@@ -96,23 +97,13 @@ class WebPage:
         file = BytesIO()
         canvas = Canvas(file, pagesize=A4)
         canvas.setTitle(self.title)
-        lines = [line for text in [self.title, *self.paragraphs()] for line in [*_wrapped(text, 90), ""]]
+        lines = [line for text in [self.title, *self.paragraphs()] for line in [*wrap(text, 90), ""]]
         for start in range(0, len(lines), 50):
             for number, line in enumerate(lines[start : start + 50]):
                 canvas.drawString(50, 800 - 15 * number, line)
             canvas.showPage()
         canvas.save()
         return file.getvalue()
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    line = ""
-    for word in text.split():
-        if len(line) + len(word) >= width:
-            yield line
-            line = ""
-        line = f"{line} {word}".strip()
-    yield line
 
 
 @dataclass
@@ -177,7 +168,7 @@ def _words(text: str) -> Iterator[str]:
 def serve_web(pages: tuple[WebPage, ...]) -> Generator[Web]:
     """Serve the pages of every host, and Tavily's `POST /search`, from one port."""
     web = Web(pages)
-    bodies = {page.address: page.body() for page in pages}
+    served = {page.address: page for page in pages}
 
     class Handler(LoopbackHandler):
         def reply(self) -> None:
@@ -186,10 +177,10 @@ def serve_web(pages: tuple[WebPage, ...]) -> Generator[Web]:
                 found = {"results": web.find(asked["query"], int(asked.get("max_results", 5)))}
                 return self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
             host = self.headers["host"].partition(":")[0]
-            media_type, body = bodies.get(f"{host}{urlsplit(self.path).path}", ("", b""))
-            if not body:
+            if not (page := served.get(f"{host}{urlsplit(self.path).path}")):
                 return self.answer(404)
             web.reads.append(f"http://{self.headers['host']}{self.path}")
+            media_type, body = page.body()
             return self.answer(200, body, Content_Type=media_type)
 
     with serve_http(Handler) as address:
