@@ -1,38 +1,27 @@
 """Restarts of the console, the worker and the server, while a page, a follower and a terminal are open."""
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
-from temporalio.service import RPCError
 
-from chargehand.client import Chargehand
+from chaos.harness import open_harness
 from chargehand.contracts import SessionRequest, Status, TurnEvent
 from chargehand.session import Session
-from chargehand.visibility import pollers
 from chargehand_cli import live_session
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
-from chargehand_cli.embedded.user import find_temporal
 from chargehand_cli.live_tree import Lines
 from chargehand_cli.location import LocationOptions, find_location
 from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.server import RunningConsole, serving
+from chargehand_plugins.console.server import serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.tests.conftest import TOKEN
-from tests.acceptance.test_real_wires import settings
-from tests.acceptance.workers import worker_process
 from tests.browser.chromium import Tab
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, canned_session
 from tests.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -81,87 +70,6 @@ class Gate:
         self.waiting.pop().set()
 
 
-class Deployment:
-    """A server, a worker and a console, each of which can be restarted."""
-
-    def __init__(self, folder: Path, lock: int, provider: ScriptedProvider) -> None:
-        self._folder, self._lock, self._provider = folder, lock, provider
-        self._parts = AsyncExitStack()
-        self._worker = AsyncExitStack()
-        self._console = AsyncExitStack()
-
-    async def _start_server(self, prefer: int = 0) -> None:
-        start = partial(start_server, lock_descriptor=self._lock, prefer=prefer)
-        self.server: ServerProcess = await asyncio.to_thread(
-            start, find_temporal(), self._folder / "temporal.db", self._folder / "server.log"
-        )
-
-    async def start(self) -> None:
-        await self._start_server()
-        self.chargehand = await Chargehand.connect(self.server.address)
-        self.settings = settings("openai_compatible", self._provider.base_url, self.chargehand.client, self._folder)
-        self.chargehand.task_queue = self.settings["CHARGEHAND_TASK_QUEUE"]
-        self.backend = Backend(lambda: self.chargehand, str(self._folder / "artifacts"))
-        await self._start_worker()
-        await self._start_console()
-
-    async def stop(self) -> None:
-        await self._console.aclose()
-        await self._worker.aclose()
-        end_process(self.server.process, grace_seconds=5)
-
-    async def restart_server(self) -> None:
-        """Kill the server and start it again where it was."""
-        os.killpg(self.server.process.pid, signal.SIGKILL)
-        self.server.process.wait()
-        await until(self._is_away)
-        await self._start_server(self.server.port)
-
-    async def restart_worker(self) -> None:
-        """Kill the worker and start another."""
-        await self._worker.aclose()
-        await self._start_worker()
-
-    async def restart_console(self) -> None:
-        """Stop the console and start it on the same port."""
-        await self._console.aclose()
-        await self._start_console(self.console.port)
-
-    async def _start_worker(self) -> None:
-        began_at = datetime.now(UTC)
-        await self._worker.enter_async_context(worker_process(self.settings))
-        client, queue = self.chargehand.client, self.chargehand.task_queue
-
-        async def polls() -> bool:
-            return bool(await pollers(client, queue, since=began_at))
-
-        await until(polls, 60)
-
-    async def _start_console(self, port: int = 0) -> None:
-        self.console: RunningConsole = await self._console.enter_async_context(
-            serving(self.backend, ConsoleSettings(TOKEN, port=port))
-        )
-
-    async def _is_away(self) -> bool:
-        try:
-            await self.chargehand.client.workflow_service.get_system_info(GetSystemInfoRequest())
-        except RPCError:
-            return True
-        return False
-
-
-@asynccontextmanager
-async def deployed(folder: Path, gate: Gate) -> AsyncGenerator[Deployment]:
-    async with ScriptedProvider(gate.respond) as provider:
-        with (folder / "server.lock").open("w") as lock:
-            deployment = Deployment(folder, lock.fileno(), provider)
-            try:
-                await deployment.start()
-                yield deployment
-            finally:
-                await deployment.stop()
-
-
 @dataclass
 class Watchers:
     """What shows the session: a page in a browser, a follower, a terminal."""
@@ -205,14 +113,34 @@ async def test_restarts_heal_within_five_seconds(tmp_path: Path, tab: Tab, monke
     """After the console, the worker or the server serves again, page, follower and terminal show the next turn; what
     was typed stands, and nobody signs in again."""
     gate, page = Gate(), tab.page
-    async with deployed(tmp_path, gate) as deployment, asyncio.TaskGroup() as tasks:
-        await page.goto(deployment.console.sign_in_link())
-        await page.wait_for_url(f"{deployment.console.url}/")
-        session = await deployment.chargehand.start(SessionRequest(goal="Look into all of the matter.", review="never"))
-        await page.goto(f"{deployment.console.url}/sessions/{session.id}")
+    async with (
+        open_harness(tmp_path, gate.respond) as harness,
+        asyncio.TaskGroup() as tasks,
+        AsyncExitStack() as served,
+    ):
+        worker, chargehand = await harness.worker(), harness.chargehand
+        backend = Backend(lambda: chargehand, str(tmp_path / "artifacts"))
+        console = await served.enter_async_context(serving(backend, ConsoleSettings(TOKEN, port=0)))
+
+        async def restart_console() -> None:
+            await served.aclose()
+            await served.enter_async_context(serving(backend, ConsoleSettings(TOKEN, port=console.port)))
+
+        async def restart_worker() -> None:
+            await worker.restart()
+            await harness.polled(worker)
+
+        async def restart_server() -> None:
+            harness.kill_server()
+            await asyncio.to_thread(harness.start_server)
+
+        await page.goto(console.sign_in_link())
+        await page.wait_for_url(f"{console.url}/")
+        session = await chargehand.start(SessionRequest(goal="Look into all of the matter.", review="never"))
+        await page.goto(f"{console.url}/sessions/{session.id}")
         watchers = Watchers(page, Terminal())
         monkeypatch.setattr(live_session, "choose_progress", watchers.terminal.chosen)
-        options = LocationOptions(address=deployment.server.address, task_queue=deployment.chargehand.task_queue)
+        options = LocationOptions(address=harness.server.address, task_queue=chargehand.task_queue)
         connection = Connection(find_location(options, {}, tmp_path, here=tmp_path, project=tmp_path))
         await connection.open(worker=False)
         tasks.create_task(watchers.follow(session))
@@ -221,8 +149,7 @@ async def test_restarts_heal_within_five_seconds(tmp_path: Path, tab: Tab, monke
         assert await watchers.late(1, "") == []
         await page.fill("#message", "Half a sentence")
 
-        restarts = (deployment.restart_console, deployment.restart_worker, deployment.restart_server)
-        for turns, restart in enumerate(restarts, start=2):
+        for turns, restart in enumerate((restart_console, restart_worker, restart_server), start=2):
             await restart()
             healing = asyncio.create_task(watchers.late(turns, "Half a sentence"))
             await gate.answer_one()
