@@ -1,4 +1,4 @@
-"""Commands of the command line, in this process or as processes of their own."""
+"""Commands of the command line, in this process or as processes, also at a terminal that a test types into."""
 
 import asyncio
 import io
@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from temporalio.client import Client
 
+from chargehand.client import Chargehand
 from chargehand_cli import terminal
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
@@ -57,6 +58,11 @@ class Commands:
         self._options = ("--address", client.service_client.config.target_host, *options)
         self._environment = command_environment(**settings)
 
+    @classmethod
+    def of(cls, chargehand: Chargehand, state: Path) -> "Commands":
+        """Run commands on a server and a task queue, with a state directory."""
+        return cls(chargehand.client, "--task-queue", chargehand.task_queue, "--state-dir", state)
+
     async def __call__(self, command: str, *arguments: str | Path, given: str = "") -> Ran:
         """Run a command in this process, beside the event loop of the tests; signals do not reach it."""
 
@@ -81,3 +87,32 @@ class Commands:
 
 async def _go_on(work: Awaitable[Exit]) -> Exit:
     return await work
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A terminal: the side of a test, and that of a command."""
+
+    ours: int
+    theirs: int
+
+    async def read_until(self, words: str) -> str:
+        """Read until it shows something."""
+        seen = ""
+        async with asyncio.timeout(60):
+            while words not in seen:
+                seen += (await asyncio.to_thread(os.read, self.ours, 4_096)).decode(errors="replace")
+        return seen
+
+    def type(self, line: str) -> None:
+        os.write(self.ours, f"{line}\n".encode())
+
+    async def end_of(self, running: asyncio.subprocess.Process) -> bytes:
+        """Wait for the end of a command, whatever it goes on to show; returns its standard output."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.ours, lambda: os.read(self.ours, 4_096))
+        try:
+            out, _ = await asyncio.wait_for(running.communicate(), 60)
+        finally:
+            loop.remove_reader(self.ours)
+        return out

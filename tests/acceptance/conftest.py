@@ -10,7 +10,7 @@ import pytest
 
 from chargehand.local_server import is_held
 from chargehand_cli.embedded.state import StateDirectory
-from tests.acceptance.terminals import Terminal
+from tests.acceptance.commands import Terminal
 from tests.waiting import hold_until
 
 

@@ -8,18 +8,12 @@ import pytest
 from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
-from tests.acceptance.commands import Commands
-from tests.acceptance.terminals import Terminal
+from tests.acceptance.commands import Commands, Terminal
 from tests.crew_files import crew_folder
-from tests.environment import SessionEnvironment, open_environment
+from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
 from tests.workflows.test_conversing import DESK
 from tests.workflows.test_following import shown as shown_so_far
-
-
-def _commands(opened: SessionEnvironment, folder: Path) -> Commands:
-    chargehand = opened.chargehand
-    return Commands(chargehand.client, "--task-queue", chargehand.task_queue, "--state-dir", folder)
 
 
 async def test_each_piped_line_is_answered_on_standard_output(client: Client, tmp_path: Path) -> None:
@@ -35,7 +29,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
     async with open_environment(
         client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         ran = await chargehand("chat", "--crew", "desk", given="Hello\n\nFind out why.\n")
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
@@ -64,7 +58,7 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
     async with open_environment(
         client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
-        running = await _commands(opened, tmp_path).begin(
+        running = await Commands.of(opened.chargehand, tmp_path).begin(
             "chat", "--crew", "desk", tty=terminal.theirs, screen=terminal.theirs
         )
         await terminal.read_until("> ")

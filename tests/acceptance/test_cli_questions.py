@@ -11,9 +11,8 @@ from temporalio.client import Client
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report
 from chargehand.session import Session
-from tests.acceptance.commands import Commands, Ran
-from tests.acceptance.terminals import Terminal
-from tests.environment import SessionEnvironment, open_environment
+from tests.acceptance.commands import Commands, Ran, Terminal
+from tests.environment import open_environment
 from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until
@@ -32,12 +31,6 @@ def asking(*topics: str) -> Script:
     return script.work(MEANT, answer("Known."))
 
 
-def _commands(environment: SessionEnvironment, folder: Path) -> Commands:
-    return Commands(
-        environment.chargehand.client, "--task-queue", environment.chargehand.task_queue, "--state-dir", folder
-    )
-
-
 async def _asks(session: Session, count: int) -> bool:
     return len((await session.status()).questions) == count
 
@@ -45,7 +38,7 @@ async def _asks(session: Session, count: int) -> bool:
 async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
     """`status` shows who asks what and the command to type; `answer` needs no id of a subtask if only one asks."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 1))
@@ -65,7 +58,7 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
     """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 2))
@@ -95,7 +88,7 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     """On a terminal `run` puts the plan and the questions, one after another, and takes the lines that are typed;
     Ctrl-C asks, and `f` ends the run with the report of what there is."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin(
             "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=terminal.theirs
         )
@@ -125,7 +118,7 @@ async def test_a_session_that_ended_at_the_prompt_shows_its_report(
     name, going_on = f"ended-{choice}", asyncio.Event()
     script = Script().plan(subtask("T1")).work("", Held(answer("Known."), going_on))
     async with open_environment(client, tmp_path / "environment", script) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin("run", GOAL, "--review", "never", "--json", "--id", name, tty=terminal.theirs)
         await terminal.read_until("T1 reader")
         running.send_signal(signal.SIGINT)
@@ -142,7 +135,7 @@ async def test_a_session_that_ended_at_the_prompt_shows_its_report(
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
-        chargehand = _commands(opened, tmp_path)
+        chargehand = Commands.of(opened.chargehand, tmp_path)
         ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
 
     assert ran.code == 3

@@ -31,6 +31,12 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def archives(wheels: Path) -> dict[str, zipfile.ZipFile]:
+    """The wheels by the names of their packages."""
+    return {wheel.name.partition("-")[0]: zipfile.ZipFile(wheel) for wheel in wheels.glob("*.whl")}
+
+
 def install(wheels: Path, package: str) -> Path:
     """Install a package into an environment of its own, at the versions of the lock, and return its programs."""
     environment = wheels / re.sub(r"\W", "-", package)
@@ -119,49 +125,32 @@ def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> 
     assert first == second
 
 
-def test_the_wheels_bring_one_program(wheels: Path) -> None:
-    """The command, and nothing that runs at the start of every Python."""
-    files = {each: zipfile.ZipFile(each) for each in wheels.glob("*.whl")}
+def test_the_wheels_bring_one_program(archives: dict[str, zipfile.ZipFile]) -> None:
+    """The command, and nothing that runs at the start of every Python; each installs one package, of its own name."""
     entries = ConfigParser()
-    for archive in files.values():
+    for archive in archives.values():
         for name in archive.namelist():
             if name.endswith("entry_points.txt"):
                 entries.read_string(archive.read(name).decode())
 
     assert dict(entries["console_scripts"]) == {"chargehand": "chargehand.command:main"}
     assert {*entries.sections()} == {"console_scripts", "chargehand"}
-    assert [name for archive in files.values() for name in archive.namelist() if name.endswith(".pth")] == []
+    assert [name for archive in archives.values() for name in archive.namelist() if name.endswith(".pth")] == []
+    assert {*archives} == {"chargehand", "chargehand_cli", "chargehand_plugins", "chargehand_worker"}
+    for package, archive in archives.items():
+        installed = {name.partition("/")[0] for name in archive.namelist()}
+        assert {name for name in installed if ".dist-info" not in name} == {package}
 
 
-def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:
-    """Each wheel installs one package, of its own name."""
-    installed = {
-        wheel.name.partition("-")[0]: {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-        for wheel in wheels.glob("*.whl")
+def test_the_wheels_have_only_what_projects_get(archives: dict[str, zipfile.ZipFile]) -> None:
+    """Of the deployment, nothing else that is in `deploy/`, such as the TLS key of the codec server; of each plug-in,
+    the folder with its pages and what is not Python, without its tests and what only the checkout needs."""
+    worker, files = archives["chargehand_worker"].namelist(), archives["chargehand_plugins"].namelist()
+
+    deployed = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")
+    assert {name.removeprefix("chargehand_worker/deploy/") for name in worker if "_worker/deploy/" in name} == {
+        *deployed
     }
-
-    packages = {name: {each for each in found if ".dist-info" not in each} for name, found in installed.items()}
-    assert packages == {
-        name: {name} for name in ("chargehand", "chargehand_cli", "chargehand_plugins", "chargehand_worker")
-    }
-
-
-def test_a_wheel_has_of_the_deployment_only_what_projects_get(wheels: Path) -> None:
-    """Whatever else is in `deploy/`, such as the TLS key of the codec server, stays out."""
-    (wheel,) = wheels.glob("chargehand_worker-*.whl")
-
-    deployed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("chargehand_worker/deploy/")}
-
-    files = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")
-    assert deployed == {f"chargehand_worker/deploy/{name}" for name in files}
-
-
-def test_a_plugin_brings_its_pages_and_leaves_its_tests(wheels: Path) -> None:
-    """The folder of each, with what is not Python, and without what only the checkout needs."""
-    (wheel,) = wheels.glob("chargehand_plugins-*.whl")
-
-    files = zipfile.ZipFile(wheel).namelist()
-
     pages = {f"chargehand_plugins/manual/pages/{name}.md" for name in ("limits", "how-to/skills", "how-to/deploying")}
     assert {f"chargehand_plugins/console/{name}" for name in ("templates/base.html", "static/console.js")} <= {*files}
     assert pages <= {*files}

@@ -1,4 +1,4 @@
-"""The example documents are right about each other."""
+"""The example documents are right about each other, and the types of the TypeScript example about the contracts."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,9 @@ import duckdb
 import pypdfium2
 import pytest
 from python_calamine import CalamineWorkbook
+
+from chargehand import contracts
+from chargehand.contracts import Contract, TypedByPeople
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FOLDER = EXAMPLES / "harbour-ferries"
@@ -58,3 +61,17 @@ def test_the_published_quotations_are_in_the_manual() -> None:
     assert shorter is not None
     assert quotation[1] in page
     assert shorter[1] in page
+
+
+def test_the_types_are_those_of_the_contracts() -> None:
+    """Each field is one of the message's, and of what is sent, those are optional that need not be there."""
+    text = (EXAMPLES / "typescript" / "src" / "messages.mts").read_text(encoding="utf-8")
+    interfaces: dict[str, str] = dict(re.findall(r"export interface (\w+) \{\n(.*?)\n\}", text, re.DOTALL))
+    for name in sorted(interfaces.keys() - {"Updates"}):  # which is no contract, but the table of messages
+        fields: dict[str, str] = dict(re.findall(r"^  (\w+)(\??): ", interfaces[name], re.MULTILINE))
+        message = getattr(contracts, name)
+        assert issubclass(message, Contract)
+        assert fields.keys() <= message.model_fields.keys()
+        if issubclass(message, TypedByPeople):
+            optional = {field for field in fields if not message.model_fields[field].is_required()}
+            assert {field for field, mark in fields.items() if mark} == optional

@@ -1,10 +1,12 @@
-"""Following a session on a server and a worker that are killed."""
+"""Servers and workers that are killed: one experiment in its short form (`make chaos` runs all), and a follower."""
 
 import asyncio
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from chaos.catalogue import EXPERIMENTS
 from chaos.harness import open_harness
 from chargehand.contracts import Event, SessionRequest, StateEvent, TextEvent, TurnEvent
 from tests.scripted_provider import canned_session
@@ -13,6 +15,17 @@ from tests.workflows.test_following import by_workflow, events_of
 pytestmark = pytest.mark.nightly
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.", review="never")
+SEED = 20_261_121
+
+
+async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path) -> None:
+    """A server killed and started on its database: every session ends in the report that it has without faults, and
+    its books are the provider's."""
+    result = await EXPERIMENTS["server-killed"]("short", Random(f"{SEED}/server-killed"), tmp_path)
+
+    assert result.problems == []
+    assert (result.lost, result.stuck, result.different) == (0, 0, 0)
+    assert result.faults >= 1
 
 
 async def test_nothing_is_lost_or_doubled_while_server_and_worker_are_killed(tmp_path: Path) -> None:
