@@ -20,15 +20,16 @@ from uuid import uuid4
 import pytest
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from chaos.harness import Worker
+from chaos.proxy import open_proxy
 from chargehand import Session
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
 from tests.acceptance.alert_rules import fires
 from tests.acceptance.commands import Commands
+from tests.acceptance.workers import answered
 from tests.conftest import local_server
 from tests.scripted_provider import (
     Respond,
@@ -288,13 +289,7 @@ async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> N
             namespace=server.namespace, deployment_name=scene.queue, build_id=polling["build"]
         )
 
-        async def is_current() -> bool:
-            with suppress(RPCError):  # until the server knows the deployment
-                await server.workflow_service.set_worker_deployment_current_version(current)
-                return True
-            return False
-
-        await until(is_current, 60)
+        await answered(lambda: server.workflow_service.set_worker_deployment_current_version(current))
         session = await scene.run()
         refused = await scene.worker(polls=False)
 
@@ -376,41 +371,13 @@ async def test_storage_is_gone(server: Client, tmp_path: Path) -> None:
 @pytest.mark.nightly
 async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
     """Answers of the server that take long raise an alert, and fail nothing."""
-    address = server.service_client.config.target_host
-    async with _scene(server, tmp_path) as scene, _delayed(address, 1.2) as slow:
-        await scene.worker(TEMPORAL_ADDRESS=slow)
+    async with _scene(server, tmp_path) as scene, open_proxy(server.service_client.config.target_host) as slow:
+        slow.latency = 0.6  # on the way there, and on the way back
+        await scene.worker(TEMPORAL_ADDRESS=slow.address)
         await scene.run()
 
         assert [each["end"] for each in scene.records("session ended")] == ["completed"]
         assert await scene.alerts("ChargehandServerSlow")
-
-
-@asynccontextmanager
-async def _delayed(address: str, seconds: float) -> AsyncGenerator[str]:
-    """Pass on what a server answers, later."""
-    host, _, port = address.rpartition(":")
-    writers: list[asyncio.StreamWriter] = []
-
-    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay: float) -> None:
-        loop = asyncio.get_running_loop()
-        while data := await source.read(1 << 16):
-            loop.call_later(delay, target.write, data)
-        loop.call_later(delay, target.close)
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        below, above = await asyncio.open_connection(host, int(port))
-        writers.extend((above, writer))
-        with suppress(OSError):
-            await asyncio.gather(carry(reader, above, 0), carry(below, writer, seconds))
-
-    proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-    finally:
-        proxy.close()
-        for each in writers:
-            each.close()
-        await asyncio.gather(*(each.wait_closed() for each in writers), return_exceptions=True)
 
 
 async def _are_recorded(scene: Scene, count: int) -> bool:

@@ -10,15 +10,15 @@ from uuid import uuid4
 import pytest
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest, SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from chaos.deploys import builds_of, session_histories
 from chargehand.contracts import SessionRequest
 from chargehand.session import Session
+from tests.acceptance.workers import answered
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, topics
-from tests.waiting import eventually, until
+from tests.waiting import eventually
 from worker import workers
 
 pytestmark = pytest.mark.slow
@@ -60,21 +60,13 @@ class Deploys:
     async def make_current(self, build_id: str) -> None:
         """Let new sessions begin on a build, once a worker of it polls."""
 
-        async def is_known() -> bool:
-            try:
-                await self.client.workflow_service.set_worker_deployment_current_version(
-                    SetWorkerDeploymentCurrentVersionRequest(
-                        namespace=self.client.namespace,
-                        deployment_name=self.name,
-                        build_id=build_id,
-                        ignore_missing_task_queues=True,
-                    )
-                )
-            except RPCError:
-                return False
-            return True
-
-        await until(is_known, 60)
+        current = SetWorkerDeploymentCurrentVersionRequest(
+            namespace=self.client.namespace,
+            deployment_name=self.name,
+            build_id=build_id,
+            ignore_missing_task_queues=True,
+        )
+        await answered(lambda: self.client.workflow_service.set_worker_deployment_current_version(current))
 
     async def begin(self, environment: SessionEnvironment) -> Session:
         """Start a session and wait until an agent of it works."""
@@ -94,16 +86,8 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
         deploys.released.set()
         session = await environment.chargehand.start(SessionRequest(goal="What is there to know?"))
 
-        async def is_registered() -> bool:
-            try:
-                await deploys.client.workflow_service.describe_worker_deployment(
-                    DescribeWorkerDeploymentRequest(namespace=deploys.client.namespace, deployment_name=deploys.name)
-                )
-            except RPCError:
-                return False
-            return True
-
-        await until(is_registered, 60)
+        described = DescribeWorkerDeploymentRequest(namespace=deploys.client.namespace, deployment_name=deploys.name)
+        await answered(lambda: deploys.client.workflow_service.describe_worker_deployment(described))
         waiting = await deploys.client.get_workflow_handle(session.id).describe()
         await deploys.make_current("v1")
         ended = await session.result()

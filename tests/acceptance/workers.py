@@ -3,10 +3,14 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from temporalio.service import RPCError
+
+from tests.waiting import until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _FOR_OTHERS: Final = """
@@ -38,3 +42,15 @@ async def worker_process(
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+async def answered(call: Callable[[], Awaitable[object]]) -> None:
+    """Wait until the server answers a call: it does not yet know of a deployment whose first worker has just begun."""
+
+    async def is_answered() -> bool:
+        with suppress(RPCError):
+            await call()
+            return True
+        return False
+
+    await until(is_answered, 60)
