@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import quote
 
 from chargehand import AlreadyEnded, ChargehandError, NotReachable
@@ -234,6 +234,13 @@ class Connection:
         if not self._server or self._server.note():
             return
         await self._reconnect(await asyncio.to_thread(self._server.wait))
+
+    async def keep_running(self) -> NoReturn:
+        """Start the embedded server again whenever it ends, until the task is cancelled; raises as `check_worker`."""
+        while True:
+            await self.mend()
+            self.check_worker()
+            await asyncio.sleep(self.polling_seconds)
 
     def check_worker(self) -> None:
         """Check that the embedded worker runs.

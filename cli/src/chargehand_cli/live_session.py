@@ -59,7 +59,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
         tasks = (
             result,
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
-            asyncio.create_task(_watch_embedded(connection)),
+            asyncio.create_task(connection.keep_running()),
         )
         texts = asyncio.create_task(_show_texts(connection.session(session_id), progress))
         try:
@@ -154,7 +154,11 @@ async def _poll_status(
         except (ChargehandError, TimeoutError) as error:
             silent = time.monotonic() - answered_at
             if silent > _PATIENCE_SECONDS:
-                raise NotReachable(_no_answer(connection, session_id)) from error
+                raise NotReachable(
+                    f"No answer for {_PATIENCE_SECONDS} s: the Temporal server is unreachable, or no worker polls task "
+                    f"queue '{connection.location.task_queue}'. The session resumes when they are back: "
+                    f"`chargehand watch {session_id}`. To find the cause: `chargehand doctor`."
+                ) from error
             is_silence = isinstance(error, NotReachable | TimeoutError)
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
                 progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
@@ -166,21 +170,6 @@ async def _show_texts(session: Session, progress: Progress) -> None:
     if isinstance(progress, LiveTree) and (await session.request()).live_text == "agents":
         async for event in session.follow():
             progress.note(event)
-
-
-async def _watch_embedded(connection: Connection) -> NoReturn:
-    while True:
-        await connection.mend()
-        connection.check_worker()
-        await asyncio.sleep(connection.polling_seconds)
-
-
-def _no_answer(connection: Connection, session_id: str) -> str:
-    return (
-        f"No answer for {_PATIENCE_SECONDS} s: the Temporal server is unreachable, or no worker polls task queue "
-        f"'{connection.location.task_queue}'. The session resumes when they are back: `chargehand watch {session_id}`. "
-        "To find the cause: `chargehand doctor`."
-    )
 
 
 class Prompts:

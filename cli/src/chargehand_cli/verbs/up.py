@@ -83,22 +83,9 @@ async def stay_up(connection: Connection) -> None:
             say(line)
         say("Ctrl-C shuts all of it down, unless another command uses it; running sessions resume the next time.")
         try:
-            await keep_running(connection)
+            await connection.keep_running()
         except asyncio.CancelledError:
             say("Waiting for in-flight calls, then shutting down …")
-
-
-async def keep_running(connection: Connection) -> None:
-    """Start the embedded server again whenever it ends, until the task is cancelled.
-
-    Raises:
-        NotReachable: the embedded worker exits repeatedly.
-        WrongSettings: its settings are invalid.
-    """
-    while True:
-        await asyncio.sleep(1)
-        await connection.mend()
-        connection.check_worker()
 
 
 def _become(program: WorkerCommand, location: Location) -> NoReturn:

@@ -151,16 +151,13 @@ def _leave_running(connection: Connection, session_id: str) -> None:
     if not connection.location.is_embedded:
         say(f"The session was left running. {follow}")
     elif can_ask():
-        connection.hand_over(_background_watch(connection, session_id))
+        location = connection.location
+        where = ("--state-dir", str(location.state), "--task-queue", location.task_queue)
+        watching = ("-P", "-m", "chargehand_cli.main", "watch", "--quiet", *where, "--", session_id)
+        connection.hand_over((sys.executable, *watching))
         say(f"The session goes on in the background. {follow}")
     else:
         say(
             "The session was left unfinished. It goes on while another command runs the embedded worker; to resume it: "
             f"`chargehand watch {session_id}`"
         )
-
-
-def _background_watch(connection: Connection, session_id: str) -> tuple[str, ...]:
-    location = connection.location
-    where = ("--state-dir", str(location.state), "--task-queue", location.task_queue)
-    return (sys.executable, "-P", "-m", "chargehand_cli.main", "watch", "--quiet", *where, "--", session_id)

@@ -14,7 +14,6 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import FILES, verb
-from chargehand_cli.verbs.up import keep_running
 
 if TYPE_CHECKING:
     from chargehand_plugins.console.backend import Backend
@@ -74,7 +73,7 @@ async def console(
         say(connection.describe())
         for line in _announcement(running, settings):
             say(line)
-        await keep_running(connection)
+        await connection.keep_running()
 
 
 @asynccontextmanager
