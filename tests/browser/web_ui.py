@@ -45,7 +45,6 @@ class SessionPage:
     """The page of one workflow."""
 
     def __init__(self, tab: Tab, url: str) -> None:
-        self._tab = tab
         self._url = url
         self.page = tab.page
 

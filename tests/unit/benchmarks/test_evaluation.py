@@ -139,7 +139,10 @@ def test_the_gate_knows_chance_from_regression() -> None:
     assert regressions(before, taped)
 
 
-def question(**changed: object) -> dict[str, object]:
+def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
+    """A corrected edition has a name of its own, so that its scores are not mixed with others; the test questions,
+    which have no answers, and other files are refused in words."""
+    file = tmp_path / "dev.json"
     part: dict[str, object] = {
         "id": "a",
         "question": "Where is Rao born?",
@@ -147,15 +150,12 @@ def question(**changed: object) -> dict[str, object]:
         "answer": "Pune",
         "depends_on": [],
     }
-    whole: dict[str, object] = {"id": "q", "question": "Where are Rao and Lind born?", "categories": [], **part}
-    return whole | {"decomposition": [part], "answer": {"Rao": "Pune", "Lind": "Oslo"}} | changed
-
-
-def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
-    """A corrected edition has a name of its own, so that its scores are not mixed with others; the test questions,
-    which have no answers, and other files are refused in words."""
-    file = tmp_path / "dev.json"
-    file.write_text(json.dumps([question()]))
+    own: dict[str, object] = {
+        "id": "q",
+        "question": "Where are Rao and Lind born?",
+        "answer": {"Rao": "Pune", "Lind": "Oslo"},
+    }
+    file.write_text(json.dumps([part | own | {"categories": [], "decomposition": [part]}]))
 
     dataset = read_fanoutqa(file)
     assert (dataset.name[:9], dataset.cases[0].answer, dataset.cases[0].whole) == (

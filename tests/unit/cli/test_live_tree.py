@@ -101,17 +101,14 @@ def _screen(tree: LiveTree) -> str:
 
 
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
-    """A plan to approve and limits to raise come with their commands; no other state asks for anything."""
+    """A plan to approve, limits to raise and questions come with their commands; no other state asks for anything. One
+    question needs no subtask's name, several do; a session that is paused as well says so first."""
     actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
 
     assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
     assert "`chargehand plan s`" in actions["awaiting_approval"]
     assert "`chargehand raise s --turns N --budget USD`" in actions["paused"]
     assert "`chargehand finish s`" in actions["paused"]
-
-
-def test_open_questions_come_with_the_command_that_answers_them() -> None:
-    """One question needs no subtask's name, several do; a session that is paused as well says so first."""
     question = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
     other = question.model_copy(update={"subtask": "T2"})
 

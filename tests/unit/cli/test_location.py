@@ -78,7 +78,7 @@ def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path)
 def test_options_take_precedence_over_the_environment(project: Path, tmp_path: Path) -> None:
     """What is typed wins over what is set, which wins over the defaults."""
     environment = {f"CHARGEHAND_{name}": f"/set/{name}" for name in ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE")}
-    typed = {"state": Path("/typed/state"), "artifacts": "s3://typed/artifacts", "task_queue": "typed"}
+    typed: dict[str, Any] = {"state": Path("/typed/state"), "artifacts": "s3://typed/artifacts", "task_queue": "typed"}
 
     found = [locate(tmp_path, project, environment, **options) for options in ({}, typed)]
 

@@ -53,11 +53,11 @@ async def report(
     """
     form = form or _format_of(to)
     write = _writer(form, _OWN_FORMATS, installed().report_formats)
-    standing = await _standing(connection, session)
-    if standing is None:
-        content, code = await _write_report(connection, session, form, write)
+    found = await _find(connection, session)
+    if isinstance(found, _Standing):
+        content, code = await _write_standing(connection, found, form, write)
     else:
-        content, code = await _write_standing(connection, standing, form, write)
+        content, code = await _write_report(connection, found, form, write)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
@@ -134,11 +134,10 @@ def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callab
     )
 
 
-async def _write_report(connection: Connection, session_id: str, form: str, write: Write | None) -> tuple[bytes, Exit]:
+async def _write_report(connection: Connection, found: "Report", form: str, write: Write | None) -> tuple[bytes, Exit]:
     from chargehand_cli.rendering.text import report_markdown
-    from chargehand_cli.session_files import find_attachments, open_report
+    from chargehand_cli.session_files import exit_of, find_attachments
 
-    found = await open_report(connection, session_id)
     if form == "json":
         content = (found.model_dump_json(indent=2) + "\n").encode()
     elif form == "md":
@@ -149,7 +148,7 @@ async def _write_report(connection: Connection, session_id: str, form: str, writ
         if write:
             content = await asyncio.to_thread(write, page, found, await find_attachments(connection, found))
             assert content is not None, "there is a report"
-    return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
+    return content, exit_of(found)
 
 
 async def _page_of(connection: Connection, found: "Report") -> str:
@@ -205,23 +204,22 @@ class _Standing(NamedTuple):
     is_open: bool
 
 
-async def _standing(connection: Connection, session_id: str) -> _Standing | None:
-    """Find out how far a session has come; None if it has a report."""
+async def _find(connection: Connection, session_id: str) -> "Report | _Standing":
+    """Read a session's report, or find out how far it has come."""
     from chargehand_cli.session_files import kept_report
 
-    location = connection.location
-    if location.is_embedded and kept_report(location.state, session_id):
-        return None
+    kept = kept_report(connection.location.state, session_id)
+    if connection.location.is_embedded and kept:
+        return kept
     await connection.open(worker=False)
     session = connection.session(session_id)
     try:
         is_open = await connection.is_unfinished(session_id)
         if not is_open:
-            await session.result()
-            return None
+            return await session.result()
     except SessionNotFound:
-        if kept_report(location.state, session_id):
-            return None
+        if kept:
+            return kept
         raise
     except SessionEnded as error:
         return _Standing(await session.recorded_status(), str(error), is_open=False)
