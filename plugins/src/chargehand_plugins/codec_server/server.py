@@ -7,7 +7,7 @@ login sends no token. The server listens on loopback, or uses TLS.
 
 import asyncio
 import hmac
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -28,8 +28,7 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 from chargehand.converter import UNREADABLE
 from chargehand.local_server import is_loopback
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
-from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_token
-from chargehand_plugins.http_server import build_server, listen, running
+from chargehand_plugins.http_server import MIN_TOKEN_LENGTH, build_server, is_token, listen, running
 
 _REFERENCE: Final = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 _MAX_BYTES: Final = 32 << 20
@@ -127,7 +126,8 @@ class _Codec:
             async with self._slots, asyncio.timeout(_REQUEST_SECONDS):
                 payloads = await asyncio.to_thread(_parse, await _body(request))
                 if verb == "encode":
-                    done = await _encode(converter, payloads)
+                    codec = converter.payload_codec
+                    done = await codec.encode(list(payloads)) if codec else list(payloads)
                 else:
                     wants_references = request.query_params.get("preserveStorageRefs", "").lower() == "true"
                     keep = wants_references and verb == "decode"
@@ -186,10 +186,6 @@ def _parse(body: bytes) -> Sequence[Payload]:
         return json_format.Parse(body, Payloads()).payloads
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is not a JSON object of payloads") from error
-
-
-async def _encode(converter: DataConverter, payloads: Iterable[Payload]) -> list[Payload]:
-    return await converter.payload_codec.encode(list(payloads)) if converter.payload_codec else list(payloads)
 
 
 async def _decode(converter: DataConverter, payloads: Sequence[Payload], *, keep_references: bool) -> list[Payload]:

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from chargehand import (
     Artifact,
     ChargehandError,
-    Conversation,
     ConversationRequest,
     Report,
     Session,
@@ -27,6 +26,7 @@ from chargehand.contracts.request import SessionIdentifier
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
+from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.session_rows import SPEND_DAYS, Spend, spend_rows
@@ -47,7 +47,6 @@ _LAST_EVENT: Final = {
     "type": "string",
     "description": "The cursor of the last event that the client has, as browsers send it.",
 }
-_STREAM: Final = {"description": "Server-sent events. The `data` of each is an `Event` as JSON."}
 
 
 class SessionQuery(TypedByPeople):
@@ -108,11 +107,10 @@ class ArtifactList(BaseModel):
 async def start(call: Call) -> Response:
     """Start a session, from JSON or from a form with documents."""
     request = call.backend.owned(await _read_request(call))
-    key = call.request.headers.get("idempotency-key")
-    session_id = _session_id(key, call.backend.tenant) if key is not None else None
+    session_id = _session_id(call)
     session = await call.backend.connect().start(request, session_id=session_id)
-    if key is not None:
-        await _refuse_other_request(session, request)
+    if session_id and (await session.request()).model_dump(mode="json") != request.model_dump(mode="json"):
+        raise invalid("request", ["Idempotency-Key: was used for another request; use a new one for this"])
     await session.opened()
     location = f"{PREFIX}/sessions/{quote(session.id, safe='')}/status"
     return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
@@ -139,17 +137,15 @@ async def _read_request(call: Call) -> SessionRequest:
     return validate(SessionRequest, {**fields, "documents": [*request.documents, *uploaded]}, "request")
 
 
-def _session_id(key: str, tenant: str | None) -> str:
-    """Derive the id from the key; in a console of one tenant it does not meet the keys of others."""
+def _session_id(call: Call) -> str | None:
+    """Derive the id from the key, if there is one; in a console of one tenant it does not meet the keys of others."""
+    key, tenant = call.request.headers.get("idempotency-key"), call.backend.tenant
+    if key is None:
+        return None
     if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
         raise invalid("request", [f"Idempotency-Key: must have 1 to {_LONGEST_KEY} printable characters"])
     named = key if tenant is None else f"{tenant} {key}"
     return f"key-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
-
-
-async def _refuse_other_request(session: Session, request: SessionRequest) -> None:
-    if (await session.request()).model_dump(mode="json") != request.model_dump(mode="json"):
-        raise invalid("request", ["Idempotency-Key: was used for another request; use a new one for this"])
 
 
 async def list_sessions(call: Call) -> Response:
@@ -182,14 +178,14 @@ async def _not_yet(call: Call) -> Response:
 
 
 async def trace(call: Call) -> Response:
-    return answer(await (await _session(call)).trace())
+    return answer(await (await call.backend.session(call.session_id)).trace())
 
 
 async def follow(call: Call) -> Response:
     """Stream the events after the last one that the client has."""
     after = call.request.headers.get("last-event-id") or call.query(EventQuery).after or None
     try:
-        return await call.request.app.state.streams.open(_events(await _session(call), after))
+        return await call.request.app.state.streams.open(_events(await call.backend.session(call.session_id), after))
     except ChargehandError as error:
         if after and type(error) is ChargehandError:
             raise invalid("request", [str(error)]) from error
@@ -206,11 +202,8 @@ async def list_artifacts(call: Call) -> Response:
 
 
 async def artifact(call: Call) -> Response:
-    return await download(call, (await finished(call)).artifacts)
-
-
-async def download(call: Call, artifacts: tuple[Artifact, ...]) -> Response:
     """Return the file that the path numbers, in such a way that no browser shows it as a page."""
+    artifacts = (await finished(call)).artifacts
     numbered = {f"{number}": each for number, each in enumerate(artifacts, start=1)}
     found = numbered.get(call.request.path_params["number"])
     if found is None:
@@ -237,25 +230,25 @@ async def finished(call: Call) -> Report:
 
 async def cancel(call: Call) -> Response:
     """Stop without a report."""
-    await (await _session(call)).cancel()
+    await (await call.backend.session(call.session_id)).cancel()
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
 async def converse(call: Call) -> Response:
     """Open a conversation."""
     request = call.backend.owned(await call.body(ConversationRequest, "request"))
-    key = call.request.headers.get("idempotency-key")
-    name = _session_id(key, call.backend.tenant) if key is not None else None
-    opened = await call.backend.connect().converse(request, conversation_id=name)
+    opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
     location = f"{PREFIX}/conversations/{quote(opened.id, safe='')}/transcript"
     return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})
 
 
-def _message_operation(message: Row, find: Callable[[Call], Awaitable[Any]], place: str, prefix: str = "") -> Operation:
+def _message_operation(
+    message: Row, find: Callable[[Backend, str], Awaitable[Any]], place: str, prefix: str = ""
+) -> Operation:
     """Offer a message of a table under its name."""
 
     async def handle(call: Call) -> Response:
-        session = await find(call)
+        session = await find(call.backend, call.session_id)
         content = await call.body(message.takes, "message") if message.takes else None
         found = await session.send(message, content)
         if found is None:
@@ -274,12 +267,18 @@ def _message_operation(message: Row, find: Callable[[Call], Awaitable[Any]], pla
     )
 
 
-async def _session(call: Call) -> Session:
-    return await call.backend.session(call.session_id)
-
-
-async def _conversation(call: Call) -> Conversation:
-    return await call.backend.conversation(call.session_id)
+def _follow_operation(place: str, name: str, summary: str) -> Operation:
+    return Operation(
+        "GET",
+        f"/{place}/{{session}}/events",
+        name,
+        summary,
+        follow,
+        media_type="text/event-stream",
+        schema={"description": "Server-sent events. The `data` of each is an `Event` as JSON."},
+        query=EventQuery,
+        headers={"Last-Event-ID": _LAST_EVENT},
+    )
 
 
 OPERATIONS: Final = (
@@ -312,7 +311,7 @@ OPERATIONS: Final = (
         spend,
         returns=SpendList,
     ),
-    *(_message_operation(each, _session, "sessions") for each in MESSAGES.values()),
+    *(_message_operation(each, Backend.session, "sessions") for each in MESSAGES.values()),
     Operation(
         "POST",
         "/conversations",
@@ -325,30 +324,14 @@ OPERATIONS: Final = (
         headers={"Idempotency-Key": _KEY},
     ),
     *(
-        _message_operation(each, _conversation, "conversations", "conversation_")
+        _message_operation(each, Backend.conversation, "conversations", "conversation_")
         for each in CONVERSATION_MESSAGES.values()
     ),
-    Operation(
-        "GET",
-        "/conversations/{session}/events",
-        "followConversation",
-        "Follow a conversation, as a session",
-        follow,
-        media_type="text/event-stream",
-        schema=_STREAM,
-        query=EventQuery,
-        headers={"Last-Event-ID": _LAST_EVENT},
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}/events",
+    _follow_operation("conversations", "followConversation", "Follow a conversation, as a session"),
+    _follow_operation(
+        "sessions",
         "followSession",
         "Follow a session by server-sent events: the `id` of each is its cursor, `event` its kind, `data` its JSON",
-        follow,
-        media_type="text/event-stream",
-        schema=_STREAM,
-        query=EventQuery,
-        headers={"Last-Event-ID": _LAST_EVENT},
     ),
     Operation(
         "GET",

@@ -1,7 +1,13 @@
-"""What the console stands on: a connected client, and the place of the files that workers share."""
+"""What the console stands on: a connected client, the crews and sessions that it knows, and the place of files."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import tomllib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from chargehand import Chargehand, Conversation, ConversationRequest, Session, SessionRequest, SessionSummary
@@ -10,14 +16,57 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
-from chargehand_plugins.console.crews import CrewChoice
-from chargehand_plugins.console.known_sessions import KnownSessions
 
+MOST_SEARCHED: Final = 5_000
+_LISTED_WITHIN: Final = timedelta(seconds=10)
+_MOST_WITHOUT_GOAL: Final = 200
+"""Sessions that a plain client has started have no goal until a worker writes it, and are read again until then."""
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
 """What forms and requests say that name none."""
-
-
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
+List = Callable[..., AsyncIterator[SessionSummary]]
+
+
+@dataclass(frozen=True)
+class CrewChoice:
+    """A crew of this installation, as the forms offer it; those of workers elsewhere may be others."""
+
+    name: str
+    description: str
+    agents: tuple[str, ...]
+
+
+class KnownSessions:
+    """The goals and ids of the newest sessions, in which words are looked up.
+
+    It is a shortcut past the server's list, which knows no words. What is found here is read from the server anew, so a
+    session shows as it is now, and one that is gone does not; a console that has just started knows none.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, SessionSummary] = {}
+        self._read_at = datetime.min.replace(tzinfo=UTC)
+        self._lock = asyncio.Lock()
+
+    async def find(self, listed: List, words: Sequence[str]) -> list[str]:
+        """Return the ids of sessions with all of these words, the newest first; `listed` lists by filters."""
+        async with self._lock:
+            await self._refresh(listed)
+            texts = {name: f"{each.goal} {name}".casefold() for name, each in self._sessions.items()}
+        return [name for name, text in texts.items() if all(word in text for word in words)]
+
+    async def _refresh(self, listed: List) -> None:
+        since = next((each.started_at for each in self._sessions.values()), None)
+        if since and since + _LISTED_WITHIN > self._read_at:
+            since -= _LISTED_WITHIN
+        self._read_at = datetime.now(UTC)
+        without = [name for name, each in self._sessions.items() if not each.goal][:_MOST_WITHOUT_GOAL]
+        fresh = [each async for each in listed(MOST_SEARCHED, since=since)]
+        if without:
+            fresh += [each async for each in listed(len(without), ids=without)]
+        known = self._sessions | {each.id: each for each in fresh}
+        latest = sorted(known.values(), key=lambda each: each.started_at, reverse=True)
+        self._sessions = {each.id: each for each in latest[:MOST_SEARCHED]}
 
 
 @dataclass(frozen=True)
@@ -94,3 +143,20 @@ class Backend:
         if self.artifacts is None:
             raise UploadRefused(self.no_artifacts)
         return self.artifacts
+
+
+def crew_choices(folders: Iterable[Path]) -> tuple[CrewChoice, ...]:
+    """List the crews that are shipped and those of folders, which replace others of their name."""
+    worker = find_spec("worker")
+    shipped = [Path(worker.origin).parents[1] / "crews"] if worker and worker.origin else []
+    found = {crew.name: crew for folder in (*shipped, *folders) for crew in _read(folder)}
+    return tuple(sorted(found.values(), key=lambda crew: (crew.name != "research", crew.name)))
+
+
+def _read(folder: Path) -> Iterator[CrewChoice]:
+    """Read what can be read: the worker says what is wrong with the others."""
+    for file in sorted(folder.glob("*.toml")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            crew = tomllib.loads(file.read_text(encoding="utf-8"))
+            agents = tuple(str(agent["name"]) for agent in crew.get("agents", ()))
+            yield CrewChoice(str(crew["name"]), str(crew.get("description", "")), agents)

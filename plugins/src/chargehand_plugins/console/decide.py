@@ -57,8 +57,7 @@ async def _act(request: Request) -> Response:
                 content = content.model_copy(update={"by": f"link sent to {link.sent_to}"})
             await (await _backend(request).session(link.session)).send(UPDATES[action], content)
         except (ChargehandError, Problem) as error:
-            problem = error if isinstance(error, Problem) else problem_of(error)
-            return _page(request, status, wait, problem)
+            return _page(request, status, wait, problem_of(error))
     finally:
         await form.close()
     return _page(request, status, None, note=words("decide", "done"))

@@ -1,21 +1,28 @@
-"""The forms of the session page: a form for each update, made from its contract, and what people type into it."""
+"""The forms of the pages, made from contracts, plans and the arguments of calls; and what people type into them."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand.contracts import CallDecision, PlanDecision, TypedByPeople
+from chargehand.contracts import CallDecision, Plan, PlanDecision, TypedByPeople
 from chargehand.messages import Row
-from chargehand_plugins.console.call_form import has_arguments, is_json, read_arguments
+from chargehand_cli.rendering.escaping import json_text, one_safe_line, safe_text
 from chargehand_plugins.console.operations import parse
-from chargehand_plugins.console.plan_form import has_rows, read_plan
+from chargehand_plugins.console.problems import Problem, invalid
+from chargehand_plugins.console.words import words
 
-_OF_A_PLAN: Final = frozenset({"plan", "final_instruction"})
 _LONG: Final = 200
 """Characters; longer texts are typed into a larger field."""
+_LONG_ARGUMENT: Final = 160
+"""Characters; longer values are folded, and typed into a larger field."""
+_ARGUMENT: Final = "arguments."
+_EMPTY_ROWS: Final = 3
+_ROW: Final = "rows."
 
 
 @dataclass(frozen=True)
@@ -51,21 +58,22 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     if message.takes is None:
         return None
     as_json = {field.name for field in form_fields(message.takes) if field.is_json}
-    rows = message.takes is PlanDecision and has_rows(form)
-    written: dict[str, bytes] = {"plan": to_json(read_plan(form))} if rows else {}
-    if message.takes is CallDecision and has_arguments(form):
-        written["arguments"] = to_json(read_arguments(form))
-    read = set(written)
+    written: dict[str, bytes] = {}
+    read: set[str] = set()
+    if message.takes is PlanDecision and _has_any(form, _ROW):
+        written, read = {"plan": to_json(_read_plan(form))}, {"plan", "final_instruction", "rows"}
+    if message.takes is CallDecision and _has_any(form, _ARGUMENT):
+        written, read = {"arguments": to_json(_read_arguments(form))}, {"arguments"}
     items: dict[str, dict[str, str]] = {}
     for name in form:
         text = text_of(form, name)
         field, _, inner = name.partition(".")
-        if not text or name == "csrf" or field in read or (rows and (name in _OF_A_PLAN or field == "rows")):
+        if not text or name == "csrf" or field in read:
             continue
         if inner:
             items.setdefault(field, {})[inner] = text
         else:
-            written[field] = text.encode() if field in as_json and is_json(text) else to_json(text)
+            written[field] = text.encode() if field in as_json and _is_json(text) else to_json(text)
     written |= {field: to_json([item]) for field, item in items.items()}
     content = b", ".join(to_json(name) + b": " + value for name, value in written.items())
     return parse(message.takes, b"{" + content + b"}", "form")
@@ -73,7 +81,7 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
 
 def read_number(text: str) -> object:
     """Read a number as JSON; any other text stays as it is, for the contract to refuse."""
-    return from_json(text) if is_json(text) else text
+    return from_json(text) if _is_json(text) else text
 
 
 def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
@@ -89,3 +97,151 @@ def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
             choices=tuple(choice for each in kinds for choice in each.get("enum", ())),
             most_characters=next((each["maxLength"] for each in kinds if "maxLength" in each), None),
         )
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    number: int
+    id: str = ""
+    agent: str = ""
+    instruction: str = ""
+    depends_on: str = ""
+
+
+def plan_rows(plan: Plan) -> list[PlanRow]:
+    """List the rows of a plan, the last ones empty."""
+    rows = [
+        PlanRow(number, each.id, each.agent, each.instruction, ", ".join(each.depends_on))
+        for number, each in enumerate(plan.subtasks, start=1)
+    ]
+    return rows + [PlanRow(len(rows) + number) for number in range(1, _EMPTY_ROWS + 1)]
+
+
+def _has_any(form: FormData, prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in form)
+
+
+def _read_plan(form: FormData) -> dict[str, Any]:
+    """Read the plan that was typed, as its contract is written; what has no field stays as it was.
+
+    A row `rows.2` was made of the subtask `rows.2.was`; its place among the others is `rows.2.place`.
+    """
+    try:
+        plan = Plan.model_validate_json(str(form.get("plan", "")))
+    except ValidationError:  # not as this page has written it
+        plan = Plan(subtasks=())
+    before = {each.id: each.model_dump(mode="json") for each in plan.subtasks}
+    return plan.model_dump(mode="json") | {
+        "subtasks": [_subtask(row, before.get(row.get("was", ""), {})) for row in _in_order(form)],
+        "final_instruction": str(form.get("final_instruction", plan.final_instruction)),
+    }
+
+
+def _in_order(form: FormData) -> Iterator[Mapping[str, str]]:
+    """Yield the rows that are not empty and not dropped, by their places."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, value in form.items():
+        if name.startswith(_ROW) and isinstance(value, str):
+            number, _, field = name.removeprefix(_ROW).partition(".")
+            rows.setdefault(number, {})[field] = value.replace("\r\n", "\n").strip()
+    kept = [row for row in rows.values() if "drop" not in row and (row.get("id") or row.get("instruction"))]
+    yield from sorted(kept, key=lambda row: _place(row.get("place", "")))
+
+
+def _place(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")
+
+
+def _subtask(row: Mapping[str, str], before: Mapping[str, Any]) -> dict[str, Any]:
+    after = row.get("depends_on", "").replace(",", " ").split()
+    required = [each for each in before.get("required") or () if each in after]
+    typed = {"id": row.get("id", ""), "agent": row.get("agent", ""), "instruction": row.get("instruction", "")}
+    return {**before, **typed, "depends_on": after, "required": required}
+
+
+@dataclass(frozen=True)
+class Argument:
+    number: int
+    name: str
+    value: JsonValue
+
+    @property
+    def typed(self) -> str:
+        """What its field holds: a text as it is but for hidden characters, anything else as JSON."""
+        return safe_text(self.value) if isinstance(self.value, str) else self._json
+
+    @property
+    def shown(self) -> str:
+        """What is read: a text that could be taken for something else stands in quotation marks."""
+        is_plain = isinstance(self.value, str) and self.value.strip() and not _is_json(self.value)
+        return self.typed if is_plain else self._json
+
+    @property
+    def _json(self) -> str:
+        return json_text(json.dumps(self.value, indent=2, ensure_ascii=False))
+
+    @property
+    def beginning(self) -> str:
+        return one_safe_line(self.shown, _LONG_ARGUMENT)
+
+    @property
+    def is_folded(self) -> bool:
+        return len(self.shown) > _LONG_ARGUMENT or "\n" in self.shown
+
+    @property
+    def is_long(self) -> bool:
+        """Whether more than a line is typed."""
+        return len(self.typed) > _LONG_ARGUMENT or "\n" in self.typed
+
+
+def call_arguments(arguments: Mapping[str, JsonValue]) -> Iterator[Argument]:
+    """List the arguments of a call, numbered from 1."""
+    for number, (name, value) in enumerate(arguments.items(), start=1):
+        yield Argument(number, name, value)
+
+
+def _read_arguments(form: FormData) -> dict[str, JsonValue]:
+    """Read the arguments that were typed; a field that is as it was leaves its argument so, to the character.
+
+    Raises:
+        Problem: what is no text is not JSON.
+    """
+    before = cast("dict[str, JsonValue]", _json("arguments", text_of(form, "arguments")))
+    read: dict[str, JsonValue] = {}
+    for each in call_arguments(before):
+        typed = text_of(form, f"{_ARGUMENT}{each.number}")
+        if typed == each.typed:
+            read[each.name] = each.value
+        elif isinstance(each.value, str):
+            read[each.name] = typed
+        elif typed.strip():
+            read[each.name] = _json(each.name, typed)
+    more = text_of(form, f"{_ARGUMENT}more")
+    label = words("forms", "more_arguments")
+    added = _json(label, more) if more.strip() else {}
+    if not isinstance(added, dict):
+        raise _not_json(label)
+    return read | added
+
+
+def _not_json(name: str) -> Problem:
+    why = words("forms", "not_json")
+    return invalid("form", [f"{name}: {why}"])
+
+
+def _json(name: str, text: str) -> JsonValue:
+    try:
+        return cast("JsonValue", from_json(text, allow_inf_nan=False))
+    except ValueError as error:
+        raise _not_json(name) from error
+
+
+def _is_json(text: str) -> bool:
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True

@@ -27,9 +27,8 @@ from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
-from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.backend import MOST_SEARCHED, Backend
 from chargehand_plugins.console.forms import read_content, read_number, text_of
-from chargehand_plugins.console.known_sessions import MOST_SEARCHED
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
@@ -75,10 +74,12 @@ def _csrf(request: Request) -> str:
     return _access(request).form_token(cookie) if cookie else ""
 
 
-def _page(request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
+def _page(request: Request, template: str, problem: Problem | str | None = None, **values: Any) -> HTMLResponse:
+    """Render a page; a problem is its status, too, unless it is only a text."""
+    status, said = (problem.status, problem.detail) if isinstance(problem, Problem) else (HTTPStatus.OK, problem or "")
     uploads = {"most_files": MOST_FILES, "most_file": MOST_FILE_BYTES}
     uploads["most_bytes"] = request.app.state.settings.most_body_bytes
-    values = {"csrf": _csrf(request), "here": "", "problem": "", "uploads": uploads} | values
+    values = {"csrf": _csrf(request), "here": "", "problem": said, "uploads": uploads} | values
     values["crews"] = _backend(request).crews
     return HTMLResponse(render(template, **values), status)
 
@@ -122,7 +123,7 @@ async def login(request: Request) -> Response:
 async def enter_token(request: Request) -> Response:
     form = await read_form(request)
     if not _access(request).is_token(text_of(form, "token").strip()):
-        return _page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem=words("sign_in", "wrong_token"))
+        return _page(request, "login.html", Problem(HTTPStatus.UNAUTHORIZED, words("sign_in", "wrong_token")))
     return _enter(request)
 
 
@@ -173,10 +174,10 @@ async def ask(request: Request) -> Response:
     return await _ask(request, Typed(follows=request.query_params.get("follows", "")[:255]))
 
 
-async def _ask(request: Request, typed: Typed, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
+async def _ask(request: Request, typed: Typed, problem: Problem | None = None) -> Response:
     sessions = await search_rows(_backend(request), Search(), _LATEST)
     key = secrets.token_urlsafe(16)
-    return _page(request, "ask.html", status, here="ask", typed=typed, problem=problem, sessions=sessions, key=key)
+    return _page(request, "ask.html", problem, here="ask", typed=typed, sessions=sessions, key=key)
 
 
 async def start(request: Request, form: FormData) -> Response:
@@ -190,8 +191,7 @@ async def start(request: Request, form: FormData) -> Response:
         session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
         await session.opened()
     except (ChargehandError, Problem) as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
-        return await _ask(request, typed, problem.detail, problem.status)
+        return await _ask(request, typed, problem_of(error))
     return RedirectResponse(f"{Page(session.id, '').base}?done=start", _SEE_OTHER)
 
 
@@ -217,17 +217,12 @@ def _session_id(key: str, request: SessionRequest | ConversationRequest) -> str:
     return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
-async def talk(request: Request) -> Response:
+async def talk(request: Request, problem: Problem | None = None, fields: Mapping[str, str] | None = None) -> Response:
     """Show the form that opens a conversation, and those that wait for a message."""
-    return await _talk(request)
-
-
-async def _talk(request: Request, problem: Problem | None = None, fields: Mapping[str, str] | None = None) -> Response:
     rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
     sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
-    status, said = (problem.status, problem.detail) if problem else (HTTPStatus.OK, "")
-    values = {"typed": fields or {}, "sessions": sessions, "key": secrets.token_urlsafe(16), "problem": said}
-    return _page(request, "talk.html", status, here="talk", **values)
+    key = secrets.token_urlsafe(16)
+    return _page(request, "talk.html", problem, here="talk", typed=fields or {}, sessions=sessions, key=key)
 
 
 async def converse(request: Request, form: FormData) -> Response:
@@ -240,27 +235,19 @@ async def converse(request: Request, form: FormData) -> Response:
         asked = backend.owned(validate(ConversationRequest, fields | {"documents": documents}, "request"))
         opened = await backend.connect().converse(asked, conversation_id=_session_id(text_of(form, "key"), asked))
     except (ChargehandError, Problem) as error:
-        return await _talk(request, error if isinstance(error, Problem) else problem_of(error), fields)
+        return await talk(request, problem_of(error), fields)
     return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
 
 
-async def conversation(request: Request) -> Response:
+async def conversation(request: Request, problem: Problem | None = None) -> Response:
     """Show what was said in a conversation, and what can be done."""
-    return await _conversation(request)
-
-
-async def _conversation(request: Request, problem: Problem | None = None) -> Response:
     found = await _backend(request).conversation(session_id_of(request))
     transcript, status = await asyncio.gather(found.transcript(), found.status())
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
-    shown, said = (problem.status, problem.detail) if problem else (HTTPStatus.OK, "")
-    done = request.query_params.get("done", "")
-    taken = (
-        "/conversations" if done == "open" else f"{_place(found.id)}/{done}" if done in CONVERSATION_MESSAGES else ""
-    )
-    values = {"lines": lines, "view": status, "base": _place(found.id), "session_id": found.id, "problem": said}
-    values["done_place"] = taken
-    return _page(request, "conversation.html", shown, here="talk", **values)
+    done, base = request.query_params.get("done", ""), _place(found.id)
+    taken = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
+    values = {"lines": lines, "view": status, "base": base, "session_id": found.id, "done_place": taken}
+    return _page(request, "conversation.html", problem, here="talk", **values)
 
 
 async def act_in_conversation(request: Request, form: FormData) -> Response:
@@ -275,7 +262,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
         # What goes on longer has been accepted: the worker answers it all the same.
         await sending if sending.done() else sending.cancel()
     except (ChargehandError, Problem) as error:
-        return await _conversation(request, error if isinstance(error, Problem) else problem_of(error))
+        return await conversation(request, problem_of(error))
     return RedirectResponse(f"{_place(session_id_of(request))}?done={message.name}", _SEE_OTHER)
 
 
@@ -290,11 +277,7 @@ def _place(conversation_id: str) -> str:
     return f"/conversations/{quote(conversation_id, safe='')}"
 
 
-async def session(request: Request) -> Response:
-    return await _session(request)
-
-
-async def _session(request: Request, problem: Problem | None = None) -> Response:
+async def session(request: Request, problem: Problem | None = None) -> Response:
     session_id = session_id_of(request)
     view = await view_session(_backend(request), session_id)
     page = Page(session_id, _csrf(request))
@@ -318,13 +301,13 @@ async def act(request: Request, form: FormData) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
     session_id = session_id_of(request)
     try:
-        session = await _backend(request).session(session_id)
+        found = await _backend(request).session(session_id)
         if message := UPDATES.get(action):
-            await session.send(message, _signed(read_content(message, form)))
+            await found.send(message, _signed(read_content(message, form)))
         else:
-            await session.cancel()
+            await found.cancel()
     except (ChargehandError, Problem) as error:
-        return await _session(request, error if isinstance(error, Problem) else problem_of(error))
+        return await session(request, problem_of(error))
     return RedirectResponse(f"{Page(session_id, '').base}?done={action}", _SEE_OTHER)
 
 
@@ -375,15 +358,8 @@ async def sessions(request: Request) -> Response:
     if len(found) == PAGE:
         older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
     note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
-    values: dict[str, Any] = {
-        "typed": search,
-        "sessions": found,
-        "states": STATES,
-        "problem": problem,
-        "note": note,
-        "older": older,
-    }
-    return _page(request, "sessions.html", here="sessions", **values)
+    values = {"typed": search, "sessions": found, "states": STATES, "note": note, "older": older}
+    return _page(request, "sessions.html", problem, here="sessions", **values)
 
 
 async def spend(request: Request) -> Response:

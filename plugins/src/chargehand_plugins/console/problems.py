@@ -36,8 +36,10 @@ class Problem(Exception):  # noqa: N818  # the name of RFC 9457
         }
 
 
-def problem_of(error: ChargehandError) -> Problem:
+def problem_of(error: ChargehandError | Problem) -> Problem:
     match error:
+        case Problem():
+            return error
         case NotReachable():
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), "not_reachable", {"Retry-After": _RETRY_SECONDS})
         case SessionNotFound() | DownloadRefused():

@@ -1,18 +1,40 @@
-"""Run the console beside other work in an event loop."""
+"""The console as an ASGI application, with the guard in front of the API and the pages, and how it is served."""
 
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from chargehand import ChargehandError
+from chargehand.plugins import Hook, installed
 from chargehand_plugins.console.access import Access
-from chargehand_plugins.console.app import build_app
+from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.decide import ROUTES
+from chargehand_plugins.console.openapi import openapi_document
+from chargehand_plugins.console.operations import Call, Operation
+from chargehand_plugins.console.pages import PAGES, error_page
+from chargehand_plugins.console.problems import Problem, problem_of
+from chargehand_plugins.console.security import API, Guard, cookie_name
 from chargehand_plugins.console.settings import ConsoleSettings, UnusableConsole
+from chargehand_plugins.console.streams import Streams
 from chargehand_plugins.http_server import build_server, listen, running
+from chargehand_plugins.webhooks.links import Links
 
 _USUAL_PORT: Final = 8234
+_STATIC: Final = Path(__file__).with_name("static")
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -36,7 +58,7 @@ async def serving(backend: Backend, settings: ConsoleSettings) -> AsyncGenerator
     listening = _listen(settings)
     port = int(listening.getsockname()[1])
     access = Access(settings.token)
-    app = build_app(backend, settings, access, port)
+    app = _build_app(backend, settings, access, port)
     try:
         server = build_server(app, settings.certificate, settings.private_key)
     except OSError as error:  # SSLError is one
@@ -58,3 +80,68 @@ def _listen(settings: ConsoleSettings) -> socket.socket:
                     "port with --port."
                 ) from error
     raise AssertionError("there is a port")
+
+
+def _build_app(backend: Backend, settings: ConsoleSettings, access: Access, port: int) -> Guard:
+    """Build the application that listens on a port."""
+    origins, url = settings.origins(port), settings.url(port)
+    document = openapi_document(OPERATIONS, PREFIX, url)
+
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(document)
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "up"})
+
+    app = Starlette(
+        routes=[
+            Route("/health", health),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+            Route(f"{PREFIX}/openapi.json", openapi),
+            *_routes(backend, settings),
+            *PAGES,
+            *ROUTES,
+            *([] if backend.tenant else _plugin_routes(backend, url)),
+        ],
+        exception_handlers=dict.fromkeys((Problem, ChargehandError, HTTPException), _on_error),
+    )
+    app.state.backend = backend
+    app.state.settings = settings
+    app.state.access = access
+    app.state.links = Links(url, settings.decision_key.encode())
+    app.state.cookie = cookie_name(origins)
+    app.state.streams = Streams(settings.most_streams)
+    return Guard(app, settings, access, origins, refuse)
+
+
+def _plugin_routes(backend: Backend, url: str) -> list[Route]:
+    routes = installed().functions(Hook.CONSOLE_ROUTES)
+    return [route for build in routes for route in build(backend.connect, url)]
+
+
+def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
+    """Yield a route for each path, so that a refusal of other methods names all that there are."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for each in OPERATIONS:
+        by_path.setdefault(PREFIX + each.path, {})[each.method] = each
+    for path, operations in by_path.items():
+
+        async def handle(request: Request, operations: Mapping[str, Operation] = operations) -> Response:
+            operation = operations["GET" if request.method == "HEAD" else request.method]
+            return await operation.handle(Call(request, backend, settings))
+
+        yield Route(path, handle, methods=[*operations])
+
+
+def refuse(request: Request, problem: Problem) -> Response:
+    """Answer a request that cannot be done: problem details for programs, a page for people."""
+    if request.url.path.startswith(API):
+        return JSONResponse(problem.body(), problem.status, problem.headers, "application/problem+json")
+    return error_page(request, problem)
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return refuse(request, Problem(HTTPStatus(error.status_code), error.detail, headers=dict(error.headers or {})))
+    assert isinstance(error, ChargehandError | Problem)
+    return refuse(request, problem_of(error))

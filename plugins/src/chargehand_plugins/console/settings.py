@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from chargehand.local_server import is_loopback
 from chargehand_cli.run_options import BadRequest
-from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_token
+from chargehand_plugins.http_server import MIN_TOKEN_LENGTH, is_token
 
 
 class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableConsole`

@@ -14,9 +14,7 @@ from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.page import templates
 from chargehand_cli.rendering.text import dollars, duration, size
-from chargehand_plugins.console.call_form import call_arguments
-from chargehand_plugins.console.forms import form_fields
-from chargehand_plugins.console.plan_form import plan_rows
+from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
 from chargehand_plugins.console.words import catalogue
 
 

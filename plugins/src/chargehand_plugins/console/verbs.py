@@ -117,8 +117,7 @@ def _announcement(console: "RunningConsole", settings: "ConsoleSettings") -> lis
 
 def _backend(connection: Connection, tenant: str | None = None) -> "Backend":
     from chargehand.plugins import installed
-    from chargehand_plugins.console.backend import Backend
-    from chargehand_plugins.console.crews import crew_choices
+    from chargehand_plugins.console.backend import Backend, crew_choices
 
     own = os.environ.get("CHARGEHAND_CREWS")
     location = connection.location

@@ -8,8 +8,7 @@ from pathlib import Path
 from httpx2 import AsyncClient
 from temporalio.client import Client
 
-from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.crews import crew_choices
+from chargehand_plugins.console.backend import Backend, crew_choices
 from chargehand_plugins.console.server import RunningConsole, serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from tests.environment import SessionEnvironment, open_environment

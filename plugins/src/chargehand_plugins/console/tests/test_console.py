@@ -18,7 +18,7 @@ from chargehand.contracts import DecisionRecord, SessionRequest
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
-from chargehand_plugins.console.known_sessions import KnownSessions
+from chargehand_plugins.console.backend import KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links

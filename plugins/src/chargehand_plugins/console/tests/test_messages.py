@@ -16,9 +16,8 @@ from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput
 from chargehand.messages import MESSAGES, UPDATES, Row
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
-from chargehand_plugins.console.forms import form_fields, read_content, read_number
+from chargehand_plugins.console.forms import form_fields, plan_rows, read_content, read_number
 from chargehand_plugins.console.openapi import openapi_document
-from chargehand_plugins.console.plan_form import plan_rows
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.views import Page, SessionView
