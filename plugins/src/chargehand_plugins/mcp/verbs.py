@@ -42,13 +42,11 @@ async def mcp(
     if http is not None and len(token) < _LEAST_TOKEN:
         raise typer.BadParameter(f"Set {_TOKEN} to {_LEAST_TOKEN} characters or more.", param_hint="--http")
     connection.join()  # it starts while this process loads its modules
-    from chargehand_plugins.mcp.server.server import build_server
+    from chargehand_plugins.mcp.server.server import build_server, serve_http
 
     server = build_server(connection, folders)
     if http is None:
         return await server.run_stdio_async()
-    from chargehand_plugins.mcp.server.over_http import serve_http
-
     return await serve_http(server, http, token)
 
 

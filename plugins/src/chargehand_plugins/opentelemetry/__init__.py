@@ -10,5 +10,5 @@ def register(registry: Registry) -> None:
     registry.client_plugins(f"{__name__}.worker:client_plugins")
     registry.interceptors(f"{__name__}.worker:interceptors")
     registry.hook(Hook.CONNECTION, f"{__name__}.caller_trace:CallerTrace")
-    registry.hook(Hook.WORKFLOW_ACTIVATION, f"{__name__}.headers:drop_unreadable_traces")
+    registry.hook(Hook.WORKFLOW_ACTIVATION, f"{__name__}.worker:drop_unreadable_traces")
     registry.trace_format("otlp", f"{__name__}.otlp:otlp")

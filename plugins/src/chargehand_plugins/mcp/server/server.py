@@ -1,14 +1,18 @@
 """The MCP server: which tools an assistant is offered, and what it is told of each. Importing `mcp` takes a second."""
 
+import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chargehand import ChargehandError
 from chargehand.messages import MESSAGES
@@ -17,6 +21,7 @@ from chargehand_plugins.mcp.server.tools import SessionTools
 
 _Tool = Callable[..., Awaitable[object]]
 
+_HOST: Final = "127.0.0.1"
 _INSTRUCTIONS: Final = (
     "Chargehand runs tasks by crews of agents, with sources, under limits of money and time. Start a session, follow "
     "it with status, and read session_result. A session goes on when this conversation ends; list_sessions "
@@ -90,3 +95,32 @@ def _explained(tool: _Tool) -> _Tool:
             raise ToolError(str(error)) from error
 
     return wrapped
+
+
+class _RequiresToken:
+    """Answers 401 to requests without the bearer token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "http" and not hmac.compare_digest(given, self._expected):
+            refusal = PlainTextResponse(
+                "Send the token: `Authorization: Bearer …`.", 401, {"WWW-Authenticate": "Bearer"}
+            )
+            return await refusal(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
+def app_of(server: MCPServer, token: str) -> ASGIApp:
+    """Build the web application; the library refuses what names another host or comes from a web page."""
+    return _RequiresToken(server.streamable_http_app(host=_HOST), token)
+
+
+async def serve_http(server: MCPServer, port: int, token: str) -> None:
+    """Serve on loopback until interrupted."""
+    app = app_of(server, token)
+    config = uvicorn.Config(app, host=_HOST, port=port, log_level="warning", access_log=False, server_header=False)
+    await uvicorn.Server(config).serve()

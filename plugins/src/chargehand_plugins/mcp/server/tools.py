@@ -7,14 +7,33 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from datetime import datetime
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context, Image
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from chargehand import Artifact, ConversationRequest, Report, Session, SessionRequest, Transcript
+from chargehand import (
+    Artifact,
+    CallEvent,
+    ConversationRequest,
+    EndEvent,
+    Event,
+    PendingCall,
+    Plan,
+    Question,
+    QuestionEvent,
+    Report,
+    Session,
+    SessionRequest,
+    StateEvent,
+    Status,
+    SubtaskEvent,
+    ToolEvent,
+    Transcript,
+)
 from chargehand.contracts.base import contract
 from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.download import read_artifact
@@ -26,17 +45,9 @@ from chargehand.upload import store_documents
 from chargehand.visibility import describe_session, is_open, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
-from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.text import dollars, report_markdown
 from chargehand_cli.run_options import BadRequest
-from chargehand_plugins.mcp.server.position import (
-    ENDED,
-    Listed,
-    Position,
-    may_need_something,
-    position_of,
-    progress_words,
-)
 
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
@@ -46,6 +57,52 @@ _REPLY_SECONDS: Final = 120
 _MOST_CHARACTERS: Final = 100_000
 """Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
 _MOST_IMAGE_BYTES: Final = 1_000_000
+NEXT: Final = {
+    "awaiting_approval": "decide_plan",
+    "awaiting_answer": "answer",
+    "awaiting_call_approval": "decide_call",
+    "awaiting_message": "say or close",
+    "paused": "raise_limits or finish_now",
+}
+"""What a session in a state waits for."""
+ENDED: Final = "session_result"
+_MOST_TASK: Final = 200
+
+
+class Work(BaseModel):
+    """A subtask of a session."""
+
+    id: str
+    agent: str
+    task: str
+    state: str
+
+
+class Position(BaseModel):
+    """Where a session stands."""
+
+    session: str
+    state: str
+    next_tools: str
+    """The tools that take it further; empty if it needs nothing."""
+    plan: Plan | None = None
+    """The plan, if it awaits approval."""
+    questions: tuple[Question, ...] = ()
+    calls: tuple[PendingCall, ...] = ()
+    subtasks: tuple[Work, ...] = ()
+    turns: int = 0
+    max_turns: int = 0
+    spent_usd: float = 0.0
+    budget_usd: float = 0.0
+    deadline_at: datetime | None = None
+
+
+class Listed(BaseModel):
+    """A session in a list."""
+
+    session: str
+    state: str
+    started_at: datetime
 
 
 class SessionTools:
@@ -232,10 +289,10 @@ class SessionTools:
             async with asyncio.timeout(seconds), aclosing(session.follow(self._cursors.get(session.id))) as events:
                 async for event in events:
                     self._cursors[session.id] = event.cursor
-                    if words := progress_words(event):
+                    if words := _progress_words(event):
                         count += 1
                         await ctx.report_progress(count, None, words)
-                    if may_need_something(event) and (position := await self._position(session)).next_tools:
+                    if _may_need_something(event) and (position := await self._position(session)).next_tools:
                         return position
         return await self._position(session)
 
@@ -249,7 +306,7 @@ class SessionTools:
         return f"Session {session.id} is {position.state}{spent if position.max_turns else ''}.{needs}"
 
     async def _position(self, session: Session) -> Position:
-        return position_of(await session.status(), await self._ending(session.id))
+        return _position_of(await session.status(), await self._ending(session.id))
 
     async def _ending(self, session_id: str) -> str:
         """Return how a session ended, in Temporal's word; empty while it goes on."""
@@ -265,6 +322,46 @@ class SessionTools:
             raise UploadRefused(f"Documents cannot be uploaded: {NAME_SHARED_FILES}")
         paths = [allowed_path(each, self._folders) for each in documents]
         return store_documents(paths, place, encryption=encryption_of(os.environ))
+
+
+def _position_of(status: Status, ended: str) -> Position:
+    tools = ENDED if ended else NEXT.get(status.state, "")
+    state = status.state if not ended or status.state in {"finished", "failed", "cancelled"} else ended
+    return Position(
+        session=status.session,
+        state=state,
+        next_tools=tools,
+        plan=status.plan if status.state == "awaiting_approval" and not ended else None,
+        questions=() if ended else status.questions,
+        calls=() if ended else status.calls,
+        subtasks=tuple(
+            Work(id=each.id, agent=each.agent, task=each.instruction[:_MOST_TASK], state=each.state)
+            for each in status.subtasks
+        ),
+        turns=status.turns,
+        max_turns=status.max_turns,
+        spent_usd=float(status.spent_usd),
+        budget_usd=float(status.budget_usd),
+        deadline_at=status.deadline_at,
+    )
+
+
+def _may_need_something(event: Event) -> bool:
+    """Whether the session may wait for a decision, or have ended, since this event."""
+    return isinstance(event, StateEvent | QuestionEvent | CallEvent | EndEvent)
+
+
+def _progress_words(event: Event) -> str:
+    """Describe an event in one line; empty for those that are no news to an assistant."""
+    match event:
+        case StateEvent():
+            return event.state
+        case SubtaskEvent():
+            return one_safe_line(f"{event.subtask} ({event.agent}): {event.state}")
+        case ToolEvent(state="started"):
+            return one_safe_line(f"{event.subtask}: {event.title}")
+        case _:
+            return ""
 
 
 def _seconds(minutes: float | None) -> float | None:

@@ -1,16 +1,22 @@
-"""An MCP server of the official library on loopback, over streamable HTTP, behind a check of its token."""
+"""MCP servers of the official library on loopback, over streamable HTTP, behind a check of who calls."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from tests.waiting import hold_until
 
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
 TOKEN = "canary-token-0815"
+Check = Callable[[str, str], Response | None]
+"""Answers a request by its path and its authorization, or leaves it to the server."""
 
 
 @dataclass
@@ -24,15 +30,21 @@ class HttpServer:
     """Where it says that tokens are given, if they are given by OAuth."""
     authorizations: list[str] = field(default_factory=list[str])
 
+    def check(self, path: str, authorization: str) -> Response | None:
+        self.authorizations.append(authorization)
+        if self.issuer and path.startswith("/.well-known/oauth-protected-resource"):
+            return JSONResponse({"resource": self.url, "authorization_servers": [self.issuer]})
+        if self.redirect:
+            return Response(status_code=307, headers={"location": self.redirect})
+        return None if authorization == f"Bearer {TOKEN}" else Response("No.", status_code=401)
+
 
 @contextmanager
-def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
-    """Serve until the block ends."""
+def serve_weather(*, json_response: bool = False) -> Generator[HttpServer]:
+    """Serve a tool and a resource to those who have the token."""
     from mcp.server.mcpserver import MCPServer
-    from starlette.responses import JSONResponse, Response
 
-    state = HttpServer()
-    mcp = MCPServer("weather")
+    state, mcp = HttpServer(), MCPServer("weather")
 
     @mcp.tool()
     def forecast(city: str, days: int = 1) -> str:
@@ -44,27 +56,22 @@ def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
         """List the stations."""
         return f"Bergen\nOslo {TOKEN}"
 
+    with serve_mcp(mcp, state.check, json_response=json_response) as state.url:
+        yield state
+
+
+@contextmanager
+def serve_mcp(mcp: "MCPServer", check: Check | None = None, *, json_response: bool = False) -> Generator[str]:
+    """Serve until the block ends; yields the URL."""
     app = mcp.streamable_http_app(json_response=json_response)
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            authorization = dict(scope["headers"]).get(b"authorization", b"").decode()
-            state.authorizations.append(authorization)
-            if state.issuer and scope["path"].startswith("/.well-known/oauth-protected-resource"):
-                described = {"resource": state.url, "authorization_servers": [state.issuer]}
-                await JSONResponse(described)(scope, receive, send)
-                return
-            if state.redirect:
-                await Response(status_code=307, headers={"location": state.redirect})(scope, receive, send)
-                return
-            if authorization != f"Bearer {TOKEN}":
-                await Response("No.", status_code=401)(scope, receive, send)
-                return
-        await app(scope, receive, send)
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
+        answer = check(scope["path"], authorization) if check and scope["type"] == "http" else None
+        await (answer or app)(scope, receive, send)
 
     with serve_app(checked) as url:
-        state.url = f"{url}/mcp"
-        yield state
+        yield f"{url}/mcp"
 
 
 @contextmanager

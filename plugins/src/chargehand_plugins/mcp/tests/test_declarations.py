@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,41 +68,41 @@ def test_a_wrong_declaration_is_refused(tmp_path: Path, servers: str, says: str)
     assert says in refusal(tmp_path, crew(servers=servers, tools='"time_a"'))
 
 
-def test_a_tool_belongs_to_the_crew_that_declares_its_server(tmp_path: Path) -> None:
-    """Another crew's agents cannot name it."""
-    other = crew("other", servers="")
-
-    assert "agents.keeper.tools: there is no tool 'time_convert_time'; there are search" in refusal(
-        tmp_path, crew(), other
-    )
+PRIVATE = SERVER + 'capabilities = ["reads_private", "reads_untrusted", "reaches_out"]'
+ACTING = crew(servers=SERVER + 'acts = ["convert_time"]')
 
 
-def test_a_tool_that_is_not_allowed_does_not_exist(tmp_path: Path) -> None:
-    """Only what the list names can be given to an agent."""
-    assert "there is no tool 'time_get_current_time'; there are search, time_convert_time" in refusal(
-        tmp_path, crew(tools='"time_get_current_time"')
-    )
+@pytest.mark.parametrize(
+    ("crews", "says"),
+    [
+        (
+            [crew(), crew("other", servers="")],
+            "agents.keeper.tools: there is no tool 'time_convert_time'; there are search",
+        ),
+        (
+            [crew(tools='"time_get_current_time"')],
+            "there is no tool 'time_get_current_time'; there are search, time_convert_time",
+        ),
+        ([crew(servers=PRIVATE)], "declare that, or take the tool away"),
+        ([crew(servers=PRIVATE, has=', "reads_private"')], "split them between two agents"),
+        (
+            [ACTING + ACTING[ACTING.index("[[agents]]") :].replace('"keeper"', '"second"')],
+            "'time_convert_time' changes something and belongs to 2 agents",
+        ),
+    ],
+    ids=["another crew's", "not allowed", "undeclared", "private and untrusted", "acts for two"],
+)
+def test_an_agent_has_what_its_crew_allows(tmp_path: Path, crews: list[str], says: str) -> None:
+    """Tools of the servers of its own crew that their lists name, with what the operator says that they let it do, and
+    one that acts for one agent only."""
+    assert says in refusal(tmp_path, *crews)
 
 
-def test_the_operator_says_what_a_server_lets_an_agent_do(tmp_path: Path) -> None:
-    """The default is what the web lets it do; a server that reads what is private must not meet that in one agent."""
-    declared = SERVER + 'capabilities = ["reads_private", "reads_untrusted", "reaches_out"]'
-
-    assert "declare that, or take the tool away" in refusal(tmp_path, crew(servers=declared))
-    assert "split them between two agents" in refusal(tmp_path, crew(servers=declared, has=', "reads_private"'))
-
-
-def test_a_tool_that_acts_belongs_to_one_agent(tmp_path: Path) -> None:
-    """As every other tool that changes something."""
-    keeper = crew(servers=SERVER + 'acts = ["convert_time"]')
-    second = keeper[keeper.index("[[agents]]") :].replace('"keeper"', '"second"')
-
-    assert "'time_convert_time' changes something and belongs to 2 agents" in refusal(tmp_path, keeper + second)
-
-
-async def build(declared: Mapping[str, tuple[McpDeclaration, ...]], environment: Mapping[str, str]) -> dict[str, Tool]:
+async def build(
+    declared: Mapping[str, tuple[McpDeclaration, ...]], environment: Mapping[str, str] = {}, **options: Any
+) -> dict[str, Tool]:
     async with AsyncExitStack() as closing:
-        return await mcp_tools(declared, environment, closing)
+        return await mcp_tools(declared, environment, closing, **options)
 
 
 async def test_a_worker_without_the_credential_does_not_start(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ async def test_two_crews_cannot_mean_different_servers_by_one_name() -> None:
     other = McpDeclaration(name="time", command="other", tools=("a",))
 
     with pytest.raises(SettingsError, match="Crew 'b': another crew declares the MCP server 'time' differently"):
-        await build({"a": (one,), "b": (other,)}, {})
+        await build({"a": (one,), "b": (other,)})
 
 
 async def test_a_worker_without_the_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,26 +127,22 @@ async def test_a_worker_without_the_library_says_what_to_install(monkeypatch: py
     monkeypatch.setattr(registry, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
     with pytest.raises(SettingsError, match=r"pip install 'chargehand\[mcp\]'"):
-        await build({"a": (McpDeclaration(name="time", command="one", tools=("a",)),)}, {})
+        await build({"a": (McpDeclaration(name="time", command="one", tools=("a",)),)})
 
 
 async def test_no_tool_takes_the_place_of_another() -> None:
     """A server's tool with the name of an own tool stops the worker."""
     declaration = McpDeclaration(name="own", command="one", tools=("tool",))
 
-    async with AsyncExitStack() as closing:
-        with pytest.raises(SettingsError, match="There is another tool 'own_tool'"):
-            await mcp_tools({"a": (declaration,)}, {}, closing, taken={"own_tool"}, start=False)
+    with pytest.raises(SettingsError, match="There is another tool 'own_tool'"):
+        await build({"a": (declaration,)}, taken={"own_tool"}, start=False)
 
 
 async def test_no_server_is_started_where_its_answers_are_on_a_tape() -> None:
     """The tools are there, under their names, and nothing else is needed."""
     declaration = McpDeclaration(name="time", command="no-such-program", environment=("TOKEN",), tools=("a.B",))
 
-    async with AsyncExitStack() as closing:
-        tools = await mcp_tools({"a": (declaration,)}, {}, closing, start=False)
-
-    assert [*tools] == ["time_a_b"]
+    assert [*await build({"a": (declaration,)}, start=False)] == ["time_a_b"]
 
 
 async def test_a_worker_without_the_plugin_names_it(tmp_path: Path, install: Callable[..., None]) -> None:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.tool import ToolAnswer, ToolContext
-from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_mcp
+from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_weather
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.loopback_http import LoopbackHandler, serve_http
@@ -19,32 +19,41 @@ from tests.loopback_http import LoopbackHandler, serve_http
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 
 
-@pytest.fixture(params=[False, True], ids=["events", "json"])
-def remote(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
-    with serve_mcp(json_response=request.param) as served:
+@pytest.fixture(scope="module")
+def served() -> Iterator[HttpServer]:
+    with serve_weather() as served:
         yield served
+
+
+@pytest.fixture
+def remote(served: HttpServer) -> HttpServer:
+    """A server that does nothing unusual yet, and that nothing has reached."""
+    served.redirect = served.issuer = ""
+    served.authorizations.clear()
+    return served
 
 
 async def forecast(server: McpServer) -> ToolAnswer:
     return await tools_of([server])["weather_forecast"].use({"city": "Oslo", "days": None}, CONTEXT)
 
 
-def declared(url: str, token: str = TOKEN) -> McpServer:
+def declared(url: str, token: str = TOKEN, resources: tuple[str, ...] = ()) -> McpServer:
+    tools = () if resources else ("forecast",)
     declaration = McpDeclaration(
-        name="weather", url=url, bearer_token="WEATHER_TOKEN", tools=("forecast",), start_seconds=60
+        name="weather", url=url, bearer_token="WEATHER_TOKEN", tools=tools, resources=resources, start_seconds=60
     )
     return McpServer(declaration, {"WEATHER_TOKEN": token})
 
 
-async def test_a_tool_is_called_with_the_token(remote: HttpServer) -> None:
+@pytest.mark.parametrize("json_response", [False, True], ids=["events", "json"])
+async def test_a_tool_is_called_with_the_token(*, json_response: bool) -> None:
     """The description, the schema with its optional argument, and the results come over the wire."""
-    server = declared(remote.url)
-    await server.start()
-    spec = tools_of([server])["weather_forecast"].spec
-
-    answer = await forecast(server)
-    again = await forecast(server)
-    await server.close()
+    with serve_weather(json_response=json_response) as remote:
+        server = declared(remote.url)
+        await server.start()
+        spec = tools_of([server])["weather_forecast"].spec
+        answer, again = [await forecast(server) for _ in range(2)]
+        await server.close()
 
     assert spec.description.endswith("Tell the weather of the next days.")
     assert spec.parameters["required"] == ["city", "days"]
@@ -55,14 +64,7 @@ async def test_a_tool_is_called_with_the_token(remote: HttpServer) -> None:
 
 async def test_a_declared_resource_is_read(remote: HttpServer) -> None:
     """Its text is a source, without the credential that it repeats; what is not declared or not there is an error."""
-    declaration = McpDeclaration(
-        name="weather",
-        url=remote.url,
-        bearer_token="WEATHER_TOKEN",
-        resources=("weather://stations", "weather://gone"),
-        start_seconds=60,
-    )
-    server = McpServer(declaration, {"WEATHER_TOKEN": TOKEN})
+    server = declared(remote.url, resources=("weather://stations", "weather://gone"))
     tool = tools_of([server])["weather_read_resource"]
 
     read, gone, other = [
@@ -90,7 +92,7 @@ async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
 
 async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
     """A redirect to another host is not followed: the address is the operator's, and the token is for it alone."""
-    with serve_mcp() as elsewhere:
+    with serve_weather() as elsewhere:
         remote.redirect = elsewhere.url
         server = declared(remote.url)
 

@@ -22,9 +22,8 @@ from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand.messages import MESSAGES, Row
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import LocationOptions
-from chargehand_plugins.mcp.server.over_http import app_of
-from chargehand_plugins.mcp.server.position import ENDED, NEXT
-from chargehand_plugins.mcp.server.server import build_server
+from chargehand_plugins.mcp.server.server import app_of, build_server
+from chargehand_plugins.mcp.server.tools import ENDED, NEXT
 from chargehand_plugins.mcp.tests.http_server import serve_app
 from tests.acceptance.commands import Commands, command_environment
 from tests.crew_files import READS_DOCUMENTS, crew_folder

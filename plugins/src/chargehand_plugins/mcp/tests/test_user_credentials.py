@@ -15,8 +15,10 @@ from uuid import uuid4
 
 import pytest
 from pydantic import JsonValue
+from starlette.responses import Response
 from temporalio.client import Client
 
+from activities.credentials import credential_problems
 from activities.models.registry import Models
 from activities.tools.own import open_own_tools
 from chargehand.client import Chargehand
@@ -24,11 +26,12 @@ from chargehand.contracts import SessionRequest
 from chargehand.credentials import credential_keys, seal_credentials
 from chargehand.errors import ChargehandError, InvalidInput
 from chargehand.tools import Tool, ToolContext, ToolError, tool
-from chargehand_plugins.mcp.tests.http_server import serve_app
+from chargehand_plugins.mcp.tests.http_server import serve_mcp
+from chargehand_plugins.mcp.tests.test_sessions_with_tools import histories
 from tests.crew_files import crew_folder
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, request_tools, subtask, work_task
-from tests.waiting import until
+from tests.waiting import eventually
 from worker.composition import compose
 from worker.logs import JsonFormatter, TextFormatter
 from worker.settings import settings_type
@@ -79,7 +82,6 @@ def crm() -> Generator[Crm]:
     """Serve tools that repeat the header by which they were called, to those who have one."""
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError as Refusal
-    from starlette.responses import Response
 
     served, mcp = Crm(), MCPServer("crm")
 
@@ -93,26 +95,16 @@ def crm() -> Generator[Crm]:
         """Fail for who calls."""
         raise Refusal(f"No {context.headers}")
 
-    app = mcp.streamable_http_app()
+    def check(_: str, authorization: str) -> Response | None:
+        served.authorizations.add(authorization)
+        return None if authorization else Response("No.", status_code=401)
 
-    async def checked(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            authorization = dict(scope["headers"]).get(b"authorization", b"").decode()
-            served.authorizations.add(authorization)
-            if not authorization:
-                await Response("No.", status_code=401)(scope, receive, send)
-                return
-        await app(scope, receive, send)
-
-    with serve_app(checked) as url:
-        served.url = f"{url}/mcp"
+    with serve_mcp(mcp, check) as served.url:
         yield served
 
 
 @asynccontextmanager
-async def worker(
-    client: Client, folder: Path, url: str, model: ScriptedModel, keys: str | None = KEYS
-) -> AsyncGenerator[Chargehand]:
+async def worker(client: Client, folder: Path, url: str, model: ScriptedModel) -> AsyncGenerator[Chargehand]:
     """Run a worker that keeps a tape, as `worker_main` composes it but for its model."""
     server = f"""
 [[mcp]]
@@ -127,7 +119,7 @@ start_seconds = 60
     tools = ", ".join(f'"{name}"' for name in (*OWN, *REMOTE))
     crews = crew_folder(folder, "desk", server, clerk=f"tools = [{tools}]\ncapabilities = []")
     queue = f"credentials-{uuid4().hex[:8]}"
-    chosen: dict[str, Any] = {"credential_keys": keys, "tape_record": folder / "tape.jsonl"}
+    chosen: dict[str, Any] = {"credential_keys": KEYS, "tape_record": folder / "tape.jsonl"}
     settings = settings_type()(state_dir=folder, crews=crews, task_queue=queue, **chosen)
     async with AsyncExitStack() as closing:
         definitions: list[Tool[..., Any]] = [whoami, refuses, breaks]
@@ -145,16 +137,14 @@ start_seconds = 60
 @contextmanager
 def logged() -> Generator[Callable[[], str]]:
     """Keep all that is logged at DEBUG, as workers write it."""
-    root, streams = logging.getLogger(), [io.StringIO(), io.StringIO()]
-    handlers = [logging.StreamHandler(stream) for stream in streams]
-    handlers[0].setFormatter(TextFormatter(redacts=False))
-    handlers[1].setFormatter(JsonFormatter(redacts=False))
-    level = root.level
-    root.setLevel(logging.DEBUG)
-    for handler in handlers:
+    root, stream = logging.getLogger(), io.StringIO()
+    level, handlers = root.level, [logging.StreamHandler(stream), logging.StreamHandler(stream)]
+    for handler, formatter in zip(handlers, (TextFormatter, JsonFormatter), strict=True):
+        handler.setFormatter(formatter(redacts=False))
         root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
     try:
-        yield lambda: "".join(stream.getvalue() for stream in streams)
+        yield stream.getvalue
     finally:
         root.setLevel(level)
         for handler in handlers:
@@ -170,30 +160,18 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def histories(client: Client, session: str) -> bytes:
-    kept = b""
-    async for run in client.list_workflows(f"WorkflowId STARTS_WITH '{session}'"):
-        kept += str((await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()).events).encode()
-    return kept
-
-
 async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_path: Path) -> None:
     """Not in a history, a prompt, a report, a trace, a tape, a file or a log, though all that has it gives it away."""
     model = using_all()
     with crm() as served, logged() as log:
         async with worker(client, tmp_path, served.url, model) as chargehand:
-            sealed = seal_credentials({"crm": CANARY}, tenant="acme", keys=credential_keys(KEYS))
-            asked = SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials=sealed)
-            session = await chargehand.start(asked)
+            session = await chargehand.start(sealed_request())
             report = await asyncio.wait_for(session.result(), 120)
-            trace, kept = await session.trace(), b""
-
-            async def is_listed() -> bool:
-                nonlocal kept
-                kept = await histories(client, report.session)
-                return kept.count(b"sealed:") > len(OWN + REMOTE)
-
-            await until(is_listed)
+            trace = await session.trace()
+            enough = len(OWN + REMOTE)
+            kept = await eventually(
+                lambda: histories(client, report.session), lambda found: found.count(b"sealed:") > enough
+            )
         said = log()
 
     results = {each.tool: each for each in work_task(model.of_kind("work")[-1]).rounds[0].results}
@@ -215,12 +193,16 @@ async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_
     assert [(name, form) for name, text in places.items() for form in every_form() if form in text] == []
 
 
-async def test_a_tool_is_refused_without_the_credential_that_it_needs(client: Client, tmp_path: Path) -> None:
-    """The agent is told which one is missing, and nothing is called."""
+async def test_a_session_needs_the_credentials_of_its_tools(client: Client, tmp_path: Path) -> None:
+    """Without one the agent is told which is missing, and nothing is called; with one that was sealed for another
+    tenant it does not begin."""
     model = using_all()
     with crm() as served:
         async with worker(client, tmp_path, served.url, model) as chargehand:
             await asyncio.wait_for(chargehand.run(SessionRequest(goal="Who am I?", crew="desk")), 60)
+            session = await chargehand.start(sealed_request(tenant="other"))
+            with pytest.raises(InvalidInput, match=r"credentials\.crm: .*cannot be opened here"):
+                await session.opened()
 
     results = work_task(model.of_kind("work")[-1]).rounds[0].results
     errors = [str(each.output["error"]) for each in results]
@@ -229,27 +211,29 @@ async def test_a_tool_is_refused_without_the_credential_that_it_needs(client: Cl
     assert served.authorizations == {"Bearer listing-token"}
 
 
+def sealed_request(tenant: str = "acme", name: str = "crm") -> SessionRequest:
+    """Ask for a tenant, with a credential that is sealed for these."""
+    [sealed] = seal_credentials({name: CANARY}, tenant=tenant, keys=credential_keys(KEYS)).values()
+    return SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials={"crm": sealed})
+
+
 @pytest.mark.parametrize(
-    ("keys", "sealed_for", "why"),
+    ("keys", "request_", "why"),
     [
-        (None, ("acme", "crm"), "has no CHARGEHAND_CREDENTIAL_KEYS"),
-        (KEYS.replace("one", "two"), ("acme", "crm"), "cannot be opened here"),
-        (KEYS, ("other", "crm"), "cannot be opened here"),
-        (KEYS, ("acme", "mail"), "cannot be opened here"),
+        (KEYS, sealed_request(), ""),
+        (None, sealed_request(), "has no CHARGEHAND_CREDENTIAL_KEYS"),
+        (KEYS.replace("one", "two"), sealed_request(), "cannot be opened here"),
+        (KEYS, sealed_request(tenant="other"), "cannot be opened here"),
+        (KEYS, sealed_request(name="mail"), "cannot be opened here"),
     ],
 )
-async def test_a_request_whose_credentials_cannot_be_opened_is_refused(
-    client: Client, tmp_path: Path, keys: str | None, sealed_for: tuple[str, str], why: str
+def test_a_sealed_text_holds_for_its_keys_its_tenant_and_its_name(
+    keys: str | None, request_: SessionRequest, why: str
 ) -> None:
-    """A sealed text holds for its keys, its tenant and its name, and the session does not begin without them."""
-    tenant, name = sealed_for
-    [sealed] = seal_credentials({name: CANARY}, tenant=tenant, keys=credential_keys(KEYS)).values()
-    asked = SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials={"crm": sealed})
-    with crm() as served:
-        async with worker(client, tmp_path, served.url, using_all(), keys) as chargehand:
-            session = await chargehand.start(asked)
-            with pytest.raises(InvalidInput, match=rf"credentials\.crm: .*{why}"):
-                await session.opened()
+    """With others it cannot be opened, and the request is refused by the name of the credential."""
+    problems = credential_problems(credential_keys(keys) if keys else None, request_)
+
+    assert [why in each for each in problems if each.startswith("credentials.crm: ")] == ([True] if why else [])
 
 
 def test_what_is_not_sealed_is_refused_without_being_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

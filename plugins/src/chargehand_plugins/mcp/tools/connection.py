@@ -15,15 +15,16 @@ from urllib.parse import urlsplit
 import mcp_types as types
 from httpx2 import AsyncClient, HTTPError, Request, Response, Timeout
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import ValidationError
 
-from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.rounds import Elicitation
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stalls import note_progress
 from chargehand_plugins.mcp.tools.elicitation import elicitation_of
-from chargehand_plugins.mcp.tools.oauth import oauth_of
 from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ async def _over_http(
         limit_client(
             AsyncClient(
                 headers=declared.headers_of(environment, credentials),
-                auth=oauth_of(declared.oauth, url, environment) if declared.oauth else None,
+                auth=_oauth(declared.oauth, url, environment) if declared.oauth else None,
                 timeout=timeout,
                 event_hooks={"request": [stay], "response": [note_status]},
             ),
@@ -258,6 +259,36 @@ async def _over_http(
 def _origin(url: str) -> tuple[str, str, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port
+
+
+class _Tokens:
+    """Keeps a token in memory: another worker, or a restart, asks for one of its own."""
+
+    def __init__(self) -> None:
+        self._token: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._token
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._token = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Forget it: the client is the declared one."""
+
+
+def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> ClientCredentialsOAuthProvider:
+    """Build what asks for tokens; the credentials are sent to the declared authorization server only."""
+    return ClientCredentialsOAuthProvider(
+        server_url=url,
+        storage=_Tokens(),
+        client_id=environment[declared.client_id],
+        client_secret=environment[declared.client_secret],
+        issuer=declared.issuer,
+    )
 
 
 def strings_check(content_type: str) -> Callable[[bytes], None]:

@@ -1,7 +1,7 @@
 """Sessions by Nexus: a workflow of another namespace starts, steers and reads them, by every message of the table."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from pathlib import Path
 from uuid import uuid4
 
@@ -52,50 +52,40 @@ class ClaimWorkflow:
     @workflow.run
     async def run(self, ordered: _Ordered) -> _Seen:
         """Go through every operation."""
-        self._client = workflow.create_nexus_client(service=SessionService, endpoint=ordered.endpoint)
+        client = workflow.create_nexus_client(service=SessionService, endpoint=ordered.endpoint)
         one = OneSession(session=ordered.session)
         asked = ForSession(session=ordered.session, message=_REQUEST)
-        running = await self._client.start_operation(SessionService.run, asked)
-        attached = await self._client.start_operation(SessionService.run, asked)
-        while (awaiting := await self._client.execute_operation(operation(Messages.status), one)).state == "planning":
+        running = await client.start_operation(SessionService.run, asked)
+        attached = await client.start_operation(SessionService.run, asked)
+        while (awaiting := await client.execute_operation(operation(Messages.status), one)).state == "planning":
             await workflow.sleep(0.05)
-        refusals = [await self._refusal(one), await self._refusal(OneSession(session=ordered.held))]
-        refusals.append(await self._misspelt(ordered.endpoint))
-        refusals.append(await self._refusal_to_attach(ordered.held))
-        raised = await self._client.execute_operation(
+        untyped = workflow.create_nexus_client(service=NEXUS_SERVICE, endpoint=ordered.endpoint)
+        misspelt = {"session": "misspelt", "message": {"gaol": "What is known?"}}
+        held = ForSession(session=ordered.held, message=_REQUEST)
+        refusals = [
+            await _refusal(client.execute_operation(SessionService.result, one)),
+            await _refusal(client.execute_operation(SessionService.result, OneSession(session=ordered.held))),
+            await _refusal(untyped.execute_operation("run", misspelt)),
+            await _refusal(client.execute_operation(SessionService.run, held)),
+        ]
+        raised = await client.execute_operation(
             operation(Messages.raise_limits), ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
         )
-        await self._client.execute_operation(
+        await client.execute_operation(
             operation(Messages.decide_plan),
             ForSession(session=ordered.session, message=PlanDecision(decision="approve")),
         )
-        reports = (await running, await attached, await self._client.execute_operation(SessionService.result, one))
+        reports = (await running, await attached, await client.execute_operation(SessionService.result, one))
         return _Seen(awaiting=awaiting, raised=raised, reports=reports, refusals=tuple(refusals))
 
-    async def _refusal(self, one: OneSession) -> str:
-        """Ask for the report of a session that has not ended, or is none."""
-        try:
-            await self._client.execute_operation(SessionService.result, one)
-        except NexusOperationError as error:
-            return str(error.cause)
-        return ""
 
-    async def _refusal_to_attach(self, held: str) -> str:
-        """Start a session with the id of a workflow that is none."""
-        try:
-            await self._client.execute_operation(SessionService.run, ForSession(session=held, message=_REQUEST))
-        except NexusOperationError as error:
-            return str(error.cause)
-        return ""
-
-    async def _misspelt(self, endpoint: str) -> str:
-        """Start a session as a caller without our types might."""
-        untyped = workflow.create_nexus_client(service=NEXUS_SERVICE, endpoint=endpoint)
-        try:
-            await untyped.execute_operation("run", {"session": "misspelt", "message": {"gaol": "What is known?"}})
-        except NexusOperationError as error:
-            return str(error.cause and error.cause.__cause__)
-        return ""
+async def _refusal(operation: Awaitable[object]) -> str:
+    """Return why an operation is refused, with what has caused that."""
+    try:
+        await operation
+    except NexusOperationError as error:
+        return f"{error.cause} {error.cause and error.cause.__cause__}"
+    return ""
 
 
 @workflow.defn(name="Impatient")

@@ -1,16 +1,15 @@
-"""Webhooks on a real server: every end of a session is announced until it is received, and only where allowed."""
+"""Webhooks: every end of a session is announced until it is received, and only where allowed."""
 
 import asyncio
 import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypedDict
 
 import pytest
 from temporalio.client import Client
@@ -22,26 +21,17 @@ from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
 from chargehand.wire import ErrorType
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
-from chargehand_plugins.webhooks.links import Links
-from tests.environment import open_environment
+from chargehand_plugins.webhooks.links import NO_LINKS, Links
+from tests.environment import SessionEnvironment, open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, say, subtask
+from tests.simulation.directed import VirtualSession
 from tests.waiting import until, until_state
+from worker.program import main
 
 SECRET = b"a secret of twenty-four bytes"
 SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
 Received = tuple[dict[str, str], bytes]
-
-
-class Joined(TypedDict):
-    """What the plug-in adds to a worker."""
-
-    request_checks: list[Callable[[SessionRequest], list[str]]]
-    added: list[Callable[..., Any]]
-
-
-def joined(rules: WebhookRules) -> Joined:
-    return {"request_checks": [rules.check], "added": [WebhookActivities(rules).call_webhook]}
 
 
 @contextmanager
@@ -59,6 +49,16 @@ def receiver(*statuses: int) -> Generator[tuple[str, "SimpleQueue[Received]"]]:
         yield url, taken
 
 
+@asynccontextmanager
+async def worker(
+    client: Client, folder: Path, rules: WebhookRules, script: Script = SCRIPT, links: Links = NO_LINKS
+) -> AsyncGenerator[SessionEnvironment]:
+    """Run a worker with what the plug-in adds to it."""
+    added = [WebhookActivities(rules, links).call_webhook]
+    async with open_environment(client, folder, script, request_checks=[rules.check], added=added) as opened:
+        yield opened
+
+
 def is_signed(headers: dict[str, str], body: bytes) -> bool:
     """Verify a message as the specification tells receivers to."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -73,13 +73,7 @@ async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, t
     links = Links("https://chargehand.test", b"a key of twenty-four bytes")
     with receiver() as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
-        async with open_environment(
-            client,
-            tmp_path,
-            script,
-            request_checks=[rules.check],
-            added=[WebhookActivities(rules, links).call_webhook],
-        ) as opened:
+        async with worker(client, tmp_path, rules, script, links) as opened:
             talk = await opened.chargehand.converse(crew="support", webhook=f"{url}/hook", idle=3_600)
             first = asyncio.create_task(talk.say(text="Hello"))
             await held.reached.wait()
@@ -113,9 +107,7 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
     """A receiver that is out of order gets the same message again; it has nothing of what the session is about."""
     with receiver(503) as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
-        async with open_environment(
-            client, tmp_path, SCRIPT, request_checks=[rules.check], added=[WebhookActivities(rules).call_webhook]
-        ) as opened:
+        async with worker(client, tmp_path, rules) as opened:
             request = SessionRequest(goal="What is the secret word?", webhook=f"{url}/hook?key=1")
             session = await opened.chargehand.start(request)
             subtasks = {event.subtask async for event in session.follow()}
@@ -148,12 +140,10 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("rules", [WebhookRules(), WebhookRules(frozenset({"hooks.example"}), SECRET)])
-async def test_other_hosts_are_refused_at_once(client: Client, tmp_path: Path, rules: WebhookRules) -> None:
+async def test_other_hosts_are_refused_at_once(client: Client, tmp_path: Path) -> None:
     """A request that names a host that the operator does not allow ends with the field's name, and calls nothing."""
-    async with open_environment(
-        client, tmp_path, SCRIPT, request_checks=[rules.check], added=[WebhookActivities(rules).call_webhook]
-    ) as opened:
+    rules = WebhookRules(frozenset({"hooks.example"}), SECRET)
+    async with worker(client, tmp_path, rules) as opened:
         with pytest.raises(SessionFailed, match="webhook: ") as refused:
             await opened.run(SessionRequest(goal="Call home.", webhook="https://169.254.169.254/latest"))
 
@@ -175,18 +165,17 @@ def test_no_address_passes_for_another(address: str) -> None:
     rules = WebhookRules(frozenset({"hooks.example", "internal:9000"}), SECRET)
 
     assert rules.problems(address)
+    assert WebhookRules().problems(address)
     assert not rules.problems("https://hooks.example/x?y=1")
     assert not rules.problems("http://internal:9000/x")
     assert repr(SECRET) not in repr(WebhookActivities(rules))
 
 
-@pytest.mark.parametrize(
-    "address", ["https://hooks.example/é", "https://hooks.example/a b", "https://hooks.example/\n"]
-)
-def test_an_address_that_cannot_be_sent_is_refused(address: str) -> None:
+@pytest.mark.parametrize("path", ["é", "a b", "\n"])
+def test_an_address_that_cannot_be_sent_is_refused(path: str) -> None:
     """At once, and not a day later by a call that never succeeds."""
     with pytest.raises(InvalidInput, match="webhook"):
-        SessionRequest(goal="What is it?", webhook=address)
+        SessionRequest(goal="What is it?", webhook=f"https://hooks.example/{path}")
 
 
 async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
@@ -215,3 +204,39 @@ async def test_a_worker_without_the_plugin_says_so(
 
     assert refused.value.error_type is ErrorType.INVALID_INPUT
     assert opened.model.calls == []
+
+
+def test_the_end_that_is_announced_is_the_end_that_comes() -> None:
+    """A report that is written is not lost to a cancellation that comes while its webhook is called."""
+    request = SessionRequest(goal="What do the documents say?", review="never", webhook="https://localhost/")
+    script = Script().plan(subtask("T1")).work("T1", Held(answer("Known."), seconds=10))
+    ends: list[str] = []
+    for moment in range(100, 140, 2):
+        session = VirtualSession(request, script, 400)  # milliseconds that every message takes
+        session.run_until(moment / 10)
+        status, announced = session.cancel()
+        assert announced == ["finished" if status == "completed" else status]
+        ends.append(status)
+
+    assert sorted(ends) == ends
+    assert set(ends) == {"cancelled", "completed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CHARGEHAND_WEBHOOK_HOSTS", "{}"),
+        ("CHARGEHAND_WEBHOOK_HOSTS", "hooks.example"),
+        ("CHARGEHAND_WEBHOOK_SECRET", "short"),
+        ("CHARGEHAND_WEBHOOK_SECRET", "whsec_" + "=" * 32),
+    ],
+)
+def test_bad_values_are_refused_by_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each setting refuses a value that it cannot have."""
+    monkeypatch.setenv(name, value)
+
+    code = main(["--check-settings"])
+
+    assert (code, name in capsys.readouterr().err) == (2, True)
