@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from httpx2 import AsyncClient
 from temporalio.client import Client
@@ -27,6 +28,14 @@ class OpenConsole:
     api: AsyncClient
     """Sends the token."""
     folder: Path
+
+    @asynccontextmanager
+    async def browser(self, **options: Any) -> AsyncGenerator[AsyncClient]:
+        """Open a browser that is signed in, and sends what its pages send with their forms."""
+        url = self.running.url
+        async with AsyncClient(base_url=url, headers={"Origin": url}, timeout=90, trust_env=False, **options) as opened:
+            assert (await opened.get(self.running.sign_in_link())).status_code == 200
+            yield opened
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
 from chargehand_plugins.console.backend import KnownSessions
-from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, open_console
+from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links
 from tests.acceptance.test_embedded_cli import process
@@ -67,12 +67,8 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
             SessionRequest(goal="What is theirs?", tenant="other"), session_id=taken
         )
         await others.result()
-        started = await console.api.post(
-            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
-        )
-        again = await console.api.post(
-            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
-        )
+        ours = {"json": {"goal": "What is ours?"}, "headers": {"Idempotency-Key": "k"}}
+        started, again = [await console.api.post("/api/v1/sessions", **ours) for _ in range(2)]  # pyright: ignore[reportArgumentType]  # one mapping for both
         forged = await console.api.post("/api/v1/sessions", json={"goal": "What is theirs?", "tenant": "other"})
         path = f"/api/v1/sessions/{started.json()['session']}"
         own = await console.api.get(f"{path}/result?wait=60")
@@ -103,22 +99,20 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     """It is opened by a form, shows each reply as what it is, without markup of its own, and is closed; a wrong crew is
     told with what was typed still there, and a form of nowhere opens nothing."""
     replies = [say("It *is* <script>alert(1)</script>."), say("Still.")]
-    async with open_console(client, tmp_path, Script().on("converse", *replies)) as console:
-        headers = {"Origin": console.running.url}
-        async with AsyncClient(
-            base_url=console.running.url, headers=headers, timeout=90, trust_env=False, follow_redirects=True
-        ) as browser:
-            await browser.post("/login", data={"token": TOKEN})
-            form = hidden((await browser.get("/talk")).text)
-            wrong = await browser.post("/conversations", data=form | {"crew": "no such crew!", "goal": "Typed."})
-            forged = await browser.post("/conversations", data=form | {"csrf": "guessed"})
-            opened = await browser.post("/conversations", data=form | {"goal": "Help the tenant."})
-            place = opened.url.path
-            said = await browser.post(f"{place}/say", data=hidden(opened.text) | {"text": "Is it <b>so</b>?"})
-            empty = await browser.post(f"{place}/say", data=hidden(said.text))
-            listed = await browser.get("/talk")
-            closed = await browser.post(f"{place}/close", data=hidden(said.text))
-            unknown = await browser.get("/conversations/no-such-one")
+    async with (
+        open_console(client, tmp_path, Script().on("converse", *replies)) as console,
+        console.browser(follow_redirects=True) as browser,
+    ):
+        form = hidden((await browser.get("/talk")).text)
+        wrong = await browser.post("/conversations", data=form | {"crew": "no such crew!", "goal": "Typed."})
+        forged = await browser.post("/conversations", data=form | {"csrf": "guessed"})
+        opened = await browser.post("/conversations", data=form | {"goal": "Help the tenant."})
+        place = opened.url.path
+        said = await browser.post(f"{place}/say", data=hidden(opened.text) | {"text": "Is it <b>so</b>?"})
+        empty = await browser.post(f"{place}/say", data=hidden(said.text))
+        listed = await browser.get("/talk")
+        closed = await browser.post(f"{place}/close", data=hidden(said.text))
+        unknown = await browser.get("/conversations/no-such-one")
 
     assert (wrong.status_code, "Typed." in wrong.text, forged.status_code) == (422, True, 403)
     assert "Help the tenant." in opened.text
@@ -174,25 +168,22 @@ async def test_sessions_are_found_by_words_filters_and_pages(
     """Also those that were started after an earlier search; a full page leads to the sessions before its last one."""
     monkeypatch.setattr(pages, "PAGE", 2)
     goals = [f"Which {name} sails?" for name in ("ferry", "yacht", "barge")]
-    async with open_console(client, tmp_path, SCRIPT) as console:
-        url = console.running.url
-        async with AsyncClient(base_url=url, headers={"Origin": url}, timeout=60, trust_env=False) as browser:
+    async with open_console(client, tmp_path, SCRIPT) as console, console.browser() as browser:
 
-            async def titles(query: str) -> list[str]:
-                return re.findall(r"<strong>([^<]*)</strong>", (await browser.get(f"/sessions?{query}")).text)
+        async def titles(query: str) -> list[str]:
+            return re.findall(r"<strong>([^<]*)</strong>", (await browser.get(f"/sessions?{query}")).text)
 
-            async def has_ended(goal: str) -> bool:
-                return await titles(f"state=finished&tenant=words&q={goal.split()[1]}") == [goal]
+        async def has_ended(goal: str) -> bool:
+            return await titles(f"state=finished&tenant=words&q={goal.split()[1]}") == [goal]
 
-            await browser.post("/login", data={"token": TOKEN})
-            for goal in goals:
-                await console.environment.chargehand.start(SessionRequest(goal=goal, tenant="words"))
-                await until(partial(has_ended, goal))
-            found = [await titles(f"tenant=words&q={words}") for words in ("SAILS+yacht", "ferry+yacht", "sails", "")]
-            first = await browser.get("/sessions?tenant=words")
-            [older] = re.findall(r'href="/sessions\?([^"]*before[^"]*)"', first.text)
-            rest = await titles(unescape(older))
-            refused = await browser.get("/sessions?before=yesterday")
+        for goal in goals:
+            await console.environment.chargehand.start(SessionRequest(goal=goal, tenant="words"))
+            await until(partial(has_ended, goal))
+        found = [await titles(f"tenant=words&q={words}") for words in ("SAILS+yacht", "ferry+yacht", "sails", "")]
+        first = await browser.get("/sessions?tenant=words")
+        [older] = re.findall(r'href="/sessions\?([^"]*before[^"]*)"', first.text)
+        rest = await titles(unescape(older))
+        refused = await browser.get("/sessions?before=yesterday")
 
     newest = [goals[2], goals[1]]
     assert found == [[goals[1]], [], newest, newest]

@@ -51,15 +51,6 @@ async def test_no_word_of_a_path_is_an_error_of_ours(browser: AsyncClient) -> No
     assert failed == []
 
 
-async def test_a_form_of_separators_is_refused_unread(browser: AsyncClient) -> None:
-    """A form that any stranger sends is counted before it is taken apart."""
-    headers = {"Origin": str(browser.base_url).rstrip("/"), "Content-Type": "application/x-www-form-urlencoded"}
-    answered = await browser.post("/login", headers=headers, content="&" * 1_000_000)
-
-    assert answered.status_code == 422
-    assert "more than 100 fields" in answered.text
-
-
 @pytest.fixture(scope="module")
 async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
     folder = tmp_path_factory.mktemp("guarded")
@@ -70,10 +61,14 @@ async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @pytest.fixture
 async def browser(console: OpenConsole) -> AsyncIterator[AsyncClient]:
-    """A browser that has opened the link."""
+    async with console.browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def stranger(console: OpenConsole) -> AsyncIterator[AsyncClient]:
+    """Whoever else reaches the console."""
     async with AsyncClient(base_url=console.running.url, trust_env=False) as opened:
-        link = console.running.sign_in_link()
-        assert (await opened.get(link)).status_code == 200
         yield opened
 
 
@@ -88,15 +83,14 @@ def everything(session: str = "any", number: str = "1") -> list[tuple[str, str]]
     return found
 
 
-async def test_nothing_without_the_token(console: OpenConsole) -> None:
+async def test_nothing_without_the_token(console: OpenConsole, stranger: AsyncClient) -> None:
     """Every operation and page but the sign-in refuses those who have not shown the token, and those who guess."""
     guess = {"Authorization": f"Bearer {TOKEN}x", "Cookie": f"chargehand-{console.running.port}={TOKEN}"}
-    async with AsyncClient(base_url=console.running.url, trust_env=False) as stranger:
-        guarded = [each for each in everything() if each[1] != "/login"]
-        for (method, path), headers in [*((each, {}) for each in guarded), *((each, guess) for each in guarded[::8])]:
-            answered = await stranger.request(method, path, headers={"Origin": console.running.url, **headers})
-            is_asked_in = answered.status_code == 303 and answered.headers["location"] == "/login"
-            assert answered.status_code == 401 or is_asked_in, (method, path)
+    guarded = [each for each in everything() if each[1] != "/login"]
+    for (method, path), headers in [*((each, {}) for each in guarded), *((each, guess) for each in guarded[::8])]:
+        answered = await stranger.request(method, path, headers={"Origin": console.running.url, **headers})
+        is_asked_in = answered.status_code == 303 and answered.headers["location"] == "/login"
+        assert answered.status_code == 401 or is_asked_in, (method, path)
 
 
 async def test_no_other_host(console: OpenConsole) -> None:
@@ -116,6 +110,7 @@ async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None
         {"Origin": own, "Sec-Fetch-Site": "same-site"},
         {},
     ]
+    del browser.headers["Origin"]
     for headers, path in product(foreign, ("/sessions", "/login")):
         answered = await browser.post(path, headers=headers, data={"goal": "Leak it.", "token": TOKEN})
         assert answered.status_code == 403, (headers, path)
@@ -134,9 +129,7 @@ async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browse
     fields = dict(re.findall(r'name="(csrf|key)" value="([^"]*)"', (await browser.get("/")).text))
 
     async def send(goal: str) -> Response:
-        return await browser.post(
-            "/sessions", headers={"Origin": console.running.url}, data=fields | {"goal": goal, "approve_plan": "on"}
-        )
+        return await browser.post("/sessions", data=fields | {"goal": goal, "approve_plan": "on"})
 
     first, second, other = [await send(goal) for goal in ("Once, please.", "Once, please.", "Another one.")]
     dash = await send("-")
@@ -152,12 +145,12 @@ async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browse
     assert ">Once, please.</h1>" in (await browser.get(first.headers["location"])).text
 
 
-async def test_a_link_signs_in_once(console: OpenConsole) -> None:
+async def test_a_link_signs_in_once(console: OpenConsole, stranger: AsyncClient) -> None:
     """The link gives one browser a cookie that no script and no other page gets; then it is used up."""
     link = console.running.sign_in_link()
-    async with AsyncClient(trust_env=False) as first, AsyncClient(trust_env=False) as second:
-        cookie = (await first.get(link)).headers["set-cookie"]
-        again = await second.get(link)
+    cookie = (await stranger.get(link)).headers["set-cookie"]
+    stranger.cookies.clear()
+    again = await stranger.get(link)
 
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
@@ -184,7 +177,7 @@ async def refusal(answering: Awaitable[Response]) -> int:
         return 413
 
 
-async def test_too_much_is_refused(console: OpenConsole) -> None:
+async def test_too_much_is_refused(console: OpenConsole, stranger: AsyncClient) -> None:
     """Bodies, files and fields are bounded, whether or not their size is announced."""
     large = b"x" * 2_500_000
 
@@ -200,13 +193,15 @@ async def test_too_much_is_refused(console: OpenConsole) -> None:
     wordy = await console.api.post("/api/v1/sessions", data=fields, files=many[:1])
 
     own = {"Origin": console.running.url}
-    async with AsyncClient(base_url=console.running.url, trust_env=False) as stranger:
-        unasked = await refusal(stranger.post("/login", headers=own, data={"token": "x"}, files={"file": large}))
+    unasked = await refusal(stranger.post("/login", headers=own, data={"token": "x"}, files={"file": large}))
+    urlencoded = own | {"Content-Type": "application/x-www-form-urlencoded"}
+    separators = await stranger.post("/login", headers=urlencoded, content="&" * 1_000_000)
     endless_status = await refusal(console.api.post("/api/v1/sessions", content=endless(), headers=json_type))
 
     assert (announced.status_code, unasked, endless_status) == (413, 413, 413)
     assert (crowded.status_code, wordy.status_code) == (422, 422)
     assert "200" in crowded.json()["detail"]
+    assert (separators.status_code, "more than 100 fields" in separators.text) == (422, True)
 
 
 async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole) -> None:
@@ -245,18 +240,22 @@ def test_a_client_that_asks_too_often_is_told_how_long_to_wait() -> None:
 async def test_wrong_tokens_keep_nobody_from_signing_in(client: Client, tmp_path: Path) -> None:
     """However many are sent, the owner's browser signs in, and programs with the token are served."""
     async with open_console(client, tmp_path, Script(), requests_per_minute=5) as opened:
-        async with AsyncClient(base_url=opened.running.url, trust_env=False) as stranger:
-            wrong, own = {"Authorization": "Bearer wrong"}, {"Origin": opened.running.url}
-            refused = [(await stranger.get("/api/v1/sessions", headers=wrong)).status_code for _ in range(10)]
-            signing = [
-                (await stranger.post("/login", data={"token": "wrong"}, headers=own)).status_code for _ in range(10)
-            ]
-        async with AsyncClient(base_url=opened.running.url, trust_env=False) as owner:
-            entered = await owner.post("/login", data={"token": TOKEN}, headers=own)
-            served = await owner.get("/api/v1/sessions", headers={"Authorization": f"Bearer {TOKEN}"})
+        own = {"Origin": opened.running.url}
+        async with AsyncClient(base_url=opened.running.url, headers=own, trust_env=False) as sending:
 
-    assert (refused[0], refused[-1], {*signing}) == (401, 429, {401})
-    assert (entered.status_code, served.status_code) == (200, 200)
+            async def list_with(token: str) -> int:
+                headers = {"Authorization": f"Bearer {token}"}
+                return (await sending.get("/api/v1/sessions", headers=headers)).status_code
+
+            async def enter_with(token: str) -> int:
+                return (await sending.post("/login", data={"token": token})).status_code
+
+            refused = [await list_with("wrong") for _ in range(10)]
+            signing = {await enter_with("wrong") for _ in range(10)}
+            entered, served = await enter_with(TOKEN), await list_with(TOKEN)
+
+    assert (refused[0], refused[-1], signing) == (401, 429, {401})
+    assert (entered, served) == (200, 200)
 
 
 async def test_consoles_behind_a_proxy_are_one(console: OpenConsole) -> None:

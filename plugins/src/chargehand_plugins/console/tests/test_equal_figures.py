@@ -140,20 +140,13 @@ async def _open_views(
     options = LocationOptions(address=address, task_queue=chargehand.task_queue)
     connection = Connection(find_location(options, {}, console.folder, here=console.folder, project=console.folder))
     await connection.open(worker=False)
-    async with _browser(console) as browser:
+    async with console.browser() as browser:
         views = _Views(console, session, browser, terminal)
         showing = live_session.follow(connection, session.id, quiet=False)
         async with asyncio.TaskGroup() as following:
             for each in (showing, views.follow(), views.stream()):
                 following.create_task(each)
             yield views.all
-
-
-@asynccontextmanager
-async def _browser(console: OpenConsole) -> AsyncGenerator[AsyncClient]:
-    async with AsyncClient(base_url=console.running.url, timeout=60, trust_env=False) as browser:
-        await browser.get(console.running.sign_in_link())
-        yield browser
 
 
 async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str, str]]:

@@ -11,7 +11,6 @@ from openapi_spec_validator import validate
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from chargehand import Conversation
 from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, SessionNotFound
@@ -21,7 +20,7 @@ from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
 from chargehand_plugins.console.views import view_session
 from tests.scripted_model import Held, Script, answer, subtask
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until_state
 
 HELD = Held(answer("Late."))
 GOAL = "What do the documents say?"
@@ -155,21 +154,20 @@ async def test_what_a_worker_refuses_is_told_by_the_start(
     assert (answered.status_code, words in answered.json()["detail"]) == (422, True)
 
 
-async def test_documents_of_a_form_are_files(console: OpenConsole) -> None:
-    """A part without a filename is not a document that was sent, and is not left out without a word."""
-    parts = {"request": (None, json.dumps({"goal": GOAL})), "documents": (None, "Text of notes.")}
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [((None, b"Text of notes."), "documents: must be files"), (("bad.bin", b"\0" * 100), "bad.bin")],
+)
+async def test_a_document_that_cannot_be_used_is_refused(
+    console: OpenConsole, document: tuple[str | None, bytes], says: str
+) -> None:
+    """A part without a filename is not left out without a word, and a file is named by its own name: the answer says
+    nothing of where this server keeps uploads."""
+    parts = {"request": (None, json.dumps({"goal": GOAL}).encode()), "documents": document}
     answered = await console.api.post("/api/v1/sessions", files=parts)
 
-    assert (answered.status_code, "documents: must be files" in answered.text) == (422, True)
-
-
-async def test_a_document_that_cannot_be_used_is_named_by_its_own_name(console: OpenConsole) -> None:
-    """The answer says nothing of where this server keeps uploads."""
-    form = {"request": json.dumps({"goal": "What is known?"})}
-    files = [("documents", ("bad.bin", b"\0" * 100, "application/octet-stream"))]
-    answered = await console.api.post("/api/v1/sessions", data=form, files=files)
-
-    assert (answered.status_code, "bad.bin" in answered.text, "/tmp" in answered.text) == (422, True, False)
+    assert (answered.status_code, says in answered.text) == (422, True)
+    assert "/tmp" not in answered.text
     assert "chargehand-upload" not in answered.text
 
 
@@ -199,20 +197,13 @@ async def test_the_document_describes_every_operation(console: OpenConsole) -> N
     assert described == {each.name for each in OPERATIONS}
 
 
-async def test_a_refused_method_is_told_those_that_there_are(console: OpenConsole) -> None:
-    """All of them, of whichever operation."""
-    answered = await console.api.put("/api/v1/sessions")
+async def test_what_no_operation_takes_is_refused_at_once(console: OpenConsole) -> None:
+    """A method with those that there are, of whichever operation, and a filter that no server can read by its name."""
+    method = await console.api.put("/api/v1/sessions")
+    filtered = await console.api.get("/api/v1/sessions", params={"crew": "\0"})
 
-    assert answered.status_code == 405
-    assert {*answered.headers["allow"].split(", ")} == {"GET", "HEAD", "POST"}
-
-
-async def test_a_filter_that_no_server_takes_is_invalid(console: OpenConsole) -> None:
-    """It is refused at once, since the client would repeat what the server cannot read."""
-    answered = await console.api.get("/api/v1/sessions", params={"crew": "\0"})
-
-    assert answered.status_code == 422
-    assert "crew: " in answered.json()["detail"]
+    assert (method.status_code, {*method.headers["allow"].split(", ")}) == (405, {"GET", "HEAD", "POST"})
+    assert (filtered.status_code, "crew: " in filtered.json()["detail"]) == (422, True)
 
 
 def test_an_event_is_what_was_sent() -> None:
@@ -264,12 +255,13 @@ async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
     for session in started:
         assert (await console.api.get(f"/api/v1/sessions/{session}/result?wait=60")).status_code == 200
 
-    async def is_listed() -> bool:
-        listed = (await console.api.get("/api/v1/sessions?limit=1000&state=finished")).json()["sessions"]
-        return {*started} <= {each["id"] for each in listed if each["cost_usd"]}
+    async def listing(state: str = "") -> list[dict[str, Any]]:
+        return (await console.api.get(f"/api/v1/sessions?limit=1000{state}")).json()["sessions"]
 
-    await until(is_listed)
-    listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
+    await eventually(
+        lambda: listing("&state=finished"), lambda some: {*started} <= {each["id"] for each in some if each["cost_usd"]}
+    )
+    listed = await listing()
     spend = (await console.api.get("/api/v1/spend")).json()
 
     by_tenant = {each["tenant"]: each for each in spend["rows"]}
@@ -329,7 +321,7 @@ async def test_the_page_of_a_conversation_shows_where_it_stands(console: OpenCon
     backend = Backend(lambda: chargehand, None)
     opened = await chargehand.converse(goal="Help the tenant.")
     await opened.say(text="Hello")
-    await until(lambda: _awaits_message(opened))
+    await eventually(opened.status, lambda status: status.state == "awaiting_message")
     shown = await view_session(backend, opened.id)
     await opened.close()
     await opened.result()
@@ -341,7 +333,3 @@ async def test_the_page_of_a_conversation_shows_where_it_stands(console: OpenCon
     assert "is a conversation" in ended.remark
     assert no_report.status_code == 422
     assert "is a conversation" in no_report.text
-
-
-async def _awaits_message(talk: Conversation) -> bool:
-    return (await talk.status()).state == "awaiting_message"
