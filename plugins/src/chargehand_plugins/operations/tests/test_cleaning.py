@@ -16,9 +16,10 @@ from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory
-from chargehand_plugins.operations.clean import age, clean_folders
+from chargehand_plugins.operations.clean import Cleaning, age, clean_folders
 
 NOW = datetime.now(UTC)
+MONTH = timedelta(days=30)
 
 
 @dataclass
@@ -59,13 +60,17 @@ async def test_what_an_old_workflow_may_need_stays(tmp_path: Path) -> None:
     """A workflow that started 40 days ago keeps everything that was stored since, however old that is by now."""
     directory = PayloadDirectory(tmp_path, "default")
     older, younger, new = await _stored(directory, timedelta(days=50), timedelta(days=35), timedelta(days=1))
-    client = cast("Client", ServerWithWorkflows((NOW - timedelta(days=31), NOW - timedelta(days=40))))
 
-    done = await clean_folders(client, [directory.folder], timedelta(days=30), delete=True)
+    done = await _clean(directory.folder, MONTH, NOW - timedelta(days=31), NOW - timedelta(days=40))
 
     assert (done.files, done.kept) == (1, 2)
     assert (older.exists(), younger.exists(), new.exists()) == (False, True, True)
     assert done.before < NOW - timedelta(days=40)
+
+
+async def _clean(folder: Path, older_than: timedelta, *started: datetime) -> Cleaning:
+    client = cast("Client", ServerWithWorkflows(started))
+    return await clean_folders(client, [folder], older_than, delete=True)
 
 
 async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
@@ -73,7 +78,7 @@ async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
     directory = PayloadDirectory(tmp_path, "default")
     [young] = await _stored(directory, timedelta(minutes=50))
 
-    await clean_folders(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(0), delete=True)
+    await _clean(directory.folder, timedelta(0))
 
     assert young.exists()
 
@@ -84,18 +89,14 @@ async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, mo
     [path] = await _stored(directory, timedelta(days=50))
     monkeypatch.setattr("time.monotonic_ns", lambda: os.utime(path) or 1)  # happens just before the file moves
 
-    done = await clean_folders(
-        cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(days=30), delete=True
-    )
+    done = await _clean(directory.folder, MONTH)
 
     assert (done.files, done.kept, path.exists()) == (0, 1, True)
 
 
 async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
     """A directory that was never written to is no error."""
-    done = await clean_folders(
-        cast("Client", ServerWithWorkflows(())), [PayloadDirectory(tmp_path, "x").folder], timedelta(1), delete=True
-    )
+    done = await _clean(PayloadDirectory(tmp_path, "x").folder, timedelta(1))
 
     assert (done.files, done.bytes, done.kept) == (0, 0, 0)
 
@@ -109,7 +110,7 @@ async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:
         os.utime(tmp_path / artifact_key(digest), (old, old))
     store.read(used)
 
-    await clean_folders(cast("Client", ServerWithWorkflows(())), [tmp_path], timedelta(days=30), delete=True)
+    await _clean(tmp_path, MONTH)
 
     assert (store.has(unused), store.has(used)) == (False, True)
 
