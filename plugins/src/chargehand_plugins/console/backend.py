@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+
 from chargehand import Chargehand, Conversation, ConversationRequest, Session, SessionRequest, SessionSummary
 from chargehand.errors import InvalidInput, SessionNotFound, UploadRefused
 from chargehand.payloads.encryption import Encryption
@@ -116,23 +118,24 @@ class Backend:
         Raises:
             SessionNotFound: there is no such session.
         """
+        session, found = await self._find(session_id)
+        return session, is_open(found)
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """Find a conversation, as `find` does a session."""
+        _, found = await self._find(conversation_id)
+        if found.type.name != WorkflowType.CONVERSATION:
+            raise SessionNotFound(conversation_id)
+        return self.connect().conversation(conversation_id)
+
+    async def _find(self, session_id: str) -> tuple[Session, WorkflowExecutionInfo]:
         chargehand = self.connect()
         with translated(session_id):
             found = await describe_session(chargehand.client, session_id)
         session = chargehand.session(session_id)
         if self.tenant is not None and (await session.request()).tenant != self.tenant:
             raise SessionNotFound(session_id)
-        return session, is_open(found)
-
-    async def conversation(self, conversation_id: str) -> Conversation:
-        """Find a conversation, as `find` does a session."""
-        await self.find(conversation_id)
-        chargehand = self.connect()
-        with translated(conversation_id):
-            found = await describe_session(chargehand.client, conversation_id)
-        if found.type.name != WorkflowType.CONVERSATION:
-            raise SessionNotFound(conversation_id)
-        return chargehand.conversation(conversation_id)
+        return session, found
 
     def require_artifacts(self) -> str:
         """Return where files are.

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -88,10 +88,10 @@ class Page:
 
     session_id: str
     csrf: str
-    base: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "base", f"/sessions/{quote(self.session_id, safe='')}")
+    @property
+    def base(self) -> str:
+        return f"/sessions/{quote(self.session_id, safe='')}"
 
     def live(self, view: SessionView) -> Markup:
         """Render what only shows."""

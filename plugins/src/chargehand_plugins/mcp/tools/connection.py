@@ -72,8 +72,6 @@ class Connection:
             mode="legacy" if declared.elicitation else "auto",
             elicitation_callback=self._elicit if declared.elicitation else None,
         )
-        self._start_seconds = declared.start_seconds
-        self._call_seconds = declared.call_seconds
         self._leave = asyncio.Event()
         self._is_ready = False
         self.running = 0
@@ -86,11 +84,11 @@ class Connection:
         task = self._task = asyncio.create_task(self._hold(ready))
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            async with asyncio.timeout(self._start_seconds):
+            async with asyncio.timeout(self._declared.start_seconds):
                 await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             await self.close()
-            raise ServerUnusable(f"it did not start within {self._start_seconds:g} seconds") from None
+            raise ServerUnusable(f"it did not start within {self._declared.start_seconds:g} seconds") from None
         except asyncio.CancelledError:
             await asyncio.shield(self.close())
             raise
@@ -102,7 +100,7 @@ class Connection:
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
         try:
-            async with asyncio.timeout(self._start_seconds):
+            async with asyncio.timeout(self._declared.start_seconds):
                 for _ in range(_MOST_PAGES):
                     page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                     listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
@@ -158,11 +156,11 @@ class Connection:
     ) -> _Result:
         self.running += 1
         try:
-            async with asyncio.timeout(self._call_seconds):
+            async with asyncio.timeout(self._declared.call_seconds):
                 return await self._client.session.send_request(
                     request,
                     shape,
-                    request_read_timeout_seconds=self._call_seconds,
+                    request_read_timeout_seconds=self._declared.call_seconds,
                     progress_callback=progress,
                 )
         except MCPError as error:

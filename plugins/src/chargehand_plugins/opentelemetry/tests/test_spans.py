@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from opentelemetry import context, trace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
-from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
+from temporalio.api.common.v1 import Header, Payload, WorkflowExecution
+from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
+from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Trace
@@ -73,10 +74,14 @@ class Traced:
     sent: list[Mapping[str, str]]
     """The headers of what the provider was sent."""
 
+    @property
+    def spans(self) -> list[tuple[Span, dict[str, object]]]:
+        """All spans, with their attributes."""
+        return [(span, attributes(span)) for span in self.received.spans]
+
     def of(self, kind: str) -> list[tuple[Span, dict[str, object]]]:
-        """The spans of steps of a kind, with their attributes."""
-        found = [(span, attributes(span)) for span in self.received.spans]
-        return [(span, facts) for span, facts in found if facts["chargehand.step.kind"] == kind]
+        """The spans of steps of a kind."""
+        return [(span, facts) for span, facts in self.spans if facts["chargehand.step.kind"] == kind]
 
 
 class Script:
@@ -93,11 +98,8 @@ class Script:
         if request.answer == "SynthesisAnswer":
             return report(f"All about {CANARY}.")
         if "query_data" in request.tools and "Compare" in request.text and request.rounds < 2:
-            code, sql = (
-                ToolUse("run_code", {"code": "6 * 7"}),
-                ToolUse("query_data", {"sql": f"SELECT '{CANARY}' AS place"}),
-            )
-            return calling(code if request.rounds else sql)
+            sql = ToolUse("query_data", {"sql": f"SELECT '{CANARY}' AS place"})
+            return calling(ToolUse("run_code", {"code": "6 * 7"}) if request.rounds else sql)
         if "Look into" not in request.text or "Compare" in request.text:
             return answer(f"It is {CANARY}.")
         if not self.failed:
@@ -129,24 +131,16 @@ async def _start(client: Client, queue: str, request: SessionRequest, caller: Sp
         context.detach(token)
 
 
-class BadTrace(Interceptor):
-    """Sends signals with the header of a trace, and no trace in it."""
-
-    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of a client's calls."""
-
-        class Send(OutboundInterceptor):
-            async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002  # as above
-                for value in BAD_TRACES:
-                    input.headers = {"_tracer-data": value}
-                    await super().signal_workflow(input)
-
-        return Send(next)
-
-
 async def _disturb(client: Client, session: str) -> None:
-    config: dict[str, Any] = {**client.config(), "interceptors": [BadTrace()]}
-    await Client(**config).get_workflow_handle(session).signal("disturb")
+    """Send signals with the header of a trace, and no trace in it."""
+    for value in BAD_TRACES:
+        asked = SignalWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=session),
+            signal_name="disturb",
+            header=Header(fields={"_tracer-data": value}),
+        )
+        await client.workflow_service.signal_workflow_execution(asked)
 
 
 @pytest.fixture(scope="module")
@@ -197,33 +191,25 @@ async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) 
 async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
     """What an agent does is below its run, and a tool call is below the turn that asked for it, whether it was made in
     an activity of its own or within the turn."""
-    kinds = {span.span_id: facts for span, facts in ((s, attributes(s)) for s in traced.received.spans)}
-    above = {
-        (facts["chargehand.step.kind"], kinds[span.parent_span_id]["chargehand.step.kind"])
-        for span, facts in ((s, attributes(s)) for s in traced.received.spans)
-        if span.parent_span_id in kinds
-    }
+    known = {span.span_id: facts for span, facts in traced.spans}
+    pairs = [(facts, known[span.parent_span_id]) for span, facts in traced.spans if span.parent_span_id in known]
+    above = {(facts["chargehand.step.kind"], parent["chargehand.step.kind"]) for facts, parent in pairs}
+    in_plans = [facts for facts, parent in pairs if parent["chargehand.step.kind"] == "plan"]
+    tools = [
+        (str(facts["temporal.id"]), parent["temporal.id"]) for facts, parent in pairs if "gen_ai.tool.name" in facts
+    ]
 
     assert above >= {("subtask", "session"), ("session", "session"), ("turn", "session"), ("turn", "subtask")}
     assert above >= {("plan", "session"), ("turn", "plan")}
-    assert {facts["chargehand.purpose"] for span, facts in traced.of("turn") if _kind_above(kinds, span) == "plan"} == {
-        "plan"
-    }
-    assert sorted(str(facts["temporal.id"]) for _, facts in traced.of("plan")) == sorted(
-        {str(facts["temporal.id"]) for _, facts in traced.of("session")}
-    )
+    assert {facts["chargehand.purpose"] for facts in in_plans} == {"plan"}
+    planned, sessions = ([str(facts["temporal.id"]) for _, facts in traced.of(kind)] for kind in ("plan", "session"))
+    assert sorted(planned) == sorted(set(sessions))
     assert {parent for kind, parent in above if kind == "tool"} == {"turn"}
-    assert {span.name for span, _ in traced.of("tool")} == {
-        f"execute_tool {name}" for name in ("search", "query_data", "run_code")
-    }
-    assert {"/" in str(facts["temporal.id"]).rpartition("#")[2] for _, facts in traced.of("tool")} == {True, False}
-    for span, facts in traced.of("tool"):
-        turn = kinds[span.parent_span_id]["temporal.id"]
-        assert str(facts["temporal.id"]).startswith((f"{turn}.", f"{turn}/"))
-
-
-def _kind_above(kinds: Mapping[bytes, Mapping[str, object]], span: Span) -> object:
-    return kinds[span.parent_span_id]["chargehand.step.kind"]
+    names = {f"execute_tool {name}" for name in ("search", "query_data", "run_code")}
+    assert {span.name for span, _ in traced.of("tool")} == names
+    assert len(tools) == len(traced.of("tool"))
+    assert {"/" in tool.rpartition("#")[2] for tool, _ in tools} == {True, False}
+    assert [tool for tool, turn in tools if not tool.startswith((f"{turn}.", f"{turn}/"))] == []
 
 
 async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:
@@ -242,10 +228,12 @@ async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(trac
     assert links == [(one.trace_id, one.span_id)]
     assert [span.name for span, facts in traced.of("turn") if span.links and facts["temporal.id"] != repeated] == []
     usage = traced.report.usage
-    assert sum(int(str(facts.get("gen_ai.usage.input_tokens", 0))) for facts in turns) == usage.input_tokens
-    assert sum(float(str(facts.get("chargehand.cost_usd", 0))) for facts in turns) == pytest.approx(
-        float(usage.cost_usd - usage.possibly_billed_twice_usd)
+    tokens, dollars = (
+        sum(float(str(facts.get(name, 0))) for facts in turns)
+        for name in ("gen_ai.usage.input_tokens", "chargehand.cost_usd")
     )
+    assert tokens == usage.input_tokens
+    assert dollars == pytest.approx(float(usage.cost_usd - usage.possibly_billed_twice_usd))
 
 
 async def test_no_text_of_users_is_exported_and_no_trace_reaches_the_provider(traced: Traced) -> None:
@@ -311,14 +299,10 @@ async def test_content_is_exported_where_an_operator_wants_it_without_keys(clien
 
     assert all("gen_ai.system_instructions" in facts for facts in turns)
     assert GOAL.goal in sent[0][0]["parts"][0]["content"]
-    assert [(each[-1]["role"], each[-1]["parts"][-1]["type"]) for each in sent[1:3]] == [
-        ("user", "text"),
-        ("tool", "tool_call_response"),
-    ]
-    assert [(each["role"], each["finish_reason"], each["parts"][-1]["type"]) for [each] in said[1:3]] == [
-        ("assistant", "tool_call", "tool_call"),
-        ("assistant", "stop", "text"),
-    ]
+    last = [(each[-1]["role"], each[-1]["parts"][-1]["type"]) for each in sent[1:3]]
+    assert last == [("user", "text"), ("tool", "tool_call_response")]
+    ends = [(each["role"], each["finish_reason"], each["parts"][-1]["type"]) for [each] in said[1:3]]
+    assert ends == [("assistant", "tool_call", "tool_call"), ("assistant", "stop", "text")]
     assert "It is zanzibar, and the key is [redacted]" in said[2][0]["parts"][0]["content"]
     assert CANARY in str(tool["gen_ai.tool.call.arguments"])
     assert "This session has no tables" in str(tool["gen_ai.tool.call.result"])

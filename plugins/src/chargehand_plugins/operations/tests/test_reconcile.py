@@ -1,19 +1,17 @@
 """What `reconcile` lists after a restore, on a real server that has forgotten some of it."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import SessionRequest, Usage
 from chargehand.record import CallBegun, CallEnded, Record
 from chargehand.tools import ToolAnswer
-from chargehand.visibility import describe, list_executions
+from chargehand.visibility import list_executions
 from chargehand_plugins.operations.reconcile import (
     VANISHED,
     Reconciled,
@@ -22,9 +20,10 @@ from chargehand_plugins.operations.reconcile import (
     reconcile_record,
     repair_books,
 )
+from chargehand_plugins.tenants.tests.environment import delete_workflow
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from tests.waiting import eventually, until, until_state
+from tests.waiting import eventually, until_state
 
 pytestmark = pytest.mark.real_server
 
@@ -52,10 +51,7 @@ async def test_what_a_restored_database_has_forgotten_is_listed(client: Client, 
 
     mine = {each.session: each for each in found if each.session in {kept, gone}}
     assert (mine[gone].state, mine[kept].state) == (VANISHED, "completed")
-    assert [(call.begun.key, call.answer is not None) for call in mine[gone].calls] == [
-        ("done", True),
-        ("unsure", False),
-    ]
+    assert {call.begun.key: call.answer is not None for call in mine[gone].calls} == {"done": True, "unsure": False}
     cost = [each.usage.cost_usd for each in reports]
     assert sum(each.usage.cost_usd for each in mine[gone].lost) == cost[1] > 0
     assert [each.usage for each in mine[kept].lost] == [first.usage]
@@ -127,15 +123,4 @@ async def _forget(client: Client, session: str) -> None:
     forgotten = [each.execution async for each in list_executions(client, query)]
     assert len(forgotten) == 3
 
-    async def is_gone(execution: WorkflowExecution) -> bool:
-        try:
-            await describe(client, execution.workflow_id, execution.run_id)
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
-
-    for each in forgotten:
-        request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=each)
-        await client.workflow_service.delete_workflow_execution(request)
-    for each in forgotten:
-        await until(lambda each=each: is_gone(each), 60)
+    await asyncio.gather(*(delete_workflow(client, each) for each in forgotten))

@@ -1,11 +1,18 @@
-"""What the plug-in adds to a worker of a test."""
+"""What the plug-in adds to a worker of a test, and a server that forgets."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.visibility import describe
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.settings import add_ledgers
 from chargehand_plugins.tenants.usage import TenantLimits
+from tests.waiting import until
 from worker.parts import WorkerParts
 
 
@@ -16,3 +23,18 @@ def allowing(**limits: TenantLimits) -> Callable[[WorkerParts], Coroutine[Any, A
         add_ledgers(parts, Tenants(tenants=limits))
 
     return add
+
+
+async def delete_workflow(client: Client, execution: WorkflowExecution) -> None:
+    """Delete a workflow, so that the server knows it as little as a restored database does."""
+    asked = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+    await client.workflow_service.delete_workflow_execution(asked)
+
+    async def is_gone() -> bool:
+        try:
+            await describe(client, execution.workflow_id, execution.run_id)
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    await until(is_gone, 90)

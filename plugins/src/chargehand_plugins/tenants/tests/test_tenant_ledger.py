@@ -90,7 +90,7 @@ def test_sessions_begin_by_priority_and_then_in_order() -> None:
     even when a later one would fit."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
-        ledger.ask(_entry(key, key, Decimal(usd), priority, _NOON))
+        ledger.ask(_entry(key, key, Decimal(usd), priority))
 
     order: list[str] = []
     while entry := ledger.admit(_NOON):
@@ -105,14 +105,14 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
     for; the next day it fits."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(usd_per_day=Decimal(5)))
     for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
-        ledger.ask(_entry(key, key, Decimal(usd), 3, _NOON))
+        ledger.ask(_entry(key, key, Decimal(usd)))
     ledger.admit(_NOON)
 
     first = ledger.refuse()
     ledger.leave("runs", Decimal("1.505"))
     second = ledger.refuse()
     ledger.begin_day(_NOON.date() + timedelta(days=1))
-    ledger.ask(_entry("again", "again", Decimal(4), 3, _NOON))
+    ledger.ask(_entry("again", "again", Decimal(4)))
 
     assert [(entry.key, "at most $5.00" in why) for entry, why in first] == [("never", True)]
     assert [(entry.key, "$3.49 is left" in why) for entry, why in second] == [("waits", True)]
@@ -126,10 +126,10 @@ def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     began: list[str] = []
     for key in ("first", "second"):
-        ledger.ask(_entry(key, "same", Decimal(4), 3, _NOON))
+        ledger.ask(_entry(key, "same", Decimal(4)))
         began += [entry.key for entry in [ledger.admit(_NOON)] if entry]
     for key in ("third", "fourth"):
-        ledger.ask(_entry(key, "another", Decimal(2), 3, _NOON))
+        ledger.ask(_entry(key, "another", Decimal(2)))
 
     assert began == ["first", "second"]
     assert (ledger.spent, ledger.reserved, list(ledger.queue)) == (Decimal(4), Decimal(4), ["fourth"])
@@ -139,7 +139,7 @@ def test_a_ledger_never_outgrows_what_its_next_run_can_be_given() -> None:
     """A flood is refused before the state is larger than one payload may be, 2 MB, with the longest ids."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1))
     kept = 0
-    while not ledger.ask(_entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"), 3, _NOON)):
+    while not ledger.ask(_entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"))):
         kept += 1
         assert kept < 10_000
     entry = next(iter(ledger.queue.values()))
@@ -152,8 +152,14 @@ _Ledger = WorkflowHandle[TenantWorkflow, None]
 _Find = Callable[[EndedQuery], Awaitable[EndedSessions]]
 
 
+async def _find_none(_: EndedQuery) -> EndedSessions:
+    return EndedSessions()
+
+
 @asynccontextmanager
-async def _ledger(client: Client, find: _Find, spent: Callable[[], Decimal] = Decimal) -> AsyncGenerator[_Ledger]:
+async def _ledger(
+    client: Client, find: _Find = _find_none, spent: Callable[[], Decimal] = Decimal
+) -> AsyncGenerator[_Ledger]:
     """Run a ledger that looks for ended sessions in this way; sessions that it cannot tell are looked for at once."""
 
     @activity.defn(name=ActivityType.FIND_ENDED)
@@ -227,12 +233,8 @@ async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> N
 async def test_a_ledger_of_a_restored_database_counts_anew(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told that there may be more than it knows, it takes over what is counted; until then it admits no session."""
     spent = Decimal(0)
-
-    async def find(_: EndedQuery) -> EndedSessions:
-        return EndedSessions()
-
     monkeypatch.setattr(options, "COUNT_AGAIN", timedelta(0))
-    async with _ledger(client, find, lambda: spent) as ledger:
+    async with _ledger(client, spent=lambda: spent) as ledger:
         await eventually(lambda: _usage(ledger), lambda usage: not usage.spent_usd)
         spent = Decimal("0.7")
         await ledger.signal(SignalName.COUNT_ANEW, _LIMITS)

@@ -7,13 +7,13 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
-from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowHandle
 
 from chargehand.contracts import ConversationLimits, Limits, SessionRequest
 from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
@@ -25,11 +25,11 @@ from chargehand.wire import ErrorType, SignalName
 from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.contracts import LedgerRequest, LedgerState, ledger_id
 from chargehand_plugins.tenants.file import Tenants
-from chargehand_plugins.tenants.tests.environment import allowing
+from chargehand_plugins.tenants.tests.environment import allowing, delete_workflow
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
-from tests.waiting import eventually, until, until_state
+from tests.waiting import eventually, until_state
 from workflows import options
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Idling, Leaving
 
@@ -66,9 +66,23 @@ async def _working(
         yield opened, held, session
 
 
+def _ledger(opened: SessionEnvironment) -> WorkflowHandle[Any, Any]:
+    return opened.chargehand.client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
+
+
 async def _usage(opened: SessionEnvironment) -> TenantUsage:
-    ledger = opened.chargehand.client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
-    return await ledger.query(USAGE, result_type=TenantUsage)
+    return await _ledger(opened).query(USAGE, result_type=TenantUsage)
+
+
+async def _queued(opened: SessionEnvironment, usd: str = "1", priority: int = 3) -> Session:
+    """Start a session that has to wait."""
+    session = await opened.chargehand.start(_asking(usd, priority))
+    await until_state(session, "queued")
+    return session
+
+
+async def _terminate(client: Client, workflow_id: str) -> None:
+    await client.get_workflow_handle(workflow_id).terminate("by hand")
 
 
 async def _announce(opened: SessionEnvironment, folder: Path, limits: TenantLimits) -> None:
@@ -76,26 +90,20 @@ async def _announce(opened: SessionEnvironment, folder: Path, limits: TenantLimi
     await ledgers.announce_limits(opened.chargehand.client)
 
 
-async def _running(opened: SessionEnvironment, *ids: str) -> None:
-    async def are_running() -> bool:
-        return (await _usage(opened)).running == ids
-
-    await until(are_running)
+async def _running(opened: SessionEnvironment, *ids: str) -> TenantUsage:
+    """Wait until these sessions run, and return what is used then."""
+    return await eventually(lambda: _usage(opened), lambda usage: usage.running == ids)
 
 
 async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path) -> None:
     """Of a tenant that may run one session, others are queued by priority and order, which its ledger shows; each
     begins when one has ended, and in the end all that is left of their budgets is free."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
-        waiting: list[Session] = []
-        for request in (_asking("1"), _asking("1", priority=1)):
-            waiting.append(await opened.chargehand.start(request))
-            await until_state(waiting[-1], "queued")
+        waiting = [await _queued(opened, priority=priority) for priority in (3, 1)]
         queued = await _usage(opened)
         held.released.set()
         reports = await asyncio.gather(*(each.result() for each in (first, *waiting)))
-        await _running(opened)
-        ended = await _usage(opened)
+        ended = await _running(opened)
 
     assert queued.running == (first.id,)
     assert [each.session for each in queued.queued] == [waiting[1].id, waiting[0].id]
@@ -130,12 +138,10 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
         ended = await opened.chargehand.start(_asking("1.5", approval="plan"))
         await until_state(ended, "awaiting_approval")
         spent = (await ended.status()).spent_usd
-        waiting = await opened.chargehand.start(_asking("1.5"))
-        await until_state(waiting, "queued")
-        await opened.chargehand.client.get_workflow_handle(ended.id).terminate("by hand")
+        waiting = await _queued(opened, "1.5")
+        await _terminate(client, ended.id)
         report = await asyncio.wait_for(waiting.result(), 60)
-        await _running(opened)
-        usage = await _usage(opened)
+        usage = await _running(opened)
 
     assert spent > 0
     assert usage.spent_usd == spent + report.usage.cost_usd
@@ -147,9 +153,8 @@ async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_it
     """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent: a session that
     the rest of the day does not cover is refused."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2)), "1.5") as (opened, _, ended):
-        waiting = await opened.chargehand.start(_asking("1"))
-        await until_state(waiting, "queued")
-        await opened.chargehand.client.get_workflow_handle(ended.id).terminate("by hand")
+        waiting = await _queued(opened)
+        await _terminate(client, ended.id)
         with pytest.raises(SessionFailed, match=r"\$0\.50 is left"):
             await asyncio.wait_for(waiting.result(), 60)
 
@@ -160,9 +165,8 @@ async def test_sessions_that_wait_outlive_their_ledger(
     """A session whose ledger was terminated asks again, which starts another one."""
     monkeypatch.setattr(options, "ASK_AGAIN", timedelta(seconds=1))
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
-        waiting = await opened.chargehand.start(_asking("1"))
-        await until_state(waiting, "queued")
-        await client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme")).terminate("by hand")
+        waiting = await _queued(opened)
+        await _terminate(client, _ledger(opened).id)
         held.released.set()
         await asyncio.wait_for(asyncio.gather(first.result(), waiting.result()), 60)
         await _running(opened)
@@ -179,8 +183,7 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
         with pytest.raises(UpdateRefused, match=r"raise it to at most \$2\.00"):
             await running.raise_limits(budget_usd=Decimal(3))
         raised = await running.raise_limits(budget_usd=Decimal(2))
-        await _running(opened, running.id)
-        usage = await _usage(opened)
+        usage = await _running(opened, running.id)
         await running.cancel()
         await _running(opened)
 
@@ -191,9 +194,7 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
 async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client, tmp_path: Path) -> None:
     """One that was cancelled while it waited and one that was refused then are listed with how they ended."""
     async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, _, running):
-        waiting = [await opened.chargehand.start(_asking(usd)) for usd in ("1", "2")]
-        for each in waiting:
-            await until_state(each, "queued")
+        waiting = [await _queued(opened, usd) for usd in ("1", "2")]
         await waiting[0].cancel()
         await _announce(opened, tmp_path, TenantLimits(usd_per_day=Decimal(1)))
         for each in waiting:
@@ -210,8 +211,7 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
     """A session that waits begins when a worker starts with higher limits; one whose tenant has none never waits, and
     has no ledger."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
-        second = await opened.chargehand.start(_asking("1"))
-        await until_state(second, "queued")
+        second = await _queued(opened)
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
         held.released.set()
         await other.result()
@@ -222,7 +222,7 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
         found = [each.id async for each in client.list_workflows(query)]
 
     assert usage.limits.sessions == 2
-    assert found == [ledger_id(opened.chargehand.task_queue, "acme")]
+    assert found == [_ledger(opened).id]
 
 
 @pytest.mark.parametrize("loss", [pytest.param("vanished", marks=pytest.mark.slow), "reset", "forged"])
@@ -231,9 +231,7 @@ async def test_a_ledger_that_is_lost_is_counted_anew(client: Client, tmp_path: P
     held = _held()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(5))) as opened:
         held.released.set()
-        ended = [await opened.chargehand.start(_asking("1")) for _ in range(2)]
-        for each in ended:
-            await each.result()
+        ended = [await opened.run(_asking("1")) for _ in range(2)]
         talk = await opened.chargehand.converse(
             crew="research", tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1))
         )
@@ -243,37 +241,18 @@ async def test_a_ledger_that_is_lost_is_counted_anew(client: Client, tmp_path: P
         await runs.raise_limits(budget_usd=Decimal(2))
         before = await _usage(opened)
         if loss == "vanished":
-            await _delete(client, ended[0].id)
-        await _lose(client, before, ledger_id(opened.chargehand.task_queue, "acme"), loss)
-        waits = await opened.chargehand.start(_asking("2.5"))
-        await until_state(waits, "queued")
+            await delete_workflow(client, WorkflowExecution(workflow_id=ended[0].session))
+        await _lose(client, before, _ledger(opened).id, loss)
+        waits = await _queued(opened, "2.5")
         after = await eventually(lambda: _usage(opened), lambda usage: bool(usage.queued and usage.running))
         await runs.decide_plan(decision="approve")
         reports = [await runs.result(), await waits.result()]
-        await _running(opened, talk.id)
-        last = await _usage(opened)
+        last = await _running(opened, talk.id)
 
     assert (before.spent_usd > 0, before.reserved_usd) == (True, Decimal(3))
     assert (after.spent_usd, after.reserved_usd) == (before.spent_usd, before.reserved_usd)
     assert set(after.running) == set(before.running)
     assert last.spent_usd == before.spent_usd + sum(each.usage.cost_usd for each in reports)
-
-
-async def _delete(client: Client, workflow_id: str) -> None:
-    """Delete a workflow as a restored database has: the server does not know it."""
-    asked = DeleteWorkflowExecutionRequest(
-        namespace=client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
-    )
-    await client.workflow_service.delete_workflow_execution(asked)
-
-    async def is_gone() -> bool:
-        try:
-            await describe(client, workflow_id)
-        except RPCError:
-            return True
-        return False
-
-    await until(is_gone, 90)
 
 
 async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> None:
@@ -286,7 +265,7 @@ async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> N
         )
         await client.workflow_service.reset_workflow_execution(asked)
         return
-    await client.get_workflow_handle(ledger).terminate("by hand")
+    await _terminate(client, ledger)
     if loss == "forged":
         nothing = LedgerState(day=usage.day, spent_usd=Decimal(0))
         forged = LedgerRequest(tenant="acme", limits=TenantLimits(), state=nothing)
@@ -298,7 +277,6 @@ async def test_what_anyone_may_signal_charges_no_tenant(client: Client, tmp_path
     """The end of a session that has no place, the end of one that another sends, and a request of a session that there
     is not, of one that is another tenant's and of one under another run: none is charged or keeps others waiting."""
     async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, held, runs):
-        ledger = client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
         other = await opened.chargehand.start(_asking("1", approval="plan").model_copy(update={"tenant": "other"}))
         run = (await describe(client, runs.id)).workflow_execution_info.first_run_id
         foreign = (await describe(client, other.id)).workflow_execution_info.first_run_id
@@ -313,14 +291,12 @@ async def test_what_anyone_may_signal_charges_no_tenant(client: Client, tmp_path
             (other.id, asked(key="unknown")),
         ):
             envelope = Envelope(sender=sender, number=1, token=uuid4().hex, body=body)
-            await ledger.signal(SignalName.MAILBOX, envelope)
-        waits = await opened.chargehand.start(_asking("1"))
-        await until_state(waits, "queued")
+            await _ledger(opened).signal(SignalName.MAILBOX, envelope)
+        waits = await _queued(opened)
         before = await _usage(opened)
         held.released.set()
         reports = await asyncio.wait_for(asyncio.gather(runs.result(), waits.result()), 120)
-        await _running(opened)
-        after = await _usage(opened)
+        after = await _running(opened)
 
     assert (before.spent_usd, before.reserved_usd, before.running) == (Decimal(0), Decimal(1), (runs.id,))
     assert after.spent_usd == sum(each.usage.cost_usd for each in reports)
