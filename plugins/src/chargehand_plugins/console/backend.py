@@ -138,11 +138,7 @@ class Backend:
         return session, found
 
     def require_artifacts(self) -> str:
-        """Return where files are.
-
-        Raises:
-            UploadRefused: it is unknown.
-        """
+        """Return where files are. Raises `UploadRefused` if it is unknown."""
         if self.artifacts is None:
             raise UploadRefused(self.no_artifacts)
         return self.artifacts

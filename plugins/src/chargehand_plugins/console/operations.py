@@ -47,11 +47,7 @@ class Call:
         return parse(model, await self.request.body(), noun)
 
     def query(self, model: type[Model]) -> Model:
-        """Read the query.
-
-        Raises:
-            Problem: it is invalid.
-        """
+        """Read the query. Raises `Problem` if it is invalid."""
         return validate(model, self.request.query_params, "query")
 
 
@@ -97,11 +93,7 @@ def parse(model: type[Model], data: bytes, noun: str) -> Model:
 
 
 def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Model:
-    """Read the fields of a form as a contract.
-
-    Raises:
-        Problem: it is invalid.
-    """
+    """Read the fields of a form as a contract. Raises `Problem` if it is invalid."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -109,11 +101,7 @@ def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Mod
 
 
 def session_id_of(request: Request) -> str:
-    """Return the session that the path names.
-
-    Raises:
-        Problem: it is too long for one.
-    """
+    """Return the session that the path names. Raises `Problem` if it is too long for one."""
     session_id: str = request.path_params["session"]
     if len(session_id) > _LONGEST_ID:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such session.")

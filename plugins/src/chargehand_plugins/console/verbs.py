@@ -92,11 +92,7 @@ def _token() -> str:
 
 
 def _port() -> int | None:
-    """Read the port from the environment.
-
-    Raises:
-        UnusableConsole: it is not a port.
-    """
+    """Read the port from the environment. Raises `UnusableConsole` if it is not a port."""
     from chargehand_plugins.console.settings import UnusableConsole
 
     text = os.environ.get(_PORT)

@@ -141,12 +141,7 @@ def key_of(html: str) -> str:
 
 
 async def view_session(backend: Backend, session_id: str, work: Projection | None = None) -> SessionView:
-    """Read what the page shows; without a worker, what the server knows.
-
-    Args:
-        backend: of the console.
-        session_id: the session.
-        work: the session as a follower has read it; it is read here without.
+    """Read what the page shows; without a worker, what the server knows, and without a follower's reading, a new one.
 
     Raises:
         SessionNotFound: there is no such session.

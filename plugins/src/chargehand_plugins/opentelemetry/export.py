@@ -17,7 +17,7 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_
 
 from chargehand.spans import SCOPE, SpanAttribute
 from chargehand_plugins.opentelemetry.activities import AttemptIds
-from chargehand_plugins.opentelemetry.settings import TracingSettings, schedule_delay
+from chargehand_plugins.opentelemetry.settings import TracingSettings
 
 _FLUSH_SECONDS: Final = 5.0
 _KEPT: Final = 10_000
@@ -59,7 +59,7 @@ def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTele
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": SCOPE}))
     provider = create_tracer_provider(resource=resource, shutdown_on_exit=False, id_generator=AttemptIds())
-    provider.add_span_processor(OwnSpans(OTLPSpanExporter(), schedule_delay(settings)))
+    provider.add_span_processor(OwnSpans(OTLPSpanExporter(), int(settings.otel_schedule_delay or 1_000)))
     trace.set_tracer_provider(provider)
     # Libraries send no trace to providers and other strangers. Temporal's plugin has a propagator of its own.
     propagate.set_global_textmap(CompositePropagator([]))

@@ -12,9 +12,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from activities.backends import Choice, SettingsError, secret
 from worker.settings import Settings, settings_of
 
-_PACKAGE: Final = "opentelemetry.exporter"
-_CONTENT: Final = ("span_only", "true")
-"""The second is the convention's word of before."""
 _HEADERS: Final = r"(\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*)?"
 _RULES: Final = (
     ("otel_traces_exporter", r"(otlp)?", "write otlp or none."),
@@ -68,11 +65,7 @@ class TracingSettings(BaseSettings):
 
 
 def choose(all_settings: Settings) -> Sequence[Choice]:
-    """Say for `doctor` whether spans are exported.
-
-    Raises:
-        SettingsError: they should be, and cannot.
-    """
+    """Say for `doctor` whether spans are exported. Raises `SettingsError` if they should be, and cannot."""
     settings = settings_of(all_settings, TracingSettings)
     because = _reason(settings)
     if not because:
@@ -89,16 +82,6 @@ def choose(all_settings: Settings) -> Sequence[Choice]:
             "or set OTEL_TRACES_EXPORTER=none."
         )
     return [Choice("spans", "otlp", because)]
-
-
-def schedule_delay(settings: TracingSettings) -> int:
-    """Return the milliseconds between two exports."""
-    return int(settings.otel_schedule_delay or 1_000)
-
-
-def wants_content(settings: TracingSettings) -> bool:
-    """Whether spans have text of users, models and documents in them."""
-    return settings.otel_content.lower() in _CONTENT
 
 
 def _reason(settings: TracingSettings) -> str:
@@ -139,6 +122,6 @@ def _is_address(value: str) -> bool:
 
 def _is_installed() -> bool:
     try:
-        return find_spec(f"{_PACKAGE}.otlp.proto.http") is not None
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
     except ModuleNotFoundError:
         return False

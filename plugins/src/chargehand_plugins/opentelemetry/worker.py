@@ -9,7 +9,7 @@ from temporalio.client import Client, Plugin
 from temporalio.worker import Interceptor
 
 from activities.backends import secret_values
-from chargehand_plugins.opentelemetry.settings import TracingSettings, choose, wants_content
+from chargehand_plugins.opentelemetry.settings import TracingSettings, choose
 from worker.settings import Settings, settings_of
 from workflows.sdk import WorkflowActivation
 
@@ -34,7 +34,8 @@ def interceptors(settings: Settings, client: Client) -> list[Interceptor]:
     from chargehand_plugins.opentelemetry.content import Content
     from chargehand_plugins.opentelemetry.workflows import Traced
 
-    with_content = wants_content(settings_of(settings, TracingSettings))
+    wanted = settings_of(settings, TracingSettings).otel_content.lower()
+    with_content = wanted in ("span_only", "true")  # the second is the convention's word of before
     return [Traced(Content(secret_values(settings)) if with_content else None)]
 
 

@@ -51,11 +51,7 @@ def _folders_of_files(location: Location, payloads: object) -> list[Path]:
 
 
 def age(text: str) -> timedelta:
-    """Read `12h`, `30d` or `4w`.
-
-    Raises:
-        ProtectionSettingsError: the text has another format.
-    """
+    """Read `12h`, `30d` or `4w`. Raises `ProtectionSettingsError` if the text has another format."""
     found = _AGE.fullmatch(text)
     if not found:
         raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")

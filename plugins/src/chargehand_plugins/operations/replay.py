@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +35,8 @@ async def replay_sessions(
     """Replay sessions of the server; without any named, the newest or all that run."""
     client = connection.chargehand.client
     limit = last or (None if only_running else _REPLAYED)
-    ids = sessions or [each async for each in _newest(client, limit, only_running=only_running)]
+    query = f"{ROOT_SESSIONS} AND {OPEN}" if only_running else ROOT_SESSIONS
+    ids = sessions or [each.execution.workflow_id async for each in list_executions(client, query, limit)]
     if not ids:
         say(f"There are no {'running ' if only_running else ''}sessions to replay.")
         return Exit.DONE
@@ -45,12 +46,6 @@ async def replay_sessions(
         if save:
             await asyncio.to_thread(_save, histories, save)
         return await replay_file(connection.location, histories, namespace=client.namespace, as_json=as_json)
-
-
-async def _newest(client: Client, limit: int | None, *, only_running: bool) -> AsyncIterator[str]:
-    query = f"{ROOT_SESSIONS} AND {OPEN}" if only_running else ROOT_SESSIONS
-    async for execution in list_executions(client, query, limit):
-        yield execution.execution.workflow_id
 
 
 async def _fetch(client: Client, sessions: Sequence[str], file: Path) -> None:

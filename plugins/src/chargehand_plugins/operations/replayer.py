@@ -61,11 +61,7 @@ async def print_replayed(settings: Settings, file: Path) -> int:
 
 
 async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed]:
-    """Replay every history of a file.
-
-    Raises:
-        HistoriesError: it holds none.
-    """
+    """Replay every history of a file. Raises `HistoriesError` if it holds none."""
     replayer = Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),

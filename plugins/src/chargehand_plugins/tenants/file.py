@@ -38,11 +38,7 @@ class Tenants(TypedByPeople):
 
 
 def load_tenants(file: Path | None) -> Tenants:
-    """Read the file of tenants; without one no tenant has limits.
-
-    Raises:
-        SettingsError: it is missing or wrong.
-    """
+    """Read the file of tenants; without one no tenant has limits. Raises `SettingsError` if it is missing or wrong."""
     if file is None:
         return Tenants()
     try:

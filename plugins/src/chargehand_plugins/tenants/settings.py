@@ -28,11 +28,7 @@ class TenantSettings(BaseSettings):
 
 
 def choose(settings: Settings) -> Sequence[Choice]:
-    """Read the file of tenants; there is nothing to choose.
-
-    Raises:
-        SettingsError: the file is missing or wrong.
-    """
+    """Read the file of tenants; there is nothing to choose. Raises `SettingsError` if the file is missing or wrong."""
     load_tenants(_file(settings))
     return ()
 
