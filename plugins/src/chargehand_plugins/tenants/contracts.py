@@ -11,7 +11,6 @@ from chargehand.contracts.base import Name
 from chargehand_plugins.tenants.usage import TenantLimits
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-_Session = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
 def ledger_id(task_queue: str, tenant: str) -> str:

@@ -82,6 +82,13 @@ async def test_workflows_that_would_decide_otherwise_are_found_out(
     assert "1 of 3 histories differ" in ran.said
 
 
+async def test_a_session_that_there_is_not_is_named(client: Client) -> None:
+    """With exit code 2, as by every verb."""
+    ran = await Commands(client)("replay", "no-such-session")
+
+    assert (ran.code, "There is no session 'no-such-session'" in ran.said) == (2, True)
+
+
 async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_path: Path) -> None:
     """One history as Temporal's command shows it as JSON replays: its id is read from the history itself."""
     shown = tmp_path / "shown.json"
