@@ -225,6 +225,7 @@ async def test_temporals_own_command_line_takes_part(client: Client, encrypted: 
     assert CANARY not in await everything_stored(client, workflow_id)
 
 
+@pytest.mark.slow
 async def test_the_codec_server_is_one_command(tmp_path: Path) -> None:
     """`chargehand codec-server` serves until it is ended, says where, and does not tell the token it was given."""
     token = "token-of-the-operator"

@@ -1,18 +1,18 @@
-"""`chargehand mcp`, as an assistant uses it: the official client, over the pipes of a process."""
+"""`chargehand mcp`, as an assistant uses it: the official client, in this process and over the pipes of another."""
 
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
-from mcp_types import ImageContent, TextContent
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, ImageContent, TextContent
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 from temporalio.client import Client
 
@@ -41,30 +41,45 @@ TOKEN = "canary-token-of-forty-two-characters-0815"
 class Desk:
     """An assistant, and the sessions that it starts."""
 
-    assistant: Assistant
+    server: MCPServer
     opened: SessionEnvironment
-    folder: Path
+    arguments: tuple[str, ...]
+    """Of the command that serves the same."""
     progress: list[str] = field(default_factory=list[str])
+
+    async def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        async with Assistant(self.server) as assistant:
+            return await assistant.call_tool(tool, arguments, progress_callback=self._note)
 
     async def use(self, tool: str, **arguments: Any) -> str:
         """Call a tool; what it refuses begins with `Error`."""
-        result = await self.assistant.call_tool(tool, arguments, progress_callback=self._note)
-        [content] = result.content
-        assert isinstance(content, TextContent)
-        assert result.is_error == content.text.startswith("Error")
-        return content.text
+        return text_of(await self.call(tool, **arguments))
 
     async def status(self, session: str, seconds: int = 60) -> dict[str, Any]:
         """Wait for news of a session."""
-        arguments = {"session": session, "wait_seconds": seconds}
-        result = await self.assistant.call_tool("status", arguments, progress_callback=self._note)
+        result = await self.call("status", session=session, wait_seconds=seconds)
         assert result.structured_content
         return result.structured_content
+
+    @asynccontextmanager
+    async def piped(self) -> AsyncGenerator[Assistant]:
+        """Run the command as an assistant does."""
+        command = ["-m", "chargehand_cli.main", *self.arguments]
+        program = StdioServerParameters(command=sys.executable, args=command, env=command_environment())
+        async with Assistant(stdio_client(program)) as assistant:
+            yield assistant
 
     async def _note(self, progress: float, total: float | None, message: str | None) -> None:
         assert progress
         assert total is None
         self.progress.append(message or "")
+
+
+def text_of(result: CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    assert result.is_error == content.text.startswith("Error")
+    return content.text
 
 
 def _script() -> Script:
@@ -81,8 +96,9 @@ def _script() -> Script:
     )
 
 
-@asynccontextmanager
-async def _desk(client: Client, folder: Path) -> AsyncGenerator[Desk]:
+@pytest.fixture(scope="module")
+async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Desk]:
+    folder = tmp_path_factory.mktemp("desk")
     artist, clerk = f'tools = ["draw_chart"]\n{READS_DOCUMENTS}', 'tools = ["send_invoice"]\napprove = ["send_invoice"]'
     crews = crew_folder(folder, "office", artist=artist, clerk=clerk)
     papers = folder / "papers"
@@ -94,45 +110,34 @@ async def _desk(client: Client, folder: Path) -> AsyncGenerator[Desk]:
     async with open_environment(client, folder, _script(), own_crews=(crews,), acting=["send_invoice"]) as opened:
         made, _ = await store_outputs(ArtifactStore(folder / "artifacts"), [ToolOutput(name="q.png", content=PICTURE)])
         opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 1}, artifacts=made)
-        location = ("--address", client.service_client.config.target_host, "--artifacts", str(folder / "artifacts"))
-        program = StdioServerParameters(
-            command=sys.executable,
-            args=[
-                *("-m", "chargehand_cli.main", "mcp", "--docs", str(papers)),
-                *("--task-queue", opened.chargehand.task_queue, "--state-dir", str(folder / "state"), *location),
-            ],
-            env=command_environment(),
-        )
-        async with Assistant(stdio_client(program)) as assistant:
-            yield Desk(assistant, opened, folder)
+        address, queue = client.service_client.config.target_host, opened.chargehand.task_queue
+        state, artifacts = folder / "state", str(folder / "artifacts")
+        options = LocationOptions(address=address, artifacts=artifacts, state=state, task_queue=queue)
+        where = ("--address", address, "--artifacts", artifacts, "--state-dir", str(state), "--task-queue", queue)
+        server = build_server(Connection(options), [papers])
+        yield Desk(server, opened, ("mcp", "--docs", str(papers), *where))
 
 
-@pytest.fixture(scope="module")
-async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Desk]:
-    """An assistant whose connection one task opens and closes, as its library demands."""
-    opened: asyncio.Future[Desk] = asyncio.get_running_loop().create_future()
-    leave = asyncio.Event()
+@pytest.mark.slow
+async def test_an_assistant_runs_the_command(desk: Desk) -> None:
+    """Over its pipes a session is started, with a document of the folder that the command was given."""
+    async with desk.piped() as assistant:
+        asked = {"goal": "It takes patience.", "documents": ["notes.md"], "session": "piped-1"}
+        started = text_of(await assistant.call_tool("start_session", asked))
+        refused = text_of(await assistant.call_tool("start_session", asked | {"documents": ["../outside.md"]}))
+    await desk.use("cancel_session", session="piped-1")
 
-    async def hold() -> None:
-        async with _desk(client, tmp_path_factory.mktemp("desk")) as desk:
-            opened.set_result(desk)
-            await leave.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.wait({opened, holding}, return_when=asyncio.FIRST_COMPLETED)
-    if holding.done():
-        holding.result()
-    yield await opened
-    leave.set()
-    await holding
+    assert started.startswith("Session piped-1 is ")
+    assert "that may be read; it has to be in" in refused
 
 
 @pytest.mark.nightly
 async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> None:
     """What an assistant's library sends as its trace with a call is handed on to the session that the call starts."""
     caller = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-    with use_span(NonRecordingSpan(caller)):
-        await desk.use("start_session", goal="It takes patience.", session="traced-1")
+    async with desk.piped() as assistant:
+        with use_span(NonRecordingSpan(caller)):
+            await assistant.call_tool("start_session", {"goal": "It takes patience.", "session": "traced-1"})
     await desk.use("cancel_session", session="traced-1")
 
     assert await started_trace(desk.opened.chargehand.client, "traced-1") == {
@@ -168,7 +173,7 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
     files = await desk.use("list_artifacts", session="quarter-1")
     followed = await desk.use("start_session", goal="It takes patience.", follows="quarter-1", session="quarter-2")
     await desk.use("cancel_session", session="quarter-2")
-    picture = await desk.assistant.call_tool("read_artifact", {"session": "quarter-1", "name": "q.png"})
+    picture = await desk.call("read_artifact", session="quarter-1", name="q.png")
     report = await desk.opened.chargehand.session("quarter-1").result()
 
     assert started.startswith("Session quarter-1 is ")
@@ -209,7 +214,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     finished = await desk.use("session_result", session="finished", wait_seconds=60)
     await desk.use("cancel_session", session="cancelled")
     cancelled = await desk.use("session_result", session="cancelled", wait_seconds=60)
-    tools = (await desk.assistant.list_tools()).tools
+    tools = await desk.server.list_tools()
 
     assert all("that may be read; it has to be in" in each for each in refused)
     assert "limits.max_turns" in wrong

@@ -77,6 +77,7 @@ async def histories(client: Client, session: str) -> bytes:
     return b"".join(event.SerializeToString() for event in events)
 
 
+@pytest.mark.slow
 async def test_the_crew_of_the_how_to_works(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's first block is a crew file; its agent uses the real server, and the report cites it."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
