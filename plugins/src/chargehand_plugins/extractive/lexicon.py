@@ -68,8 +68,17 @@ def concepts() -> Sequence[tuple[str, str]]:
     return [(said, tables.get(held, held)) for said, held in tables["concepts"]]
 
 
+@lru_cache(maxsize=10_000)
 def is_concept(word: str) -> bool:
     return any(re.fullmatch(said, word) for said, _ in concepts())
+
+
+@lru_cache(maxsize=10_000)
+def is_held(word: str, titles: Sequence[str]) -> bool:
+    """Whether a word says what a column holds, by the words of its title."""
+    return any(
+        re.fullmatch(said, word) and any(re.fullmatch(held, title) for title in titles) for said, held in concepts()
+    )
 
 
 @cache
@@ -92,6 +101,7 @@ def says(name: str, text: str) -> bool:
     return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
 
 
+@lru_cache(maxsize=10_000)
 def matches(name: str, word: str) -> bool:
     """Whether a word is one of a pattern's."""
     return re.fullmatch(pattern(name), word) is not None
@@ -100,10 +110,14 @@ def matches(name: str, word: str) -> bool:
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
     """List what the words at a token may ask for, and where they end; the longest only."""
     for end in range(min(at + _LONGEST_PHRASE, len(tokens)), at, -1):
-        phrase = " ".join(token.word for token in tokens[at:end])
-        if found := [mark for mark, form in _forms(language) if form.fullmatch(phrase)]:
+        if found := _marks(" ".join(token.word for token in tokens[at:end]), language):
             yield from ((mark, end) for mark in found)
             return
+
+
+@lru_cache(maxsize=10_000)
+def _marks(phrase: str, language: str) -> list[str]:
+    return [mark for mark, form in _forms(language) if form.fullmatch(phrase)]
 
 
 @cache

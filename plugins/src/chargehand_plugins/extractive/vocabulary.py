@@ -84,21 +84,15 @@ class Vocabulary:
         found = [column for column in self.table.columns if column.examples and all(map(_is_code, column.examples))]
         return found[0] if len(found) == 1 else None
 
-    def _title(self, column: Column) -> tuple[Token, ...]:
-        return lexicon.read_tokens(title_of(column).replace("_", " "), self.language)
-
     def words(self, column: Column) -> frozenset[str]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
-        tokens = [token for token in self._title(column) if token.word[:1].isalnum()]
-        telling = [
-            token
-            for token in tokens
-            if token.word not in lexicon.empty_words(self.language) and not lexicon.unit_forms(token.word)
-        ]
-        return frozenset(token.stem for token in telling or tokens)
+        return _stems_of(title_of(column), self.language)
 
     def units(self, column: Column) -> frozenset[str]:
-        return frozenset(form for token in self._title(column) for form in lexicon.unit_forms(token.word))
+        return frozenset(form for word in self._title(column) for form in lexicon.unit_forms(word))
+
+    def _title(self, column: Column) -> tuple[str, ...]:
+        return _title_words(title_of(column), self.language)
 
     def is_number(self, column: Column) -> bool:
         return column.type.startswith(_NUMBERS) and not read_calendar(column)
@@ -115,19 +109,15 @@ class Vocabulary:
 
     def has(self, column: Column, name: str) -> bool:
         """Whether the title of a column has a word of a pattern."""
-        return any(lexicon.matches(name, token.word) for token in self._title(column))
+        return any(lexicon.matches(name, word) for word in self._title(column))
 
     def names_column(self, column: Column, token: Token) -> bool:
         """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
         units = self.units(column) if self.is_number(column) else frozenset[str]()
-        titles = [title.word for title in self._title(column)]
-        is_held = any(
-            re.fullmatch(said, token.word) and any(re.fullmatch(held, title) for title in titles)
-            for said, held in lexicon.concepts()
-        )
+        titles = self._title(column)
         is_coin = lexicon.is_currency(token.word) and not (units or self.currency)
         is_worth = (
-            is_held
+            lexicon.is_held(token.word, titles)
             or self._is_compound(token, titles)
             or ((lexicon.matches("money", token.word) or is_coin) and self.is_money(column))
         )
@@ -146,7 +136,7 @@ class Vocabulary:
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
-        words = [token.word for token in self._title(column)]
+        words = self._title(column)
         is_dated = len(self.days) == 1 and self.key in (None, self.days[0])
         is_event = is_dated or calendar_of(self.table, frozenset(), self.language) is not None
         is_event = is_event or (len(self.days) == 1 and self.has(self.days[0], "event"))
@@ -339,6 +329,19 @@ class Vocabulary:
 
 def title_of(column: Column) -> str:
     return column.title or column.name
+
+
+@lru_cache(maxsize=10_000)
+def _title_words(title: str, language: str) -> tuple[str, ...]:
+    return tuple(token.word for token in lexicon.read_tokens(title.replace("_", " "), language))
+
+
+@lru_cache(maxsize=10_000)
+def _stems_of(title: str, language: str) -> frozenset[str]:
+    tokens = [token for token in lexicon.read_tokens(title.replace("_", " "), language) if token.word[:1].isalnum()]
+    empty = lexicon.empty_words(language)
+    telling = [token for token in tokens if token.word not in empty and not lexicon.unit_forms(token.word)]
+    return frozenset(token.stem for token in telling or tokens)
 
 
 def _is_code(value: str) -> bool:
