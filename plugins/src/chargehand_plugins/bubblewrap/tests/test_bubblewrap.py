@@ -68,14 +68,17 @@ async def test_a_folder_of_packages_that_is_not_there_is_refused(tmp_path: Path)
 
 
 async def test_it_holds_wherever_the_host_can_hold_it() -> None:
-    """Where bwrap alone makes a namespace, our sandbox starts and every way out that is tried is shut."""
-    refusal = ""
+    """Where bwrap alone makes a namespace, our sandbox starts and every way out that is tried is shut, Node's too."""
+    refusal, runner = "", BubblewrapRunner()
     try:
-        await require_tight(BubblewrapRunner())
+        await require_tight(runner)
     except SandboxUnusableError as error:
         refusal = str(error)
 
+    has_javascript = can_hold() and shutil.which("node") is not None
     assert (refusal == "") == can_hold(), refusal
+    assert runner.languages == (("python", "javascript") if has_javascript else ("python",))
+    assert ("JavaScript runs in Node within the same limits" in runner.language) == has_javascript
 
 
 @inside
