@@ -17,27 +17,11 @@ from chargehand_plugins.memory.tools import add_parts
 from chargehand_plugins.testing import Script, ScriptedRun, answer, finding, run_session, subtask, use
 from chargehand_plugins.testing.scripted_session import CONTEXT
 from tests.acceptance.commands import Ran, command_environment, run_command
+from tests.crew_files import crew_folder
 from worker.parts import WorkerParts
 from worker.settings import settings_type
 
-_CREW = """
-name = "harbour"
-description = "Knows the berths."
-guidance = "Give it to the clerk."
-
-[[agents]]
-name = "clerk"
-description = "Keeps facts."
-prompt = "You keep facts."
-tools = ["remember"]
-
-[[agents]]
-name = "pilot"
-description = "Finds facts."
-prompt = "You find facts."
-tools = ["recall_facts"]
-capabilities = ["reads_private", "reads_untrusted"]
-"""
+_READS = 'capabilities = ["reads_private", "reads_untrusted"]'
 
 
 @tool(capabilities=["reaches_out"])
@@ -53,10 +37,7 @@ _KEEP = "Keep what was found."
 
 @pytest.fixture
 def crews(tmp_path: Path) -> Path:
-    folder = tmp_path / "crews"
-    folder.mkdir()
-    (folder / "harbour.toml").write_text(_CREW)
-    return folder
+    return crew_folder(tmp_path, "harbour", clerk='tools = ["remember"]', pilot=f'tools = ["recall_facts"]\n{_READS}')
 
 
 def _memory(crews: Path) -> Memory:
@@ -157,8 +138,8 @@ async def test_a_planted_fact_stays_data(crews: Path) -> None:
 
 async def test_an_agent_that_finds_facts_cannot_send_them_out(crews: Path) -> None:
     """Facts may be private, and may be planted: no crew gives one agent both facts and a way out."""
-    both = _CREW.replace('["recall_facts"]', '["recall_facts", "mail"]')
-    (crews / "harbour.toml").write_text(both.replace('"reads_untrusted"]', '"reads_untrusted", "reaches_out"]'))
+    both = 'tools = ["recall_facts", "mail"]\n' + _READS.replace("]", ', "reaches_out"]')
+    crew_folder(crews.parent, "harbour", clerk="", pilot=both)
 
     with pytest.raises(UnusableSettings, match="could have private text sent away"):
         await _recall(crews)

@@ -14,19 +14,9 @@ from chargehand.tool_signature import ToolContext
 from chargehand_plugins.skills.files import Skill, read_skill
 from chargehand_plugins.skills.tool import ReadSkill
 from chargehand_plugins.testing import Script, answer, run_session, subtask, use
+from tests.crew_files import crew_folder
 
 _FRONT = "---\nname: tides\ndescription: >\n  How tide tables\n  are read.\n---\n"
-_CREW = """
-name = "harbour"
-description = "Reads tide tables."
-guidance = "Give it to the pilot."
-
-[[agents]]
-name = "pilot"
-description = "Reads tide tables."
-prompt = "You read tide tables."
-tools = ["skill_tides"]
-"""
 _CONTEXT = ToolContext(session="s", agent="pilot", idempotency_key="k")
 
 
@@ -39,8 +29,8 @@ def _folder(root: Path, text: str = _FRONT + "Read the *datum* first.", name: st
 
 async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
     """Its tool says what the skill is for; its text costs nothing before it is read."""
-    (tmp_path / "harbour.toml").write_text(_CREW)
-    skill = read_skill(_folder(tmp_path))
+    crews = crew_folder(tmp_path, "harbour", pilot='tools = ["skill_tides"]')
+    skill = read_skill(_folder(crews))
     arguments = {"file": "SKILL.md", "page": 1, "version": skill.digest}
     script = (
         Script()
@@ -48,7 +38,7 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
         .work("tide", use("skill_tides", **arguments), answer("High water is at 04:12."))
     )
 
-    run = await run_session(SessionRequest(goal="When is high water?", crew="harbour"), script, crews=tmp_path)
+    run = await run_session(SessionRequest(goal="When is high water?", crew="harbour"), script, crews=crews)
 
     _, first, second, *_ = [turn.prompt for turn in run.turns]
     assert "How tide tables are read." in ReadSkill(skill, ArtifactStore(tmp_path / "artifacts")).spec.description
@@ -94,21 +84,32 @@ async def test_long_files_are_read_by_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("front", "problem"),
     [
-        ("No front matter.", "begin it with lines"),
-        ("---\nname: tides\n---\nText", "description: is required"),
-        ("---\nname: [\n---\nText", "are not YAML"),
-        ("---\n- name\n---\nText", "object"),
-        ("---\nname: other\ndescription: d\n---\nText", "must be that of its folder"),
-        ("---\nname: Tides\ndescription: d\n---\nText", "name: "),
-        (f"---\nname: tides\ndescription: {'d' * 1_025}\n---\nText", "description: "),
+        ("", "begin it with lines"),
+        ("name: tides", "description: is required"),
+        ("name: [", "are not YAML"),
+        ("- name", "object"),
+        ("name: other\ndescription: d", "must be that of its folder"),
+        ("name: Tides\ndescription: d", "name: "),
+        (f"name: tides\ndescription: {'d' * 1_025}", "description: "),
+        ("name: tides\ndescription: 2024-99-99", ""),
+        ("name: tides\ndescription: " + "9" * 5_000, ""),
+        ("x: " + "[" * 9_000, ""),
+        ("{a: " * 2_000, ""),
+        ("".join(f"k{number}: 1\n" for number in range(40_000)), ""),
+        ("name: tides\na: &a [*a]\ndescription: *a", ""),
+        ("name: tides\ndescription: !!python/object/apply:os.system [id]", ""),
     ],
 )
-def test_a_wrong_skill_is_named(tmp_path: Path, text: str, problem: str) -> None:
-    """The worker does not start, and says which file and field."""
+def test_a_wrong_skill_is_named_soon(tmp_path: Path, front: str, problem: str) -> None:
+    """The worker does not start, and says which file and field, whatever YAML makes of the first lines."""
+    folder = _folder(tmp_path, f"---\n{front}\n---\nRead." if front else "No front matter.")
+    began = time.process_time()
+
     with pytest.raises(SettingsError, match=r"tides/SKILL\.md: .*" + problem):
-        read_skill(_folder(tmp_path, text))
+        read_skill(folder)
+    assert time.process_time() - began < 2
 
 
 _NOT_READ: Mapping[str, Callable[[Path], object]] = {
@@ -138,25 +139,3 @@ def test_a_skill_has_a_size(tmp_path: Path, files: int, size: int) -> None:
 
     with pytest.raises(SettingsError, match="100 files and 1,000,000 bytes"):
         read_skill(folder)
-
-
-@pytest.mark.parametrize(
-    "front",
-    [
-        "description: 2024-99-99",
-        "description: " + "9" * 5_000,
-        "x: " + "[" * 9_000,
-        "{a: " * 2_000,
-        "".join(f"k{number}: 1\n" for number in range(40_000)),
-        "a: &a [*a]\ndescription: *a",
-        "description: !!python/object/apply:os.system [id]",
-    ],
-)
-def test_first_lines_that_cannot_be_read_are_refused_soon(tmp_path: Path, front: str) -> None:
-    """Whatever YAML makes of them, the file is named and nothing takes long."""
-    folder = _folder(tmp_path, f"---\nname: tides\n{front}\n---\nRead.")
-    began = time.process_time()
-
-    with pytest.raises(SettingsError, match=r"SKILL\.md: "):
-        read_skill(folder)
-    assert time.process_time() - began < 2
