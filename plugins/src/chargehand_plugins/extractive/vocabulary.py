@@ -1,6 +1,5 @@
 """What a question may name of a table: its columns, its values and itself."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

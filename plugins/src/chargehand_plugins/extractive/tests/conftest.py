@@ -1,21 +1,29 @@
-"""Desks over the labelled documents, opened once."""
+"""Harnesses over the labelled documents, each opened when a test first needs it."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 
-
-@pytest.fixture(scope="session")
-async def harnesses(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Path, Harness]:
-    state = tmp_path_factory.mktemp("harnesses")
-    folders = dict.fromkeys(question.folder for question in read_questions())
-    return {folder: await Harness.open(folder, state) for folder in folders}
+HarnessOf = Callable[[str], Awaitable[Harness]]
+"""Opens the harness over a folder of documents, by its name."""
 
 
 @pytest.fixture(scope="session")
-def ferries(harnesses: Mapping[Path, Harness]) -> Harness:
-    return next(harness for folder, harness in harnesses.items() if folder.name == "harbour-ferries")
+def harness_of(tmp_path_factory: pytest.TempPathFactory) -> HarnessOf:
+    state, opened = tmp_path_factory.mktemp("harnesses"), dict[str, Harness]()
+    folders = {question.folder.name: question.folder for question in read_questions()}
+
+    async def harness_of(name: str) -> Harness:
+        if name not in opened:
+            opened[name] = await Harness.open(folders[name], state)
+        return opened[name]
+
+    return harness_of
+
+
+@pytest.fixture(scope="session")
+async def ferries(harness_of: HarnessOf) -> Harness:
+    return await harness_of("harbour-ferries")

@@ -1,6 +1,5 @@
 """Answers as a session gets them: one agent where one can answer, figures in bold, passages, and nothing else."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pypdfium2
@@ -18,6 +17,7 @@ from benchmarks.extractive_questions import read_questions
 from chargehand.contracts import Failure, Success
 from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.planner import plan
+from chargehand_plugins.extractive.tests.conftest import HarnessOf
 from tests.parameters import first_fast
 from tests.scripted_model import ALLOWANCE
 
@@ -25,9 +25,10 @@ EXAMPLE = Path("examples/question.txt").read_text(encoding="utf-8")
 
 
 async def test_the_example_question_is_answered(ferries: Harness) -> None:
-    """Three subtasks, the second of which waits for the name that the first comes to."""
-    answered = await ferries.ask(EXAMPLE)
+    """Three subtasks, the second of which waits for the name that the first comes to; and the same each time."""
+    answered, again = [await ferries.ask(EXAMPLE) for _ in range(2)]
 
+    assert answered == again
     assert [(subtask.agent, subtask.depends_on) for subtask in answered.plan.subtasks] == [
         ("analyst", []),
         ("analyst", ["T1"]),
@@ -104,10 +105,11 @@ async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harne
     assert (len(whole.figures), len(limited.figures)) == (1, 0)
 
 
-async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harnesses: Mapping[Path, Harness]) -> None:
+async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harness_of: HarnessOf) -> None:
     """A later question keeps the period of an earlier one, and is no figure if it would drop another condition."""
-    laundry = next(harness for folder, harness in harnesses.items() if folder.name == "waschsalon")
-    unread = await laundry.ask("Wie sauber sind die Trockner, und wie hoch ist der durchschnittliche Preis pro Wäsche?")
+    unread = await (await harness_of("waschsalon")).ask(
+        "Wie sauber sind die Trockner, und wie hoch ist der durchschnittliche Preis pro Wäsche?"
+    )
     kept = await ferries.ask("How many minutes were lost in March 2025, and how many sailings were cancelled by route?")
     dropped = await ferries.ask("How many minutes did fog have lost in 2025, and how many sailings were cancelled?")
 
@@ -150,18 +152,11 @@ def test_a_text_is_shortened_to_whole_sentences() -> None:
     assert decide(task, CompressAnswer) == CompressAnswer(content="One is here. Two is there. […]")
 
 
-async def test_the_same_question_gets_the_same_answer(harnesses: Mapping[Path, Harness]) -> None:
-    """Rules leave nothing to chance."""
-    question = read_questions()[0]
-    harness = harnesses[question.folder]
-
-    assert (await harness.ask(question.text)).report == (await harness.ask(question.text)).report
-
-
-def test_simple_requests_get_one_agent(harnesses: Mapping[Path, Harness], ferries: Harness) -> None:
+async def test_simple_requests_get_one_agent(harness_of: HarnessOf, ferries: Harness) -> None:
     """Of the routing set at least 95 of 100 do; what no figure answers for sure is left to the reader."""
-    catalogs = {folder.name: harness.catalog for folder, harness in harnesses.items()}
     cases = read_datasets(["routing"])["routing"].cases
+    folders = {Path(case.documents).name for case in cases if case.documents}
+    catalogs = {name: (await harness_of(name)).catalog for name in folders}
     chosen: list[tuple[str, ...]] = []
     for case in cases:
         task = PlanTask(goal=case.goal, max_subtasks=8, allowance=ALLOWANCE, may_nest=False)
@@ -190,20 +185,19 @@ TABLES = (
 
 
 @pytest.mark.parametrize("of_each", first_fast([1, 3]))
-async def test_questions_of_tables_are_computed(harnesses: Mapping[Path, Harness], of_each: int) -> None:
+async def test_questions_of_tables_are_computed(harness_of: HarnessOf, of_each: int) -> None:
     """In four languages, over files with totals rows, several currencies, decimal commas, dates as text, yes and no."""
     questions = read_questions()
     asked = [each for table in TABLES for each in [each for each in questions if each.folder.name == table][:of_each]]
-    answered = [(await harnesses[question.folder].ask(question.text)).figures for question in asked]
+    answered = [(await (await harness_of(question.folder.name)).ask(question.text)).figures for question in asked]
 
     assert len(asked) == of_each * len(TABLES)
     assert [question.text for question, figures in zip(asked, answered, strict=True) if not figures] == []
     assert all(question.is_answered_by(figures[0]) for question, figures in zip(asked, answered, strict=True))
 
 
-async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Path, Harness]) -> None:
+async def test_what_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf) -> None:
     """The reason is named in the language of the question, and no row is quoted."""
-    folders = {folder.name: harness for folder, harness in harnesses.items()}
     cases = [
         ("accounts", "How many invoices were cancelled?", "no column “cancelled”; its columns are number, customer"),
         ("verleih", "Wie viele Geräte sind kaputt?", "keine Spalte „kaputt“"),
@@ -214,17 +208,15 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Pa
         ("accounts", "Which open invoices are above 9,000 EUR?", "No row of invoices.csv"),
     ]
     for folder, question, said in cases:
-        [answer] = (await folders[folder].ask(question)).answers
+        [answer] = (await (await harness_of(folder)).ask(question)).answers
         assert answer.status != "success"
         assert [found.claim for found in answer.findings if ".csv" in "".join(found.source_refs)] == []
         assert said in answer.content
 
 
-async def test_a_passage_is_evidence_with_the_word_that_it_lacks(harnesses: Mapping[Path, Harness]) -> None:
+async def test_a_passage_is_evidence_with_the_word_that_it_lacks(harness_of: HarnessOf) -> None:
     """What no passage says is named in the language of the question, and what is replaced is quoted last."""
-    hostel = next(harness for folder, harness in harnesses.items() if folder.name == "hostal")
-
-    asked = await hostel.ask("¿Cuánto cuesta el desayuno de 30 huéspedes?")
+    asked = await (await harness_of("hostal")).ask("¿Cuánto cuesta el desayuno de 30 huéspedes?")
 
     assert "no tienen la palabra «30»" in asked.answers[0].content
     assert ["9 euros" in quote for quote in asked.passages] == [True, False]

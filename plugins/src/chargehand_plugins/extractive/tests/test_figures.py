@@ -2,10 +2,8 @@
 
 import calendar
 import re
-from collections.abc import Mapping
 from importlib import import_module
 from itertools import combinations
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -14,11 +12,11 @@ from hypothesis import strategies as st
 
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import LANGUAGES, language_of, stem
-from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import Question, read_questions
 from chargehand_plugins.extractive.grammar import read_figure
 from chargehand_plugins.extractive.lexicon import read_tokens
 from chargehand_plugins.extractive.periods import Period, calendar_of, parse_month, read_period
+from chargehand_plugins.extractive.tests.conftest import HarnessOf
 from tests.parameters import first_fast
 
 MONTHS = calendar.month_name[1:]
@@ -51,16 +49,16 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
 
 
 @pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
-def test_a_limiting_word_is_never_dropped(question: Question, harnesses: Mapping[Path, Harness]) -> None:
+async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: HarnessOf) -> None:
     """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name.
 
     Each place has a few of the words, another one than its neighbours, and all of them at night.
     """
-    words = question.text.split()
+    words, tables = question.text.split(), (await harness_of(question.folder.name)).catalog
     parts = 1 if settings.get_current_profile_name() == "nightly" else 48
     for at in range(1, len(words)):
         for limit in LIMITS[at % parts :: parts]:
-            figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), harnesses[question.folder].catalog)
+            figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), tables)
             held = [condition.text for condition in figure.conditions] if figure else [limit]
             assert any(limit in text.split() for text in held), (limit, at)
 
