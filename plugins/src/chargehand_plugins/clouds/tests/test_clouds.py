@@ -1,19 +1,19 @@
 """Models bought from a cloud, by the vendors' own clients, at a server on loopback."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from activities.backends import SettingsError
 from activities.models.failures import ProviderError
-from activities.models.protocol import CountsInput
-from activities.models.registry import ModelSettings, build_models
+from activities.models.protocol import CountsInput, ModelCall
+from activities.models.registry import Models, ModelSettings, build_models
 from chargehand.contracts import Tier
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import a_call
-from tests.scripted_provider import ScriptedProvider, answer, raw
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, answer, raw
 
 NAMES = {"bedrock": "anthropic.claude-haiku-5-5", "vertex": "claude-haiku-5-5", "azure": "our-deployment"}
 CLOUDS = sorted(NAMES)
@@ -30,49 +30,60 @@ def _google(*, project_id: str) -> tuple[_Token, str]:
     return _Token(), project_id
 
 
-@pytest.fixture
-def server_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Set what the vendors' clients read, so that they call a server on loopback."""
-
-    def set_up(cloud: str, server: ScriptedProvider, *, signed: bool = True) -> None:
-        for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
-            monkeypatch.delenv(name, raising=False)
-        match cloud:
-            case "bedrock":
-                # The vendor's client keeps credentials by region, for the whole process.
-                monkeypatch.setenv("AWS_REGION", "eu-central-1" if signed else "eu-west-1")
-                monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-                monkeypatch.setenv("ANTHROPIC_BEDROCK_MANTLE_BASE_URL", server.base_url)
-                if signed:
-                    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
-                    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", TOKEN)
-            case "vertex":
-                monkeypatch.setenv("CLOUD_ML_REGION", "global")
-                monkeypatch.setenv("ANTHROPIC_VERTEX_PROJECT_ID", "house")
-                monkeypatch.setenv("ANTHROPIC_VERTEX_BASE_URL", server.base_url)
-            case _:
-                monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.base_url)
-                monkeypatch.setenv("OPENAI_API_VERSION", "2026-10-01")
-                monkeypatch.setenv("AZURE_OPENAI_API_KEY", TOKEN)
-
-    return set_up
-
-
 def settings_of(cloud: str) -> ModelSettings:
     prices = {"our-deployment": (Decimal(1), Decimal(2))} if cloud == "azure" else {}
     return ModelSettings(provider=cloud, models=dict.fromkeys(Tier, NAMES[cloud]), prices=prices)
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
-async def test_a_turn_is_taken_counted_and_priced(cloud: str, server_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The vendor's client signs; what is asked and charged is as at the vendor's own address."""
-    async with ScriptedProvider(lambda _: answer()) as server, AsyncExitStack() as closing:
-        server_of(cloud, server)
-        monkeypatch.setattr("anthropic.lib.vertex._client.load_auth", _google)
-        models = build_models(settings_of(cloud), cloud, closing)
-        await models.until_connected()
-        call = a_call().model_copy(update={"model": NAMES[cloud]})
+Serve = Callable[..., AbstractAsyncContextManager[tuple[ScriptedProvider, Models, ModelCall]]]
 
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Have the vendors' clients call a server on loopback; yield it, our adapter over them, and a call."""
+
+    @asynccontextmanager
+    async def served(
+        cloud: str, reply: ScriptedReply, *, signed: bool = True
+    ) -> AsyncGenerator[tuple[ScriptedProvider, Models, ModelCall]]:
+        async with ScriptedProvider(lambda _: reply) as server, AsyncExitStack() as closing:
+            for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+                monkeypatch.delenv(name, raising=False)
+            for name, value in _environment(cloud, server.base_url, signed=signed).items():
+                monkeypatch.setenv(name, value)
+            if signed:
+                monkeypatch.setattr("anthropic.lib.vertex._client.load_auth", _google)
+            models = build_models(settings_of(cloud), cloud, closing)
+            await models.until_connected()
+            yield server, models, a_call().model_copy(update={"model": NAMES[cloud]})
+
+    return served
+
+
+def _environment(cloud: str, url: str, *, signed: bool) -> dict[str, str]:
+    """Write what a vendor's client reads; without a signature, none of its credentials can be found."""
+    nowhere = ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "GOOGLE_APPLICATION_CREDENTIALS")
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": TOKEN}
+    return (keys if signed else dict.fromkeys(nowhere, "/no/such/file")) | {
+        "bedrock": {
+            # The vendor's client keeps credentials by region, for the whole process.
+            "AWS_REGION": "eu-central-1" if signed else "eu-west-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "ANTHROPIC_BEDROCK_MANTLE_BASE_URL": url,
+        },
+        "vertex": {
+            "CLOUD_ML_REGION": "global",
+            "ANTHROPIC_VERTEX_PROJECT_ID": "house",
+            "ANTHROPIC_VERTEX_BASE_URL": url,
+        },
+        "azure": {"AZURE_OPENAI_ENDPOINT": url, "OPENAI_API_VERSION": "2026-10-01", "AZURE_OPENAI_API_KEY": TOKEN},
+    }[cloud]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+async def test_a_turn_is_taken_counted_and_priced(cloud: str, serve: Serve) -> None:
+    """The vendor's client signs; what is asked and charged is as at the vendor's own address."""
+    async with serve(cloud, answer()) as (server, models, call):
         reply = await models.adapter.complete(call)
         assert isinstance(models.adapter, CountsInput)
         counted = await models.adapter.count_input(call)
@@ -90,35 +101,21 @@ async def test_a_turn_is_taken_counted_and_priced(cloud: str, server_of: Any, mo
 
 
 @pytest.mark.parametrize("cloud", ["bedrock", "vertex"])
-async def test_missing_credentials_are_said_and_not_tried_again(
-    cloud: str, server_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with ScriptedProvider(lambda _: answer()) as server, AsyncExitStack() as closing:
-        server_of(cloud, server, signed=False)
-        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file.json")
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/no/such/file")
-        monkeypatch.setenv("AWS_CONFIG_FILE", "/no/such/file")
-        models = build_models(settings_of(cloud), cloud, closing)
-        await models.until_connected()
+async def test_missing_credentials_are_said_and_not_tried_again(cloud: str, serve: Serve) -> None:
+    async with serve(cloud, answer(), signed=False) as (server, models, call):
         with pytest.raises(ProviderError, match="credentials") as failure:
-            await models.adapter.complete(a_call().model_copy(update={"model": NAMES[cloud]}))
+            await models.adapter.complete(call)
 
     assert (failure.value.is_final, failure.value.kind) == (True, ErrorType.PROVIDER_REFUSED)
     assert not server.requests
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
-async def test_a_secret_that_a_cloud_repeats_is_not_told(
-    cloud: str, server_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_secret_that_a_cloud_repeats_is_not_told(cloud: str, serve: Serve) -> None:
     refusal = raw(f'{{"error": {{"message": "key {TOKEN} is not ours"}}}}'.encode(), status=401)
-    async with ScriptedProvider(lambda _: refusal) as server, AsyncExitStack() as closing:
-        server_of(cloud, server)
-        monkeypatch.setattr("anthropic.lib.vertex._client.load_auth", _google)
-        models = build_models(settings_of(cloud), cloud, closing)
-        await models.until_connected()
+    async with serve(cloud, refusal) as (_, models, call):
         with pytest.raises(ProviderError) as failure:
-            await models.adapter.complete(a_call().model_copy(update={"model": NAMES[cloud]}))
+            await models.adapter.complete(call)
 
     assert failure.value.fault.status == 401
     assert TOKEN not in str(failure.value)

@@ -110,7 +110,7 @@ FAILURES = {
 """What a provider does; then the status, what the workflow sees, whether it is final, and whether possibly billed."""
 
 
-@every_vendor
+@pytest.mark.parametrize("name", [NAMES[0], NAMES[2]], ids=["anthropic", "openai"])  # a client for each vendor
 @pytest.mark.parametrize("failing", FAILURES)
 async def test_a_failure_is_classified_and_not_tried_again_below_us(name: str, failing: str, vendors: Serve) -> None:
     """Each attempt is one request, told apart as with our own adapters, and says no key."""

@@ -174,29 +174,20 @@ def test_replies_that_are_no_objects_are_kept_as_text() -> None:
     assert [each.text for each in kept] == ["", *texts[1:]]
 
 
-async def test_a_tape_holds_each_part_of_a_prompt_once() -> None:
+async def test_a_tape_holds_each_part_of_a_prompt_once(tmp_path: Path) -> None:
     """The first turn of a conversation has its system text and messages; a later one only what is new since."""
-    lines: list[Line] = []
     first = Message(role="user", text="Find it.")
     later = [first, Message(role="assistant", text="Wait."), Message(role="user", text="Go on.")]
-    model = RecordingModel(ScriptedModel(lambda _: reply(answer("Found."))), _Kept(lines))
+    model = RecordingModel(ScriptedModel(lambda _: reply(answer("Found."))), TapeFile(tmp_path / "t.jsonl", [], FACTS))
 
     for messages in ([first], later):
         await model.complete(a_call(messages=messages))
 
-    prompts = [line.prompt for line in lines if line.prompt]
+    prompts = [line.prompt for line in read_tape(tmp_path / "t.jsonl").lines if line.prompt]
     assert [(bool(prompt.system), [each.text for each in prompt.messages]) for prompt in prompts] == [
         (True, ["Find it."]),
         (False, ["Go on."]),
     ]
-
-
-class _Kept:
-    def __init__(self, lines: list[Line]) -> None:
-        self._lines = lines
-
-    def keep(self, line: Line) -> None:
-        self._lines.append(line)
 
 
 TURN = {
@@ -228,17 +219,12 @@ def test_what_is_no_tape_is_refused(tmp_path: Path) -> None:
             list(wire_lines(file))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"CHARGEHAND_TAPE_REPLAY": "/no/such/file"},
-        {"CHARGEHAND_TAPE_REPLAY": __file__, "CHARGEHAND_TAPE_RECORD": "/no/such/file"},
-    ],
-)
+@pytest.mark.parametrize("more", [{}, {"CHARGEHAND_TAPE_RECORD": "/no/such/file"}])
 def test_bad_values_are_refused_by_name(
-    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    more: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tape that is not there is refused, and so are two."""
+    settings = {"CHARGEHAND_TAPE_REPLAY": __file__ if more else "/no/such/file"} | more
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
 
