@@ -23,8 +23,6 @@ from chargehand_plugins.bubblewrap.isolation import FOLDER, PACKAGES
 
 
 class BubblewrapLimits(Contract):
-    """How much one piece of code may take."""
-
     seconds: float = 20.0
     memory_bytes: int = 1 << 30
     """Address space of the process."""
@@ -115,13 +113,11 @@ class BubblewrapRunner:
         self._program = program
 
     def find_node(self) -> bool:
-        """Find Node, which runs JavaScript."""
         found = shutil.which("node")
         self._node = Path(found).resolve() if found else None
         return found is not None
 
     def offer_javascript(self) -> None:
-        """Tell agents of JavaScript."""
         self.languages = ("python", "javascript")
         self.language += (
             " JavaScript runs in Node within the same limits, with `require` for Node's own modules; the value of a "
@@ -143,8 +139,6 @@ class BubblewrapRunner:
 
 
 class _Run:
-    """One piece of code from the start of its process to the end of it."""
-
     def __init__(
         self, program: str, filter_program: bytes, packages: Path | None, limits: BubblewrapLimits, node: Path | None
     ) -> None:

@@ -32,8 +32,6 @@ def interceptors(settings: Settings, _: Client) -> list[Interceptor]:
 
 
 class RequireCallerKey(Interceptor):
-    """Lets only updates through that are signed with one of the keys."""
-
     def __init__(self, *keys: CallerKey) -> None:
         self._keys = keys
 

@@ -31,25 +31,20 @@ class CallerKey:
         self._key = text.encode()
 
     def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
-        """Sign an update."""
         signature = hmac.digest(self._key, to_json([session_id, update, update_id, *arguments]), "sha256")
         return {_HEADER: Payload(metadata={"encoding": b"binary/plain"}, data=signature)}
 
     def has_signed(self, headers: Any, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> bool:
-        """Say whether headers have the signature of an update."""
         expected = self.header(session_id, update, update_id, arguments)[_HEADER].data
         return _HEADER in headers and hmac.compare_digest(headers[_HEADER].data, expected)
 
 
 def sign_updates() -> Interceptor:
-    """Sign the updates of a client, if there is a key."""
     key = os.environ.get(SETTING)
     return SignUpdates(CallerKey(key)) if key else Interceptor()
 
 
 class SignUpdates(Interceptor):
-    """Signs the updates that a client sends."""
-
     def __init__(self, key: CallerKey) -> None:
         self._key = key
 

@@ -63,7 +63,6 @@ def draw(question: dict[str, Any]) -> dict[str, Any]:
 def _series(
     kind: str, selected: dict[str, Any], x: str, names: Sequence[str]
 ) -> tuple[list[Position], dict[str, list[Number]]]:
-    """Where each row stands, and the numbers to draw there."""
     columns: list[str] = selected["columns"]
     rows: list[tuple[object, ...]] = selected["rows"]
     for name in (x, *names):

@@ -47,8 +47,6 @@ def choose(_: object) -> Sequence[Choice]:
 
 
 class DrawChart:
-    """Draws the rows of one SELECT over the session's tables, as a file for the user."""
-
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="draw_chart",

@@ -51,7 +51,6 @@ class Quantity:
 
     @cached_property
     def values(self) -> frozenset[Decimal | str]:
-        """What it may stand for."""
         return _times(self.digits, self.scale)
 
     @cached_property
@@ -61,7 +60,6 @@ class Quantity:
 
     @property
     def is_year(self) -> bool:
-        """Whether it looks like a year."""
         return not self.unit and self.scale == 1 and bool(_YEAR.fullmatch(self.written))
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:

@@ -65,7 +65,6 @@ def _each_time() -> re.Pattern[str]:
 
 
 def _clause_of(own: frozenset[str], sentence: str) -> str:
-    """Return the clause of a sentence that has most of the words of a claim."""
     return max(_CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
 
 

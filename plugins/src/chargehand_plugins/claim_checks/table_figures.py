@@ -38,7 +38,6 @@ class Cell:
 
     @property
     def value(self) -> Decimal:
-        """Return its number."""
         return next(value for value in self.quantity.values if isinstance(value, Decimal))
 
 
@@ -62,7 +61,6 @@ class ResultTable:
 
     @cached_property
     def names(self) -> str:
-        """What names its rows and columns."""
         cells = (row[column] for row in self.rows for column in self.labels)
         return " | ".join((*self.header, *cells)).replace("_", " ")
 
@@ -100,7 +98,6 @@ class ResultTable:
         return frozenset(word[:_STEM] for word in _words(self.header[column]))
 
     def is_total(self, row: int) -> bool:
-        """Whether a row is the total of the others, by its label."""
         return any(_TOTAL.search(self.rows[row][column]) for column in self.labels)
 
     def time_of(self, cell: Cell, *, is_by_row: bool) -> str:

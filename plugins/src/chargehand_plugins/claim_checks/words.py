@@ -56,7 +56,6 @@ def is_negated(text: str) -> bool:
 
 
 def without_negations(text: str) -> str:
-    """Return a text without the words that negate."""
     negation, without = _negations()
     return negation.sub(" ", without.sub(" ", re.sub(r"\b\w+n[’']t\b", " ", text)))
 

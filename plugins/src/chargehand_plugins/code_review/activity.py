@@ -53,7 +53,6 @@ class CodeReviewActivities:
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Give a worker the tools of reviewers, and what checks their findings."""
     changes = ChangeReader(parts.library)
     parts.closing.push_async_callback(changes.close)
     for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes), ReviewComments(changes)):

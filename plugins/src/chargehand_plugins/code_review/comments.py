@@ -20,8 +20,6 @@ _NAMES: Final = {
 
 @dataclass(frozen=True)
 class PastComment:
-    """A comment of an earlier review on a line of a file."""
-
     path: str
     line: int
     """0 if the export names none."""

@@ -6,8 +6,6 @@ from chargehand.contracts import Artifact, Contract, Issue
 
 
 class FoundIssue(Contract):
-    """A finding of a reviewer."""
-
     id: str
     """By which the second look names it: `T2.1` is the first of subtask T2."""
     agent: str
@@ -28,8 +26,6 @@ class CodeReviewRequest(Contract):
 
 
 class CodeReview(Contract):
-    """A review."""
-
     answer: str
     """Markdown."""
     issues: tuple[Issue, ...] = ()

@@ -125,7 +125,6 @@ def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
 
 
 def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
-    """Group findings of one line or one problem, the surest first."""
     groups: list[list[FoundIssue]] = []
     for one in sorted(found, key=_order):
         group = next((group for group in groups if _is_of(group, one)), None)
@@ -156,6 +155,5 @@ def _is_of(group: Sequence[FoundIssue], one: FoundIssue) -> bool:
 
 
 def _likeness(one: Issue, other: Issue) -> float:
-    """Return the share of common words of two messages."""
     words, others = ({word.casefold() for word in _WORD.findall(each.message)} for each in (one, other))
     return len(words & others) / max(len(words | others), 1)

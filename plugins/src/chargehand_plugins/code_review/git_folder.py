@@ -9,7 +9,7 @@ from typing import Any, Final
 from activities.processes.child import ChildError, ChildProcess
 from chargehand_plugins.code_review.diff import ChangedFile, parse_diff
 
-_PROCESS: Final = f"{__package__}.repository_process"
+_PROCESS: Final = f"{__package__}.repository"
 _STARTING_SECONDS: Final = 60
 _PROCESSOR_SECONDS: Final = 20
 _SECONDS: Final = 60

@@ -1,15 +1,16 @@
 """An untrusted git repository: its objects are read by dulwich, and nothing of it is configured or run.
 
 Neither hooks, attributes nor configuration are looked at, and no `git` is started. A `.git` that leads elsewhere, by a
-link, an alternate or a common directory, is refused. Used by `repository_process` alone, which bounds memory and time.
+link, an alternate or a common directory, is refused. Runs in a limited process, which `git_folder` starts.
 """
 
 import difflib
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dulwich.diff_tree import tree_changes
 from dulwich.errors import NotTreeError
@@ -18,9 +19,12 @@ from dulwich.object_store import DiskObjectStore, tree_lookup_path
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import DiskRefsContainer, Ref
 
+from activities.processes import limits
 from chargehand_plugins.code_review.diff import MOST_BYTES, lines_of
 from chargehand_plugins.code_review.git_folder import PastCommit, RepositoryError
 
+_MEMORY_BYTES: Final = 1 << 30
+_FILE_BYTES: Final = 64 << 20
 _LEADS_ELSEWHERE: Final = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 _MOST_ENTRIES: Final = 50_000
 _MOST_FILES: Final = 500
@@ -94,7 +98,6 @@ class Repository:
         return found
 
     def _note(self, commit: Commit) -> str:
-        """Read what `git notes` has added to a commit."""
         try:
             notes = self._store[self._commit(self._refs[_NOTES]).tree]
         except KeyError:
@@ -171,3 +174,36 @@ def _require_self_contained(git: Path) -> None:
                     raise RepositoryError("its .git has links or devices in it, so that it may lead outside")
     except OSError as error:
         raise RepositoryError("it has no .git that can be read") from error
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """Answer a question about a repository; an empty one has no answer."""
+    if not question:
+        return {}
+    limits.allow_processor_seconds(question["processor_seconds"])
+    try:
+        return _read(Repository(Path(question["folder"])), question)
+    except RepositoryError as error:
+        return {"problem": str(error)}
+    except MemoryError:
+        return {"problem": "it takes more memory to read than a repository may"}
+    except Exception as error:  # noqa: BLE001 - hostile objects raise whatever the library did not expect
+        return {"problem": f"it is broken ({type(error).__name__})"}
+
+
+def _read(repository: Repository, question: dict[str, Any]) -> dict[str, Any]:
+    match question["ask"]:
+        case "diff":
+            Path(question["result"]).write_bytes(repository.diff().encode(errors="replace"))
+            return {}
+        case "read":
+            return {"text": repository.read(question["path"])}
+        case "history":
+            return {"commits": [asdict(commit) for commit in repository.history(question["path"], question["most"])]}
+        case _:
+            return {"id": repository.id}
+
+
+if __name__ == "__main__":
+    limits.confine(_MEMORY_BYTES, _FILE_BYTES)
+    limits.serve(answer)

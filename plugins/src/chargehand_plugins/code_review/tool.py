@@ -30,16 +30,12 @@ _MOST_COMMITS: Final = 20
 
 @dataclass(frozen=True)
 class _Place:
-    """What an agent asks to see."""
-
     path: str
     first: int
     last: int
 
 
 class _ReviewTool(ABC):
-    """A tool that reads the change of a session."""
-
     capabilities = READS_DOCUMENTS
     spec: ToolSpec
     needs_file = True
@@ -136,8 +132,6 @@ class CodeHistory(_ReviewTool):
 
 
 class ReviewComments(_ReviewTool):
-    """Lists the comments that earlier reviews made."""
-
     needs_file = False
     spec = ToolSpec(
         name="review_comments",

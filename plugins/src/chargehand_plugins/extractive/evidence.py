@@ -104,7 +104,6 @@ def _gap(lacking: str, reason: tuple[str, ...] | None, language: str, *, needs_m
 
 
 def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> list[_Quote]:
-    """Choose a passage of each source that covers enough."""
     language = language_of(question)
     plain = {stem(word, language) for word in function_words(language)}
     stemmed = {word: stem(word, language) for word in content_words(question)}

@@ -45,7 +45,6 @@ def sql_of(figure: Figure) -> str:
 
 
 def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
-    """List what makes a row of the result unsure."""
     table = f'"{figure.table.name}"'
     found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
     found += ["count(*) > 1"] if figure.function == "any_value" else []

@@ -21,8 +21,6 @@ _NEAR: Final = 3
 
 
 class Condition(NamedTuple):
-    """What a row must have."""
-
     column: Column
     sql: str
     text: str
@@ -129,11 +127,9 @@ class _Reading:
         return column is not None and parts[at].mark in {"from", "to"} and lexicon.matches(parts[at].mark, column.name)
 
     def _is_plain(self, part: Part) -> bool:
-        """Whether a part is a word that changes nothing."""
         return part.is_word and part.tokens[0].word in lexicon.empty_words(self._vocabulary.language)
 
     def figures(self) -> Iterator[Figure]:
-        """Yield what the parts ask for, with each measure that they name."""
         limits, group = self._limits(), self._group()
         valued = [part.column.name for part in self._values if part.column]
         is_apart = len(set(valued)) == len(valued) and (group is None or group.name not in valued)

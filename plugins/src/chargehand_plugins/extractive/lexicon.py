@@ -97,13 +97,11 @@ def undecided(kind: str) -> Mapping[str, Any]:
 
 
 def says(name: str, text: str) -> bool:
-    """Whether a text has one of a pattern's words."""
     return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=10_000)
 def matches(name: str, word: str) -> bool:
-    """Whether a word is one of a pattern's."""
     return re.fullmatch(pattern(name), word) is not None
 
 
@@ -174,12 +172,10 @@ def _token(text: str, language: str) -> Token:
 
 
 def stems(text: str, language: str) -> tuple[str, ...]:
-    """List the stems of a name, such as a column's title."""
     return tuple(token.stem for token in read_tokens(text.replace("_", " "), language) if token.word[:1].isalnum())
 
 
 def read_number(text: str, language: str) -> float | None:
-    """Read a number as the language writes it."""
     plain = text.replace(",", "") if language == "en" else text.replace(".", "").replace(",", ".")
     return (float if "." in plain else int)(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
 

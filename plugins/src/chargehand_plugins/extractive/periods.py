@@ -163,11 +163,9 @@ class Calendar(NamedTuple):
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
     def part(self, start: int, length: int) -> str:
-        """Write a part of a row's moment, such as its year."""
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
-        """Whether a month of a period is not in the column."""
         held = {_count(moment[start - 1 :], 0) for moment in self.months}
         return not held.issuperset(range(_count(first, 1), _count(last, 12) + 1))
 

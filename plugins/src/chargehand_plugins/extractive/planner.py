@@ -62,7 +62,6 @@ def read_instruction(text: str) -> tuple[str, str]:
 
 
 def point(question: str, name: str) -> str:
-    """Put a name where a question says `its`."""
     pointer = rf"\b(?:{pattern('pointers')})\b"
     return re.sub(pointer, lambda _: f"{name}'s", question, count=1, flags=re.IGNORECASE) if name else question
 

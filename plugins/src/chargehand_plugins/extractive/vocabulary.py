@@ -56,7 +56,6 @@ class Vocabulary:
 
     @cached_property
     def names(self) -> tuple[frozenset[str], ...]:
-        """The stems of the names of the file and of the sheet."""
         file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
         return frozenset(lexicon.stems(file, self.language)), frozenset(lexicon.stems(self.table.sheet, self.language))
 
@@ -107,7 +106,6 @@ class Vocabulary:
         return [held for held in self.table.columns if self.has(held, "amounts")] == [column]
 
     def has(self, column: Column, name: str) -> bool:
-        """Whether the title of a column has a word of a pattern."""
         return any(lexicon.matches(name, word) for word in self._title(column))
 
     def names_column(self, column: Column, token: Token) -> bool:
@@ -174,7 +172,6 @@ class Vocabulary:
         return self.is_number(column) and (is_count or bool(self.words(column) & things))
 
     def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
-        """List the ways to cut the question into parts."""
         if at == len(self.tokens):
             yield ()
             return
@@ -298,12 +295,10 @@ class Vocabulary:
 
     @cached_property
     def known(self) -> int:
-        """Count the tokens that name something of the table."""
         return sum(token.stem in self._named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
 
     @cached_property
     def valued(self) -> frozenset[str]:
-        """List the columns values of which are named."""
         found = (part.column for at in range(len(self.tokens)) for part in self._values_at(at))
         return frozenset(column.name for column in found if column)
 

@@ -40,8 +40,6 @@ class LocalModelError(Exception):
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A file of weights, and its name in reports."""
-
     name: str
     weights: Path
     most_tokens: int | None = None

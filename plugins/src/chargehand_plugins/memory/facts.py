@@ -86,7 +86,6 @@ class Memory:
     encryption: Encryption | None = None
 
     def facts(self, tenant: str) -> list[Fact]:
-        """Read the facts of a tenant, the newest first."""
         folder, files = self._open(tenant)
         keys = [f"{folder}/{name}" for name in self._bucket.names(folder)]
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:

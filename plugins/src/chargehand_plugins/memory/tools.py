@@ -26,8 +26,6 @@ _LONGEST_QUERY: Final = 300
 
 
 class MemorySettings(BaseSettings):
-    """The setting of memory."""
-
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     memory_recalls: Literal["all", "confirmed"] = "all"
@@ -43,8 +41,6 @@ async def add_parts(parts: WorkerParts) -> None:
 
 @dataclass(frozen=True)
 class Remember:
-    """Records a fact for later sessions of the tenant."""
-
     memory: Memory
     spec = ToolSpec(
         name="remember",
@@ -95,8 +91,6 @@ class Remember:
 
 @dataclass(frozen=True)
 class RecallFacts:
-    """Finds facts that sessions of the tenant have recorded."""
-
     memory: Memory
     only_confirmed: bool = False
     spec = ToolSpec(

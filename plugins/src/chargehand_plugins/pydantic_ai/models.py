@@ -29,8 +29,6 @@ _KEYS: Final = ("_API_KEY", "_TOKEN", "_SECRET_ACCESS_KEY")
 
 
 class Clients:
-    """A client for each model that was called."""
-
     def __init__(self) -> None:
         self._by_name: dict[str, Model] = {}
         self._closing = AsyncExitStack()

@@ -82,7 +82,6 @@ def _set_language(stated: Any, language: str) -> None:
 
 
 def _set_directions(document: "Document") -> None:
-    """Write each paragraph from the side where its first letter begins."""
     cells = (cell for table in document.tables for row in table.rows for cell in row.cells)
     for paragraph in [*document.paragraphs, *(each for cell in cells for each in cell.paragraphs)]:
         letters = (bidirectional(character) for character in paragraph.text)

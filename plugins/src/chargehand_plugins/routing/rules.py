@@ -33,7 +33,6 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def rule_for(routing: Routing, goal: str) -> tuple[RouteRule, str] | None:
-    """Find the first rule that a request matches, and the pattern."""
     text = " ".join(goal.split()).casefold()  # once: a crew may have 2,500 patterns, and a goal 20,000 characters
     return next(((rule, pattern) for rule in routing.rules for pattern in rule.match if _fits(pattern, text)), None)
 

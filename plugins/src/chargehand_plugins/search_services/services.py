@@ -12,8 +12,6 @@ from worker.settings import Settings, settings_of
 
 
 class SearchServiceSettings(BaseSettings):
-    """The settings of the services."""
-
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")

@@ -57,7 +57,6 @@ class Skill:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of its content, by which it is kept."""
         return hashlib.sha256(self.content()).hexdigest()
 
 

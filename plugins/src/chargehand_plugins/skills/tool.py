@@ -46,8 +46,6 @@ def _skills(folders: Sequence[Path]) -> Iterator[Skill]:
 
 
 class ReadSkill:
-    """Reads the files of one skill, page by page."""
-
     capabilities = frozenset[Capability]()
     """It is the operator's own text, as that of a crew file."""
 

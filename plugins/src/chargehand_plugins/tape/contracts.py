@@ -38,8 +38,6 @@ class Use(Taped):
 
 
 class TurnAsked(Taped):
-    """What identifies a request to a model."""
-
     kind: str
     """Kind of the task, such as `plan` or `work`."""
     agent: str
@@ -64,8 +62,6 @@ class TurnAsked(Taped):
 
 
 class TapedMessage(Taped):
-    """A message of a prompt as the model reads it."""
-
     role: Literal["user", "assistant", "tools"]
     text: str = ""
     results: tuple[str, ...] = ()
@@ -98,8 +94,6 @@ class TapedFailure(Taped):
 
 
 class ToolAsked(Taped):
-    """What identifies a tool call."""
-
     agent: str
     tool: str
     arguments: dict[str, JsonValue] = {}

@@ -131,8 +131,6 @@ def _line(path: Path, number: int, data: bytes) -> Line:
 
 @dataclass(frozen=True)
 class ReplayedModel:
-    """A model that replies what is on a tape."""
-
     tape: Tape
 
     async def complete(self, call: ModelCall) -> ModelReply:

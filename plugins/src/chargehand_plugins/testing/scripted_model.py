@@ -35,8 +35,6 @@ _NEEDS: Final = {
 
 @dataclass
 class ScriptedModel:
-    """Replies by a script, and keeps what it was asked."""
-
     script: Script
     asked: list[Asked] = field(default_factory=list[Asked])
     problem: str = ""
@@ -51,7 +49,6 @@ class ScriptedModel:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """The lines of the script that matched no turn."""
         matched = {number for number, _, _ in self._given}
         return tuple(str(line) for number, line in enumerate(self.script.lines) if number not in matched)
 

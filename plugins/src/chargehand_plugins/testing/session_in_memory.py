@@ -63,8 +63,6 @@ class _WatchedTool:
 
 @dataclass
 class _Person:
-    """Decides about the tool calls that wait for a person."""
-
     session: str
     approve: Callable[[PendingCall], bool] | None
     _decided: set[str] = field(default_factory=set[str])

@@ -90,13 +90,11 @@ class StandInSession(Session):
         self._chargehand = chargehand
 
     async def request(self) -> SessionRequest:
-        """Give the request that it was started with."""
         return self._run().request
 
     follow_up = Session.follow_up
 
     async def documents(self) -> tuple[str, ...]:
-        """List the documents of its request."""
         return self._run().request.documents
 
     async def ask(
@@ -148,7 +146,6 @@ class StandInSession(Session):
         return await self.status()
 
     async def trace(self) -> Trace:
-        """Give the trace of the script."""
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
 
     async def verify(self) -> VerificationReport:
@@ -323,18 +320,15 @@ class StandInChargehand(Chargehand):
                 yield found
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
-        """None are missing."""
         return ()
 
     def run_of(self, session_id: str) -> _Run:
-        """Find what became of a session."""
         run = self._runs.get(session_id)
         if run is None:
             raise SessionNotFound(session_id)
         return run
 
     def summary(self, session_id: str) -> SessionSummary:
-        """Summarise a session as a list does."""
         run = self.run_of(session_id)
         first = session_id
         while first in self._runs and (follows := self._runs[first].request.follows):

@@ -26,8 +26,6 @@ _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Talk:
-    """What became of one conversation."""
-
     request: ConversationRequest
     replies: Sequence[str]
     """One for each message; the last is for all that follow."""
@@ -88,6 +86,5 @@ class StandInConversation(Conversation):
         self._talk.is_over = self._talk.was_cancelled = True
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:  # noqa: ARG002  # nothing happens
-        """Yield nothing."""
         for event in cast("tuple[Event, ...]", ()):
             yield event

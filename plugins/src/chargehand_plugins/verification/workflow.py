@@ -16,7 +16,6 @@ class VerificationWorkflow:
 
     @workflow.run
     async def run(self, request: VerificationRequest) -> VerificationReport:
-        """Verify one report."""
         try:
             return await workflow.execute_activity_method(
                 VerificationActivities.verify_report, request, summary=request.session, **VERIFICATION

@@ -47,8 +47,6 @@ class _NoServer:
 
 @dataclass
 class RunningActivities:
-    """Carries activities out as asyncio tasks."""
-
     activities: dict[str, _Activity]
     tasks: dict[asyncio.Task[_Ended], tuple[Execution, ScheduleActivity]] = field(
         default_factory=dict[asyncio.Task[_Ended], tuple[Execution, ScheduleActivity]]
@@ -74,7 +72,6 @@ class RunningActivities:
         self._unwanted.clear()
 
     def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Note that an activity is cancelled."""
         self._unwanted.add((execution.workflow_id, asked.seq))
 
     def resolve_ended(self, server: Server) -> None:

@@ -21,14 +21,12 @@ def job(**content: Any) -> Job:
 
 
 def application_failure(error: ApplicationError) -> Failure:
-    """Write an error as a worker does."""
     failure = Failure()
     _CONVERTER.failure_converter.to_failure(error, PAYLOADS, failure)
     return failure
 
 
 def error_of(failure: Failure) -> BaseException:
-    """Read what a workflow ended by as a client does."""
     return _CONVERTER.failure_converter.from_failure(failure, PAYLOADS)
 
 
