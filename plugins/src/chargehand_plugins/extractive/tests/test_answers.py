@@ -184,16 +184,13 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize("of_each", first_fast([1, 3]))
-async def test_questions_of_tables_are_computed(harness_of: HarnessOf, of_each: int) -> None:
+@pytest.mark.parametrize("number", first_fast(range(3)))
+async def test_questions_of_tables_are_computed(harness_of: HarnessOf, number: int) -> None:
     """In four languages, over files with totals rows, several currencies, decimal commas, dates as text, yes and no."""
-    questions = read_questions()
-    asked = [each for table in TABLES for each in [each for each in questions if each.folder.name == table][:of_each]]
-    answered = [(await (await harness_of(question.folder.name)).ask(question.text)).figures for question in asked]
-
-    assert len(asked) == of_each * len(TABLES)
-    assert [question.text for question, figures in zip(asked, answered, strict=True) if not figures] == []
-    assert all(question.is_answered_by(figures[0]) for question, figures in zip(asked, answered, strict=True))
+    for table in TABLES:
+        question = [each for each in read_questions() if each.folder.name == table][number]
+        [figure, *_] = (await (await harness_of(table)).ask(question.text)).figures or [""]
+        assert question.is_answered_by(figure), question.text
 
 
 async def test_what_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf) -> None:

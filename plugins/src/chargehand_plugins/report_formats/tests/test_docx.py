@@ -42,9 +42,13 @@ code  here
 def test_a_document_has_the_structure_of_the_answer() -> None:
     """Headings, emphasis, lists with their numbers, tables, code, pictures, gaps and sources are Word's own."""
     made = Artifact(uri="artifact:1/c.png", name="c.png", media_type="image/png", bytes=70, title="Chart")
-    pictures = {made.uri: f"data:image/png;base64,{b64encode(_PIXEL).decode()}"}
+    drawn = Artifact(uri="artifact:1/a.svg", name="a.svg", media_type="image/svg+xml", bytes=70)
+    pictures = {
+        made.uri: f"data:image/png;base64,{b64encode(_PIXEL).decode()}",
+        drawn.uri: f"data:image/svg+xml;base64,{b64encode(b'<svg/>').decode()}",
+    }
 
-    written = docx("", report(answer=_ANSWER, artifacts=(made,)), Attachments(pictures))
+    written = docx("", report(answer=_ANSWER, artifacts=(drawn, made)), Attachments(pictures))
     assert written
     read = Document(io.BytesIO(written))
 
@@ -70,18 +74,8 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
     assert [[cell.text for cell in row.cells] for row in read.tables[0].rows] == [["part", "months"], ["valve", "6"]]
     assert ("Normal", "code  here") in written
     assert ("Quote", "tested every six months") in written
-    assert len(read.inline_shapes) == 1
-
-
-def test_a_drawing_is_named_in_a_document() -> None:
-    """python-docx adds no SVG: its name stands under the heading, with no empty paragraph in its place."""
-    made = Artifact(uri="artifact:1/a.svg", name="a.svg", media_type="image/svg+xml", bytes=70)
-    pictures = {made.uri: f"data:image/svg+xml;base64,{b64encode(b'<svg/>').decode()}"}
-
-    written = docx("", report(artifacts=(made,)), Attachments(pictures))
-    assert written
-    texts = [each.text for each in Document(io.BytesIO(written)).paragraphs]
-    assert texts[texts.index("Pictures and files") + 1] == "a.svg, 70 bytes"
+    assert written[written.index(("Heading 1", "Pictures and files")) + 1] == ("Caption", "a.svg, 70 bytes")
+    assert len(read.inline_shapes) == 1  # python-docx adds no SVG
 
 
 def test_hostile_text_is_text_in_a_document() -> None:

@@ -21,17 +21,11 @@ def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str)
 
 
 def test_no_pattern_takes_long() -> None:
-    """The longest request is matched in no time, whatever the pattern."""
-    for pattern in ("*a" * 100 + "*b", "*" * 200, "*" + "a" * 199):
-        began = time.process_time()
-        matches(pattern, "a" * 20_000)
-        assert time.process_time() - began < 0.5
-
-
-def test_a_long_request_is_held_against_many_patterns_soon() -> None:
-    """Its case is folded once, and not for each pattern: a workflow does this."""
-    rule = RouteRule(match=("*zq",) * 50, agents=("clerk",))
+    """The longest request is matched soon, whatever the patterns, as a workflow does it; its case is folded once."""
     began = time.process_time()
+    for pattern in ("*a" * 100 + "*b", "*" * 200, "*" + "a" * 199):
+        matches(pattern, "a" * 20_000)
+    rule = RouteRule(match=("*zq",) * 50, agents=("clerk",))
 
     assert rule_for(Routing(rules=(rule,) * 50), "İ" * 20_000) is None
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.6

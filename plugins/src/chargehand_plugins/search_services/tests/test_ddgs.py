@@ -147,6 +147,7 @@ async def test_a_key_chooses_unless_the_setting_does(environment: dict[str, str]
     [
         ({"CHARGEHAND_SEARCH": "brave"}, "BRAVE_API_KEY is not set, but the search backend 'brave' needs it"),
         ({"CHARGEHAND_SEARCH": "searxng"}, "CHARGEHAND_SEARXNG_URL is not set"),
+        ({"CHARGEHAND_SEARCH": "ddgs"}, r"pip install 'chargehand\[ddgs\]'"),
         (
             {"CHARGEHAND_SEARCH": "google"},
             "CHARGEHAND_SEARCH: 'google' is not one of brave, ddgs, local, searxng, tavily",
@@ -158,21 +159,13 @@ async def test_a_key_chooses_unless_the_setting_does(environment: dict[str, str]
     ],
 )
 async def test_a_choice_that_cannot_work_stops_the_worker(
-    environment: dict[str, str], says: str, tmp_path: Path
+    environment: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No service ever silently replaces the configured one."""
-    with pytest.raises(SettingsError, match=says):
-        await open_service(environment, tmp_path)
-
-
-async def test_a_service_that_is_not_installed_stops_the_worker(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """`ddgs` is optional; the message says how to install it."""
+    """No service ever silently replaces the configured one; of one that is not installed the remedy is said."""
     monkeypatch.setattr(services, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
-    with pytest.raises(SettingsError, match=r"pip install 'chargehand\[ddgs\]'"):
-        await open_service({"CHARGEHAND_SEARCH": "ddgs"}, tmp_path)
+    with pytest.raises(SettingsError, match=says):
+        await open_service(environment, tmp_path)
 
 
 @pytest.mark.parametrize("address", ["file:/etc/passwd", "localhost:80", "http://", "https:///path", " https://host"])
