@@ -61,12 +61,9 @@ def _agreed(claim: CheckedClaim) -> str:
     return claim.as_judged("says", "", is_doubted=bool(claim.doubts)).verification
 
 
-def _is_shown(claim: str, group: dict[str, Any], *, agrees_with_objections: bool) -> bool:
+def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> bool:
     """Whether a judge has a claim shown as verified who finds it in its evidence, and objections right or wrong."""
-    judged = (
-        each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts))
-        for each in _checked(claim, group)
-    )
+    judged = (each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts)) for each in checked)
     return all(claim.verification in _SHOWN for claim in judged)
 
 
@@ -78,13 +75,13 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     each file says what held before the rules were tuned to it.
     """
     groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    right = [(claim, group) for group in groups for claim in group["right"]]
-    altered = [(claim, group) for group in groups for each in group["altered"] for claim in each.values()]
+    right = [_checked(claim, group) for group in groups for claim in group["right"]]
+    altered = [_checked(claim, group) for group in groups for each in group["altered"] for claim in each.values()]
 
     assert len(right) == len(altered) in {40, 50, 60, 100}
-    assert sum(_is_shown(*case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
-    assert sum(_is_shown(*case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
-    assert sum(_is_shown(*case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
+    assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
+    assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
 
 
 @pytest.mark.parametrize(
