@@ -203,7 +203,6 @@ def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar 
     return found[0] if len(found) == 1 else None
 
 
-@lru_cache(maxsize=1_000)
 def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when."""
     sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in lexicon.totals())
