@@ -4,5 +4,4 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `advise`."""
     registry.verbs("Read", f"{__name__}.advise:app")

@@ -4,7 +4,6 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the sandbox, its setting, and its self-test for `chargehand doctor`."""
     registry.settings(f"{__name__}.sandbox:BubblewrapSettings", "CHARGEHAND_CODE_PACKAGES")
     registry.code_sandbox("bubblewrap", f"{__name__}.sandbox:open_sandbox")
     registry.examinations(f"{__name__}.sandbox:examine")

@@ -4,7 +4,6 @@ from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the setting, the signature of clients, and the check of workers."""
     names = ("CHARGEHAND_CALLER_KEY", "CHARGEHAND_CALLER_KEY_ACCEPTED")
     registry.settings(f"{__name__}.required:CallerKeySettings", *names)
     registry.interceptors(f"{__name__}.required:interceptors")

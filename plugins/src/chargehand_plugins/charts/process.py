@@ -117,17 +117,14 @@ def _draw(question: dict[str, Any], positions: list[Position], series: dict[str,
     if question["title"]:
         axes.set_title(textwrap.fill(question["title"], 75))
     if question["kind"] == "pie":
-        _draw_pie(axes, positions, next(iter(series.values())))
+        labels = [str(position) for position in positions]
+        axes.pie(next(iter(series.values())), labels=labels, autopct="%1.0f%%", colors=_COLOURS)
     else:
         _draw_axes(axes, question, positions, series)
     image = io.BytesIO()
     form = question["form"]
     figure.savefig(image, format=form, metadata={"Date": None} if form == "svg" else None)
     return image.getvalue()
-
-
-def _draw_pie(axes: "Axes", positions: list[Position], numbers: list[Number]) -> None:
-    axes.pie(numbers, labels=[str(position) for position in positions], autopct="%1.0f%%", colors=_COLOURS)
 
 
 def _draw_axes(

@@ -4,6 +4,5 @@ from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add both checks, which workflows make."""
     registry.hook(Hook.CLAIM_OBJECTIONS, f"{__name__}.objections:objections_of")
     registry.hook(Hook.DISAGREEMENTS, f"{__name__}.disagreements:disagreements")

@@ -4,6 +4,5 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add a provider for each cloud; Bedrock and Vertex need the vendor's library."""
     for name in ("bedrock", "vertex", "azure"):
         registry.model_provider(name, f"{__name__}.models:open_{name}")

@@ -4,7 +4,6 @@ import asyncio
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -110,14 +109,6 @@ def _is_of(file: Found, suffixes: tuple[str, ...]) -> bool:
     return PurePosixPath(file.name).suffix.lower() in suffixes
 
 
-def _merged(files: Iterator[ChangedFile]) -> Iterator[ChangedFile]:
-    lines: dict[str, list[ChangedFile]] = {}
-    for file in files:
-        lines.setdefault(file.path, []).append(file)
-    for path, parts in lines.items():
-        yield ChangedFile(path, tuple(line for part in parts for line in part.lines))
-
-
 def _text(sources: DocumentSources, file: Found) -> str:
     if file.bytes > MOST_BYTES:
         raise NoChangeError(f"{file.name} has more than {MOST_BYTES >> 20} MB")
@@ -129,8 +120,7 @@ def _text(sources: DocumentSources, file: Found) -> str:
 
 
 def _changed_in(sources: DocumentSources, files: list[Found]) -> tuple[ChangedFile, ...]:
-    diffs = (file for file in files if _is_of(file, _DIFFS))
-    return tuple(_merged(file for diff in diffs for file in parse_diff(_text(sources, diff))))
+    return parse_diff(*(_text(sources, file) for file in files if _is_of(file, _DIFFS)))
 
 
 def _git_folders(documents: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:

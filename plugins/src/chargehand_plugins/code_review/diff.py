@@ -39,19 +39,20 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def parse_diff(text: str) -> tuple[ChangedFile, ...]:
-    """Read a unified diff, with or without git's headers; what is no diff has no files."""
+def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
+    """Read unified diffs as one, with or without git's headers; what is no diff has no files."""
     found: dict[str, list[Line]] = {}
-    lines = iter(text.split("\n", _MOST_LINES)[:_MOST_LINES])
-    path = ""
-    for line in lines:
-        if line.startswith("+++ "):
-            path = _path(line[4:])
-        elif path and (hunk := _HUNK.match(line)):
-            old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-            found.setdefault(path, []).extend(_hunk(lines, first, old, new))
-        elif line.startswith("--- "):
-            path = ""
+    for text in texts:
+        path = ""
+        lines = iter(text.split("\n", _MOST_LINES)[:_MOST_LINES])
+        for line in lines:
+            if line.startswith("+++ "):
+                path = _path(line[4:])
+            elif path and (hunk := _HUNK.match(line)):
+                old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+                found.setdefault(path, []).extend(_hunk(lines, first, old, new))
+            elif line.startswith("--- "):
+                path = ""
     return tuple(ChangedFile(name, tuple(of_file)) for name, of_file in found.items())
 
 

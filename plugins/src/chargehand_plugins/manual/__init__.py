@@ -4,5 +4,4 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `docs`."""
     registry.verbs("Read", f"{__name__}.verbs:app")

@@ -4,7 +4,6 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the tools that record and find facts, and the verbs that list, edit, confirm and forget them."""
     registry.settings(f"{__name__}.tools:MemorySettings", "CHARGEHAND_MEMORY_RECALLS")
     registry.parts(f"{__name__}.tools:add_parts")
     registry.verbs("Operate", f"{__name__}.verbs:app")

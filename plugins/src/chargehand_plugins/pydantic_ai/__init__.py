@@ -4,5 +4,4 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the provider `pydantic_ai`."""
     registry.model_provider("pydantic_ai", f"{__name__}.models:open_pydantic_ai")

@@ -4,6 +4,5 @@ from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add both, as crews declare them."""
     registry.hook(Hook.ROUTE, f"{__name__}.route:route")
     registry.hook(Hook.BACKUP, f"{__name__}.route:around_backlog")

@@ -4,7 +4,6 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the services, each for `CHARGEHAND_SEARCH`, and their settings."""
     registry.settings(f"{__name__}.services:SearchServiceSettings", "CHARGEHAND_SEARXNG_URL")
     registry.search_service("brave", f"{__name__}.services:open_brave", needs="BRAVE_API_KEY")
     registry.search_service("searxng", f"{__name__}.services:open_searxng", needs="CHARGEHAND_SEARXNG_URL")

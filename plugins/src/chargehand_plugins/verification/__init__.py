@@ -4,6 +4,5 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the workflow and its activity."""
     registry.workflow(f"{__name__}.workflow:VerificationWorkflow")
     registry.parts(f"{__name__}.activity:add_parts")

@@ -114,7 +114,8 @@ async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Pat
 
 
 def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
-    """The file after a hunk with a wrong header is read all the same, and lines that look like headers stay lines."""
+    """The file after a hunk with a wrong header is read all the same, lines that look like headers stay lines, and what
+    several diffs change of a file is one change."""
     text = (
         "--- a/a.py\n+++ b/a.py\n@@ -1,90 +1,90 @@\n+++ added\n context\ndiff --git a/b.py b/b.py\n"
         "--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+b = 1\n"
@@ -124,3 +125,5 @@ def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
         ChangedFile("a.py", (Line("+", 1, "++ added"), Line(" ", 2, "context"))),
         ChangedFile("b.py", (Line("+", 1, "b = 1"),)),
     )
+    more = "--- a/b.py\n+++ b/b.py\n@@ -1 +1,2 @@\n b = 1\n+c = 2\n"
+    assert parse_diff(text, more)[1].added == {1: "b = 1", 2: "c = 2"}
