@@ -32,16 +32,20 @@ def can_hold() -> bool:
     return bwrap is not None and subprocess.run(tried, check=False, capture_output=True).returncode == 0
 
 
-def inside(test: Test) -> Test:
-    """Run a test where the sandbox can be used; elsewhere prove that it is refused."""
+def inside(test: Test, needs: str = "bwrap") -> Test:
+    """Run a test where the sandbox, and a program inside it, can be used; elsewhere prove that it is refused."""
 
     @functools.wraps(test)
     async def run(*arguments: object, **named: object) -> None:
-        if can_hold():
+        runner = BubblewrapRunner()
+        if can_hold() and shutil.which(needs):
             await test(*arguments, **named)
-            return
-        with pytest.raises(SandboxUnusableError):
-            await require_tight(BubblewrapRunner())
+        elif can_hold():
+            await require_tight(runner)
+            assert runner.languages == ("python",)
+        else:
+            with pytest.raises(SandboxUnusableError):
+                await require_tight(runner)
 
     return run
 

@@ -5,8 +5,6 @@ Where bubblewrap or Node cannot be used, every test of the inside proves instead
 
 import functools
 import re
-import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,27 +15,11 @@ from chargehand_plugins.bubblewrap import self_test
 from chargehand_plugins.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner
 from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.bubblewrap.tests import bubblewrap_sandbox as sandbox
-from chargehand_plugins.bubblewrap.tests.bubblewrap_sandbox import can_hold
 
 LIMITS = BubblewrapLimits(seconds=20.0, memory_bytes=256 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 
 
-def inside(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Run a test where Node can be used in the sandbox."""
-
-    @functools.wraps(test)
-    async def run(*arguments: object, **named: object) -> None:
-        if can_hold() and shutil.which("node"):
-            await test(*arguments, **named)
-            return
-        runner = BubblewrapRunner()
-        if can_hold():
-            await require_tight(runner)
-        assert runner.languages == ("python",)
-
-    return run
-
-
+inside = functools.partial(sandbox.inside, needs="node")
 ran = functools.partial(sandbox.ran, limits=LIMITS, language="javascript")
 
 

@@ -1,16 +1,11 @@
 """With a caller key, only who has it changes a session, whatever the server lets through."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from temporalio.client import (
-    Client,
-    Interceptor,
-    OutboundInterceptor,
-    StartWorkflowUpdateInput,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateHandle,
-)
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, Interceptor, WorkflowUpdateFailedError
 
 from chargehand import Chargehand
 from chargehand.contracts import PlanDecision, SessionRequest
@@ -26,26 +21,16 @@ KEY = "a key of the operator's, 32 or more"
 OTHER = "the key that takes its place, 32 or more"
 
 
-class Forge(Interceptor):
-    """Changes an update after it was signed: its session, or its arguments."""
+class Mistaken(CallerKey):
+    """Signs for another session or other arguments than those that are sent."""
 
-    def __init__(self, **changes: Any) -> None:
-        self._changes = changes
+    def __init__(self, **other: Any) -> None:
+        super().__init__(KEY)
+        self._other = other
 
-    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of a client's calls."""
-        changes = self._changes
-
-        class Change(OutboundInterceptor):
-            async def start_workflow_update(
-                self,
-                input: StartWorkflowUpdateInput,  # noqa: A002  # as above
-            ) -> WorkflowUpdateHandle[Any]:
-                for name, value in changes.items():
-                    setattr(input, name, value)
-                return await super().start_workflow_update(input)
-
-        return Change(next)
+    def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
+        asked = {"session_id": session_id, "update": update, "update_id": update_id, "arguments": arguments}
+        return super().header(**(asked | self._other))
 
 
 def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
@@ -66,15 +51,14 @@ async def test_only_signed_updates_change_a_session(
         other = await chargehand.start(SessionRequest(goal="What else is there?", approval="plan"))
         for each in session, other:
             await until_state(each, "awaiting_approval")
-        sign = SignUpdates(CallerKey(KEY))
-        strangers = [
-            chargehand.client,
-            with_interceptors(chargehand.client, SignUpdates(CallerKey(KEY[::-1]))),
-            with_interceptors(chargehand.client, sign, Forge(id=session.id)),
-            with_interceptors(chargehand.client, sign, Forge(args=[PlanDecision(decision="reject")])),
+        keys = [
+            CallerKey(KEY[::-1]),
+            Mistaken(session_id=session.id),
+            Mistaken(arguments=[PlanDecision(decision="reject")]),
         ]
-        tried = [(stranger, "decide_plan", other) for stranger in strangers[1:]]
-        tried += [(strangers[0], name, session) for name in UPDATES]
+        strangers = [with_interceptors(chargehand.client, SignUpdates(key)) for key in keys]
+        tried = [(stranger, "decide_plan", other) for stranger in strangers]
+        tried += [(chargehand.client, name, session) for name in UPDATES]
         refusals: list[str] = []
         for stranger, name, to in tried:
             handle: Any = stranger.get_workflow_handle(to.id)
@@ -82,7 +66,7 @@ async def test_only_signed_updates_change_a_session(
                 await handle.execute_update(name, args=examples(UPDATES[name]))
             refusals.append(str(refused.value.cause))
         before = [(await each.status()).state for each in (session, other)]
-        signing = Chargehand(with_interceptors(chargehand.client, sign), chargehand.task_queue)
+        signing = Chargehand(with_interceptors(chargehand.client, SignUpdates(CallerKey(KEY))), chargehand.task_queue)
         await signing.session(session.id).approve()
         sign_by_other = with_interceptors(chargehand.client, SignUpdates(CallerKey(OTHER)))
         await Chargehand(sign_by_other, chargehand.task_queue).session(other.id).approve()
