@@ -23,10 +23,15 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def _open_to_all(folder: Path) -> Path:
+    """Let others read a folder: below a private one everything is private."""
+    folder.chmod(0o755)
+    return folder
+
+
 async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
     """It lies compressed; storing it again adds nothing, and renews the time by which old payloads are deleted."""
-    tmp_path.chmod(0o755)  # below a private folder all is private
-    directory = PayloadDirectory(tmp_path, "default")
+    directory = PayloadDirectory(_open_to_all(tmp_path), "default")
     await directory.store(STORING, [LARGE])
     [file] = _files(tmp_path)
     os.utime(file, (1, 1))
