@@ -299,8 +299,6 @@ class _Reading:
         taken |= {
             t.stem for t in self._words if any(column and vocabulary.names_column(column, t) for column in columns)
         }
-        if vocabulary.calendar and self._periods:
-            taken |= vocabulary.words(vocabulary.calendar.column)
         events = frozenset[str]().union(*map(vocabulary.words, vocabulary.days))
         if self._periods or any(part.limits for part in self._parts):
             taken |= {
