@@ -200,11 +200,11 @@ class Vocabulary:
 
     def _limits_at(self, at: int) -> tuple[tuple[tuple[str, float], ...], int, Column | None] | None:
         """Read `more than 5`, `between 2 and 4` and `below the minimum`, and where it ends."""
-        numbers = [lexicon.read_number(token.text, self.language) for token in self.tokens]
+        numbers = [*(lexicon.read_number(token.text, self.language) for token in self.tokens), None, None, None]
         for mark, end in lexicon.marks_at(self.tokens, at, self.language):
             if mark in lexicon.COMPARISONS and (found := self._against(end)):
                 return ((lexicon.COMPARISONS[mark], 0),), found[1], found[0]
-            low, high = ([*numbers[end : end + 1], None][0], [*numbers[end + 2 : end + 3], None][0])
+            low, high = numbers[end], numbers[end + 2]
             if mark in lexicon.COMPARISONS and low is not None:
                 return ((lexicon.COMPARISONS[mark], low),), end + 1, None
             is_range = mark == "between" and ("and", end + 2) in lexicon.marks_at(self.tokens, end + 1, self.language)

@@ -59,8 +59,10 @@ class DdgsSearch:
 
 
 def _results(query: str, limit: int, answer: dict[str, Any]) -> SearchResults:
-    if problem := answer.get("problem"):
-        raise _fault(problem)
+    if (problem := answer.get("problem")) == "rate":
+        raise ApplicationError("the public search engines limit the rate of searches", type=ErrorType.RATE_LIMITED)
+    if problem:
+        raise transient_error(_PROBLEMS[problem])
     hits = tuple(SearchHit.model_validate(hit) for hit in answer["hits"][:limit] if hit["url"])
     return SearchResults(
         query=query,
@@ -68,9 +70,3 @@ def _results(query: str, limit: int, answer: dict[str, Any]) -> SearchResults:
         confidence=confidence_by_words(query, hits),
         note="" if hits else "The engines may also have refused an automated search.",
     )
-
-
-def _fault(problem: str) -> ApplicationError:
-    if problem == "rate":
-        return ApplicationError("the public search engines limit the rate of searches", type=ErrorType.RATE_LIMITED)
-    return transient_error(_PROBLEMS[problem])
