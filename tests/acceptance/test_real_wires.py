@@ -102,8 +102,8 @@ async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(cl
         chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
         async with worker_process(chosen) as first:
             session = await chargehand.start(GOAL)
-            await asyncio.wait_for(held.wait(), 30)
-            await until(lambda: _succeeded(session, 4))
+            await asyncio.wait_for(held.wait(), 60)
+            await until(lambda: _succeeded(session, 4), 60)
             first.send_signal(signal.SIGKILL)
             await first.wait()
         go_on.set()
