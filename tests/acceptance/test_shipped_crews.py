@@ -18,17 +18,17 @@ from benchmarks.evaluation.statistics import pass_hat
 from chargehand.contracts import SessionRequest
 from chargehand.plugins import installed
 from chargehand_plugins.code_review.activity import add_parts
-from chargehand_plugins.code_review.tests.test_code_review import TOOLS as REVIEW_TOOLS
 from tests.environment import TOOLS, open_environment
 from tests.parameters import first_fast
 from tests.scripted_model import Script, answer, subtask
 
+_REVIEW_TOOLS = ("read_diff", "read_code", "code_history", "review_comments")
 MUST_DISCLAIM = ("contract-review", "patient-summary", "portfolio")
 """Crews whose work could be taken for legal, medical or financial advice."""
 
 
 def _crews() -> Mapping[str, Crew]:
-    return load_crews([ROOT / "crews", *installed().crews], dict.fromkeys((*TOOLS, *REVIEW_TOOLS), READS_DOCUMENTS))
+    return load_crews([ROOT / "crews", *installed().crews], dict.fromkeys((*TOOLS, *_REVIEW_TOOLS), READS_DOCUMENTS))
 
 
 def _cases() -> Mapping[str, Case]:
@@ -98,7 +98,7 @@ async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(tmp_p
     drafts = [RouteDraft(agent=agent.name, instruction="Find what there is to know.", reason="so") for agent in routed]
     script = script.on("route", RouteAnswer(routes=drafts, confidence=90))
     async with open_environment(
-        None, tmp_path, script, own_crews=(*installed().crews,), more_tools=REVIEW_TOOLS, parts=[add_parts]
+        None, tmp_path, script, own_crews=(*installed().crews,), more_tools=_REVIEW_TOOLS, parts=[add_parts]
     ) as opened:
         report = await opened.run(SessionRequest(goal="What is there to know?", crew=name))
 

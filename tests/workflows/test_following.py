@@ -214,7 +214,7 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
 def shown(call: ModelCall, text: str, field: str = "answer") -> None:
     """Stream a report up to here, or a reply's content."""
     assert call.live is not None
-    call.live.show(f'{{"{field}": {to_json(text).decode()[:-1]}')
+    call.live(lambda: f'{{"{field}": {to_json(text).decode()[:-1]}')
 
 
 async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:

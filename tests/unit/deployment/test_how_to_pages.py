@@ -17,6 +17,11 @@ from tests.unit.deployment.test_documents import ROOT
 _FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def files_of(page: str) -> dict[str, str]:
+    """Return the files that a page shows, by their names."""
+    return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project of a user's, in which tests are run."""
@@ -31,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_tests_of_a_page_pass(folder: Path) -> None:
     """A reader who copies the files has tests that pass, with no plug-in of pytest's."""
-    files = dict(_FILE.findall((ROOT / "docs" / "how-to" / "own-tools.md").read_text(encoding="utf-8")))
+    files = files_of("own-tools")
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
@@ -33,6 +33,12 @@ from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, VERSION
 
 _logger = logging.getLogger("chargehand.tape")
 _OBJECT: Final = TypeAdapter(dict[str, JsonValue])
+
+
+class Recorder(Protocol):
+    """Keeps lines."""
+
+    def keep(self, line: Line) -> None: ...
 
 
 class TapeFile:
@@ -94,7 +100,7 @@ def _redacted(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
 @dataclass(frozen=True)
 class RecordingModel:
     model: Model
-    tape: TapeFile
+    tape: Recorder
 
     async def complete(self, call: ModelCall) -> ModelReply:
         try:
@@ -128,7 +134,7 @@ class CountingRecordingModel(RecordingModel):
         return await self.counter.count_input(call)
 
 
-def recording(model: Model, tape: TapeFile) -> Model:
+def recording(model: Model, tape: Recorder) -> Model:
     """Record a model, which counts prompts if it did before."""
     return CountingRecordingModel(model, tape, model) if isinstance(model, CountsInput) else RecordingModel(model, tape)
 
@@ -152,14 +158,14 @@ def taped_reply(reply: ModelReply) -> TapedReply:
     return common
 
 
-def recording_tool(tool: Tool, tape: TapeFile) -> "RecordingTool":
+def recording_tool(tool: Tool, tape: Recorder) -> "RecordingTool":
     return RecordingLookUp(tool, tape) if isinstance(tool, LooksUp) else RecordingTool(tool, tape)
 
 
 @dataclass(frozen=True)
 class RecordingTool:
     tool: Tool
-    tape: TapeFile
+    tape: Recorder
 
     @property
     def spec(self) -> ToolSpec:

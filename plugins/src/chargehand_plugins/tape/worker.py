@@ -14,7 +14,7 @@ from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from chargehand_plugins.tape.contracts import WorkerFacts
 from chargehand_plugins.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
-from chargehand_plugins.tape.recorder import TapeFile, recording, recording_tool
+from chargehand_plugins.tape.recorder import Recorder, TapeFile, recording, recording_tool
 from worker.parts import Traffic, WorkerParts
 from worker.settings import settings_of
 
@@ -67,6 +67,10 @@ def with_recorder(settings: BaseSettings, path: Path, closing: AsyncExitStack, t
     except OSError as error:
         raise SettingsError(f"CHARGEHAND_TAPE_RECORD: {path} cannot be written: {error.strerror}.") from error
     closing.callback(tape.close)
+    return recorded(tape, traffic)
+
+
+def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
     models = replace(traffic.models, adapter=recording(traffic.models.adapter, tape))
     if fallback := models.fallback:
         models = replace(models, fallback=replace(fallback, adapter=recording(fallback.adapter, tape)))

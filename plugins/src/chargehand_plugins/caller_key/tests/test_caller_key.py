@@ -29,7 +29,12 @@ class Mistaken(CallerKey):
         self._other = other
 
     def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
-        asked = {"session_id": session_id, "update": update, "update_id": update_id, "arguments": arguments}
+        asked: dict[str, Any] = {
+            "session_id": session_id,
+            "update": update,
+            "update_id": update_id,
+            "arguments": arguments,
+        }
         return super().header(**(asked | self._other))
 
 
