@@ -12,8 +12,7 @@ from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants
 from tests.simulation.strategies import limits, scenarios, scripts
-from tests.simulation.traces import UNANSWERED
-from tests.simulation.world import ROOT, World
+from tests.simulation.world import ROOT, UNANSWERED, World
 
 pytestmark = UNANSWERED
 

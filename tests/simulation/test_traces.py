@@ -1,19 +1,96 @@
 """The same session run in different ways comes to the same: crashed, repeated, watched, told things twice."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
+from chargehand.contracts import Report
 from tests.simulation import budget
+from tests.simulation.invariants import Invariants, report_of
 from tests.simulation.strategies import limits, scenarios
-from tests.simulation.traces import UNANSWERED, Deed, Event, outcome_of, simulate
-from tests.simulation.world import Scenario
+from tests.simulation.world import ROOT, UNANSWERED, Scenario, World, relative
 
 pytestmark = UNANSWERED
 
+Deed = Literal["crash", "duplicate", "query", "finish now", "cancel"]
+
+_TIMES: Final = ("timing", "started_at", "ended_at")
 _MOMENTS = st.integers(1, 60)
 _ANY = scenarios()
 _ROOMY = scenarios(limited=limits(turns=(40, 60), dollars=("5",), seconds=(600,)))
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that is done once so many events have happened."""
+
+    after: int
+    deed: Deed
+
+
+def simulate(scenario: Scenario, deeds: Sequence[Event] = ()) -> World:
+    """Run a session to its end, and judge it."""
+    world = World(scenario)
+    laws = Invariants(scenario.request.limits)
+    world.watch = laws
+    world.open()
+    try:
+        while world.server.step():
+            for event in deeds:
+                if event.after == world.server.events:
+                    _do(event, world, laws)
+        laws.at_the_end(world)
+        for execution in world.server.recorded:
+            execution.replay()
+    finally:
+        world.server.close()
+    return world
+
+
+def _do(event: Event, world: World, laws: Invariants) -> None:
+    server = world.server
+    match event.deed:
+        case "crash":
+            laws.i21_a_crash_changes_no_books(world, timedelta(0))
+        case "duplicate":
+            for sent in server.sent_signals[-2:]:
+                server.signal(*sent)
+        case "query":
+            if world.root.is_open and world.root.history:
+                server.query(ROOT, "status")
+        case "finish now":
+            server.update(ROOT, f"update {event.after}", "finish_now", [])
+        case "cancel":
+            server.cancel(ROOT)
+
+
+def outcome_of(world: World) -> object:
+    """Say how a session ended, without times."""
+    report = report_of(world)
+    if report is not None:
+        return without_times(report)
+    return world.root.status, world.root.failure.message if world.root.failure else ""
+
+
+def without_times(report: Report) -> dict[str, JsonValue]:
+    """Take out of a report what depends on the clock, and the run of the session."""
+    told: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"crew"})
+    told["limits"] = [use.model_dump() for use in report.limits if "deadline" not in use.limit]
+    return {name: _without(value) for name, value in told.items() if name not in _TIMES}
+
+
+def _without(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: _without(inner) for name, inner in value.items() if name not in _TIMES}
+    if isinstance(value, list):
+        return [_without(inner) for inner in value]
+    return relative(value) if isinstance(value, str) and value.startswith(f"{ROOT}/") else value
 
 
 def _deeds(*deeds: Deed) -> st.SearchStrategy[list[Event]]:

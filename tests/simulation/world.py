@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 from zlib import crc32
 
+import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
@@ -36,6 +37,8 @@ from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
 
 ROOT: Final = "session"
+UNANSWERED: Final = pytest.mark.filterwarnings(r"ignore:\[TMPRL1102\]")
+"""A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
 CEILINGS: Final = Limits(
     max_turns=60, budget_usd=Decimal(5), deadline=timedelta(hours=1), subtask_deadline=timedelta(hours=1)
 )

@@ -37,8 +37,7 @@ from workflows.budget.estimates import (
     purpose_of,
     worst_case,
 )
-from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.budget.spending import Spending
+from workflows.budget.ledger import Amount, Ledger, Reservation, Spending
 from workflows.mailbox.contracts import Grant, GrantRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, raise_if_cancelled

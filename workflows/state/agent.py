@@ -9,8 +9,7 @@ from activities.turn.contracts import TurnResult
 from activities.turn_kinds.work import AgentAnswer, ReplyAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import GoingOn, TurnCosts, fixed_bytes, input_bound
-from workflows.budget.ledger import Amount
-from workflows.budget.spending import Spending
+from workflows.budget.ledger import Amount, Spending
 from workflows.contracts import ConversationState, SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Mailbox

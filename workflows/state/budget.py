@@ -23,8 +23,7 @@ from workflows.budget.estimates import (
     worst_report,
 )
 from workflows.budget.grants import Grants
-from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation
-from workflows.budget.spending import Spending
+from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation, Spending
 from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_edits import MOST_ITEMS
 from workflows.state.progress import Progress

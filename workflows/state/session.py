@@ -28,8 +28,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.problems import join_problems
 from workflows import options
-from workflows.budget.ledger import Amount
-from workflows.budget.spending import Spending
+from workflows.budget.ledger import Amount, Spending
 from workflows.contracts import SpendingState
 from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox

@@ -21,9 +21,8 @@ from chargehand.search_attributes import CREW, STATE, TENANT
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.estimates import least_workable
-from workflows.budget.ledger import Amount
+from workflows.budget.ledger import Amount, Spending
 from workflows.budget.model_calls import was_reset
-from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState, SupervisorRequest
 from workflows.mailbox.contracts import Admission, AdmissionRequest, Idling, Leaving
 from workflows.mailbox.mailbox import Mailbox

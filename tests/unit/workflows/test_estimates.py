@@ -1,6 +1,7 @@
-"""The budget: books that always balance, and no turn that can cost more than what is reserved for it."""
+"""The budget: books that always balance, no turn that can cost more than is reserved for it, and who goes without."""
 
 from decimal import ROUND_UP, Decimal
+from itertools import permutations
 from typing import cast
 
 import pytest
@@ -36,6 +37,7 @@ from workflows.budget.estimates import (
     least_workable,
     worst_case,
 )
+from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, Reservation
 
 SYSTEM = "You are the reader. Wörter."
@@ -302,3 +304,30 @@ def test_no_amount_is_negative_or_no_number() -> None:
     for turns, usd in cases:
         with pytest.raises(ValueError, match="never negative"):
             Amount(turns, Decimal(usd))
+
+
+CHILDREN = {"a": True, "b": False, "c": True, "d": False}
+"""Whether each can go on without what it asks for."""
+
+
+@pytest.mark.parametrize("order", list(permutations(CHILDREN)))
+def test_who_can_go_on_goes_without_first(order: tuple[str, ...]) -> None:
+    """One at a time goes without, in whatever order they asked, and none that needs it while another can go on."""
+    ledger = Ledger(Amount(8))
+    grants, left = Grants(ledger), list(order)
+    for child in order:
+        reservation = ledger.reserve(Amount(2))
+        assert reservation is not None
+        assert grants.open(child, reservation)
+    for child in order:
+        assert not grants.all_wait
+        grants.queue(child, is_optional=CHILDREN[child])
+    gone = list[str]()
+    while left:
+        assert grants.all_wait is not any(CHILDREN[each] for each in left)
+        (victim,) = (each for each in left if grants.is_hopeless(each, is_optional=CHILDREN[each]))
+        grants.dequeue(victim, is_optional=CHILDREN[victim])
+        grants.close(victim, "researcher", Failure(reason="out_of_turns", message=""))
+        gone.append(victim)
+        left.remove(victim)
+    assert [CHILDREN[each] for each in gone] == [True, True, False, False]

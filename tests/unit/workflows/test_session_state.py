@@ -33,8 +33,7 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
-from workflows.budget.ledger import Amount
-from workflows.budget.spending import Spending
+from workflows.budget.ledger import Amount, Spending
 from workflows.contracts import SpendingState, SubtaskRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.refusal import Refused
