@@ -34,11 +34,6 @@ def held_at(kind: str, held: Held) -> Script:
     return Script().plan(*topics(2)).on(kind, held)
 
 
-async def _descendants(environment: SessionEnvironment, session_id: str) -> list[WorkflowExecutionStatus | None]:
-    query = f"RootWorkflowId = '{session_id}'"
-    return [execution.status async for execution in environment.chargehand.client.list_workflows(query)]
-
-
 @pytest.mark.real_server
 @pytest.mark.parametrize("kind", first_fast(["work", "plan", "synthesis"]))
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
@@ -60,7 +55,8 @@ async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEn
 
 
 async def _none_running(environment: SessionEnvironment, session_id: str) -> bool:
-    states = await _descendants(environment, session_id)
+    below = environment.chargehand.client.list_workflows(f"RootWorkflowId = '{session_id}'")
+    states = [execution.status async for execution in below]
     return bool(states) and WorkflowExecutionStatus.RUNNING not in states
 
 
@@ -240,7 +236,7 @@ async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instru
     [question] = asking.questions
     assert asking.started_at is not None
     assert question == Question(subtask="T1", agent="reader", text=ASKED, open_until=question.open_until)
-    assert _within(question.open_until - asking.started_at, timedelta(minutes=4), timedelta(minutes=4, seconds=20))
+    assert timedelta(minutes=4) <= question.open_until - asking.started_at <= timedelta(minutes=4, seconds=20)
     assert asking.state == "awaiting_answer"
     assert not any(MEANT in told for told in before)
     assert after_update.session == session.id
@@ -248,10 +244,6 @@ async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instru
     assert rest == [f"{first}\n\nA person was asked: {ASKED}\nThe answer, which decides: {MEANT}"]
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2), ("success", 1)]
     assert not opened.model.of_kind("refine")
-
-
-def _within(length: timedelta, least: timedelta, most: timedelta) -> bool:
-    return least <= length <= most
 
 
 async def _has_ended(session: Session, subtask_id: str) -> bool:
