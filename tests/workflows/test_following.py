@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
+from activities.turn import journal
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import (
     AgentTextEvent,
@@ -209,6 +210,11 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
                 await events_of(session, forged)
         with pytest.raises(SessionNotFound):
             await events_of(opened.chargehand.session("another"), cursor)
+
+
+@pytest.fixture(autouse=True)
+def _follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "LIVE_SECONDS", 0.0)
 
 
 def shown(call: ModelCall, text: str, field: str = "answer") -> None:
