@@ -213,8 +213,9 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
 
 
 @pytest.fixture(autouse=True)
-def _follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "LIVE_SECONDS", 0.0)
+def every_text_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish each text that is shown, however soon after another."""
+    monkeypatch.setattr(journal, "LIVE_SECONDS", 0)
 
 
 def shown(call: ModelCall, text: str, field: str = "answer") -> None:
