@@ -26,6 +26,7 @@ from activities.turn_kinds.plan import PlanTask
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
+from tests.conftest import local_server
 from tests.otlp_receiver import started_trace
 from tests.scripted_model import Held, Script, answer, say, subtask
 from tests.waiting import until
@@ -36,7 +37,7 @@ MEANT = "The latest one."
 
 @pytest.mark.slow
 async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
-    client: Client, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """One sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
     stops it, if it goes on; what is no text is refused; strangers get the card and nothing else."""
@@ -49,7 +50,8 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
         .work(MEANT, answer("It is known."))
         .work("patience", Held(answer("Late.")))
     )
-    async with open_console(client, tmp_path, script) as console:
+    # On a server of its own, since all sessions are listed.
+    async with local_server() as client, open_console(client, tmp_path, script) as console:
         environment, url = console.environment, console.running.url
         async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
             card = (await http.get(f"{url}/.well-known/agent-card.json")).json()
