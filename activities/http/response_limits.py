@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from activities.processes.stalls import note_progress
+from activities.processes.stall_timeout import note_progress
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 """The most that a service can have its callers wait."""

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from activities.http.response_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.replies import parse
-from activities.processes.stalls import stall_limit
+from activities.processes.stall_timeout import stall_limit
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
 """Far more than the output tokens of any turn: what is parsed at once holds up everything else."""

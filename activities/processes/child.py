@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-from activities.processes.stalls import note_progress
+from activities.processes.stall_timeout import note_progress
 
 _APPLICATION_ROOT: Final = Path(__file__).parents[__name__.count(".")]
 _BOOTSTRAP: Final = (

@@ -33,7 +33,6 @@ from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
 from activities.turn.apply_once import ActingCalls
-from activities.turn.breaker import Breakers
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.discarded_runs import DiscardedTurns, reuse
@@ -49,6 +48,7 @@ from activities.turn.retry_policy import (
     refuse_if_stale,
 )
 from activities.turn.shared_prefixes import BYTES_PER_TOKEN, SharedPrefixes
+from activities.turn.throttling import Breakers
 from activities.turn.tool_use import ToolActivities, choose_at_once, use_at_once
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer

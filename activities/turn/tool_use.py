@@ -25,7 +25,7 @@ from activities.documents.library import DocumentLibrary
 from activities.heartbeat import quarantine
 from activities.json_schema import value_problems
 from activities.metrics import REFUSALS, count_in_activity, time_tool
-from activities.processes.stalls import tool_stall_limit
+from activities.processes.stall_timeout import tool_stall_limit
 from activities.queues import COMPUTING
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats

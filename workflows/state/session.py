@@ -42,7 +42,7 @@ from workflows.rules.report_content import sections_for
 from workflows.state.budget import Budget
 from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock
-from workflows.state.places import Places
+from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
 
 _TITLE_CHARACTERS: Final = 80

@@ -41,7 +41,7 @@ from workflows.rules.web_ui import details
 from workflows.state.agent import AgentWork
 from workflows.state.clock import Clock
 from workflows.state.dialogue import Dialogue
-from workflows.state.places import Places
+from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.rounds import Elicitation
 from activities.http.response_limits import BodyRefused, limit_client
-from activities.processes.stalls import note_progress
+from activities.processes.stall_timeout import note_progress
 from chargehand_plugins.mcp.tools.elicitation import elicitation_of
 from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 

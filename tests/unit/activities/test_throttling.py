@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from activities.contracts.model import ModelCard, PriceStep
 from activities.models.failures import ProviderError, ProviderFault
-from activities.turn.breaker import Breaker
+from activities.turn.throttling import Breaker
 from chargehand.wire import ErrorType
 from tests.parameters import first_fast
 
