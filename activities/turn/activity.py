@@ -36,7 +36,7 @@ from activities.turn.apply_once import ActingCalls
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.discarded_runs import DiscardedTurns, reuse
-from activities.turn.journal import Entry, Journal, live_report, note_reuse, open_journal, record_charge
+from activities.turn.journal import Entry, Journal, live_report, open_journal, record_charge, take_over
 from activities.turn.retry_policy import (
     Freshness,
     Pause,
@@ -100,8 +100,7 @@ class TurnActivities:
         async with open_journal() as record:
             if record.entry.result is not None:
                 note({SpanAttribute.FROM_JOURNAL: True})
-                await note_reuse(self.acting.record, request.session)
-                return record.entry.result
+                return await take_over(self.acting.record, request.session, record.entry.result)
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)

@@ -240,16 +240,20 @@ async def record_charge(record: Record, request: TurnRequest, reply: ModelReply)
     return await asyncio.to_thread(_unless_it_fails, write)
 
 
-async def note_reuse(record: Record, session: str) -> None:
-    """Note that the running turn takes over a reply, so that its charge is in the books though its history is gone."""
+async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
+    """Return a reply that is kept to the running turn, which books its charge if the history of that is gone.
+
+    If the session was told of the charge meanwhile, it is in the books already, and the reply costs nothing more.
+    """
     info = activity.info()
     turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
 
-    def write() -> None:
-        for each in record.lost_charges(session, turn, info.scheduled_time):
-            record.book(each, f"reply of {charge_id(each)}")
+    def write() -> list[bool]:
+        lost = record.lost_charges(session, turn, info.scheduled_time)
+        return [record.book(each, f"reply of {charge_id(each)}") for each in lost]
 
-    await asyncio.to_thread(_unless_it_fails, write)
+    books = await asyncio.to_thread(_unless_it_fails, write)
+    return result.model_copy(update={"usage": Usage()}) if books and not books[-1] else result
 
 
 def _unless_it_fails(write: Callable[[], _T]) -> _T | None:

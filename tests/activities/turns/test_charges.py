@@ -8,7 +8,8 @@ from pathlib import Path
 from temporalio.testing import ActivityEnvironment
 
 from activities.models.protocol import ModelReply
-from activities.turn.journal import note_reuse, record_charge
+from activities.turn.contracts import TurnResult
+from activities.turn.journal import record_charge, take_over
 from chargehand.contracts import Usage
 from chargehand.record import Record
 from tests.activities.turns.one_turn import a_turn
@@ -38,15 +39,28 @@ async def test_a_turn_books_what_it_has_cost_before_a_restore(tmp_path: Path) ->
 
 
 async def test_a_reply_that_is_taken_over_is_booked(tmp_path: Path) -> None:
-    """A worker that lives through a restore still has the reply: its charge is the only one, and it is in the books."""
-    record = Record(tmp_path)
+    """A worker that lives through a restore still has the reply: its charge is the only one, and is booked with it."""
+    record, kept = Record(tmp_path), TurnResult(stop="answer", model="m", provider="p", usage=_PAID)
     await at(1).run(record_charge, record, _TURN, _REPLY)
     [paid] = record.charges("a-session")
     assert not record.is_booked(paid)
 
-    await at(2).run(note_reuse, record, "a-session")
+    taken = [await at(hours).run(take_over, record, "a-session", kept) for hours in (1, 2, 2, 3)]
 
     assert record.is_booked(paid)
+    assert taken == [kept] * 4
+
+
+async def test_a_charge_that_a_session_was_told_of_is_not_booked_with_the_reply(tmp_path: Path) -> None:
+    """Whichever of `reconcile --repair` and the turn comes first claims it."""
+    record, kept = Record(tmp_path), TurnResult(stop="answer", model="m", provider="p", usage=_PAID)
+    await at(1).run(record_charge, record, _TURN, _REPLY)
+    [paid] = record.charges("a-session")
+    assert record.begin_telling(paid)
+
+    taken = await at(2).run(take_over, record, "a-session", kept)
+
+    assert taken == kept.model_copy(update={"usage": Usage()})
 
 
 async def test_a_charge_that_cannot_be_recorded_loses_no_reply(tmp_path: Path) -> None:
