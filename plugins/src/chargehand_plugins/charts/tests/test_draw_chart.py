@@ -189,5 +189,5 @@ async def test_an_endless_chart_is_ended(
     )
 
     assert "took longer than 0.5 s" in str(answer.output["error"])
-    assert time.monotonic() - started <= 3.0
+    assert time.monotonic() - started <= 10
     assert list(folder.rglob("*")) == []
