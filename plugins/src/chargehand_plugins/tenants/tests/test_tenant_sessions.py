@@ -100,7 +100,7 @@ async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path
     begins when one has ended, and in the end all that is left of their budgets is free."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         waiting = [await _queued(opened, priority=priority) for priority in (3, 1)]
-        queued = await _usage(opened)
+        queued = await eventually(lambda: _usage(opened), lambda usage: len(usage.queued) == len(waiting))
         held.released.set()
         reports = await asyncio.gather(*(each.result() for each in (first, *waiting)))
         ended = await _running(opened)
