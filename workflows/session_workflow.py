@@ -58,7 +58,6 @@ class SessionWorkflow:
     @workflow.update(**handles(CommonMessages.book_charges))
     async def book_charges(self, lost: LostCharges) -> Status:
         await next_task()
-        self._progress.refuse_if_over()  # the report may have been added up meanwhile
         self._open.book_charges(lost)
         publish(self._open)
         return self._progress.status()

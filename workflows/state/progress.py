@@ -50,7 +50,7 @@ _DAY: Final = timedelta(days=1)
 _SATURDAY: Final = 5
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
-_WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
+_REPORTING: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 _OVERRUN: Final = "Model providers charged"
 """How the gap begins that names an overrun."""
 
@@ -151,9 +151,14 @@ class Progress(Carried):
         return graph.ready(self.subtasks, {*self.outcomes, *begun}, self.outcomes)
 
     @property
+    def is_reporting(self) -> bool:
+        """Whether the report is being written, or there will be none."""
+        return self.state in _REPORTING
+
+    @property
     def work_is_over(self) -> bool:
         """Whether no subtask runs any more, or is about to be stopped."""
-        return self.state in _WORK_IS_OVER or (self.clock is not None and self.clock.work_is_over)
+        return self.is_reporting or (self.clock is not None and self.clock.work_is_over)
 
     def refuse_if_over(self) -> None:
         if self.work_is_over:

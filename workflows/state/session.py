@@ -265,7 +265,13 @@ class Session:
             self.clock.extend(raised.deadline)
 
     def book_charges(self, lost: LostCharges) -> None:
-        """Book what was paid in a history that is gone, each charge once, even above the budget."""
+        """Book what was paid in a history that is gone, each charge once, even above the budget.
+
+        Raises:
+            Refused: the report is written, or the books are the parent's.
+        """
+        if self.progress.is_reporting:
+            raise Refused("The report may be added up already, so the charge is in no books.")
         if self.request.delegation is not None:
             raise Refused("A nested session has its books from its parent; book charges at the root session.")
         new = {charge: usd for charge, usd in lost.charges.items() if charge not in self.progress.booked}

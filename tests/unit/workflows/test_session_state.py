@@ -203,6 +203,16 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     assert opened.progress.booked == ("a" * 40, "b" * 40, "c" * 40)
 
 
+def test_no_charge_is_booked_that_no_report_states() -> None:
+    """Once the report is written, a charge is refused, so that it stays named as in no books."""
+    opened = session()
+    opened.progress.enter("synthesising")
+
+    with pytest.raises(Refused, match="in no books"):
+        opened.book_charges(LostCharges(charges={"a" * 40: Decimal(1)}))
+    assert (opened.budget.ledger.spent.usd, opened.progress.booked) == (0, ())
+
+
 @given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
 def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) -> None:
     """A message that is not admitted yet holds back what came after it: messages, and the ends of jobs."""
