@@ -5,13 +5,11 @@ the next attempt finds it and does not pay again. The heartbeats in between repe
 only the last one.
 """
 
-import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 from zlib import crc32
 
 from pydantic import JsonValue
@@ -22,23 +20,20 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.heartbeat import LIVE_SECONDS, pulse
-from activities.models.protocol import LONGEST_TEXT, ModelReply, ProviderJob
+from activities.models.protocol import LONGEST_TEXT, ProviderJob
 from activities.models.replies import within
 from activities.newest import Newest
-from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn.contracts import TurnResult
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import ConverseTask
-from chargehand.contracts import Contract, LiveText, LiveTexts, Usage, left_out
-from chargehand.record import Activity, Charge, Record, charge_id
+from chargehand.contracts import Contract, LiveText, LiveTexts, left_out
 from chargehand.visibility import describe, is_open
 
 _CANCEL_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 _LONGEST_LIVE: Final = 6_000
 """The most characters that a heartbeat carries, the last ones: fewer bytes than go to external storage."""
-_T = TypeVar("_T")
-_logger: Final = logging.getLogger("chargehand.turns")
 
 
 class Entry(Contract):
@@ -211,55 +206,3 @@ def _text_of(written: str, field: str) -> str:
         return ""
     text = within(value, field)
     return text if isinstance(text, str) else ""
-
-
-async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
-    """Record what a call has cost outside Temporal, in the record that a restored database does not forget.
-
-    Returns what the same turn has cost before the database was restored, if that is not booked yet.
-    """
-    info = activity.info()
-    charge = Charge(
-        session=request.session,
-        workflow_id=info.workflow_id or "",
-        run_id=info.workflow_run_id or "",
-        activity_id=info.activity_id,
-        scheduled_at=info.scheduled_time,
-        attempt=info.attempt,
-        agent=request.agent,
-        purpose=request.task.kind,
-        model=reply.model,
-        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
-        is_known=reply.usage is not None,
-    )
-
-    def write() -> Usage | None:
-        lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
-        return sum(lost, Usage()) if lost else None
-
-    return await asyncio.to_thread(_unless_it_fails, write)
-
-
-async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
-    """Return a reply that is kept to the running turn, which books its charge if the history of that is gone.
-
-    If the session was told of the charge meanwhile, it is in the books already, and the reply costs nothing more.
-    """
-    info = activity.info()
-    turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
-
-    def write() -> list[bool]:
-        lost = record.lost_charges(session, turn, info.scheduled_time)
-        return [record.book(each, f"reply of {charge_id(each)}") for each in lost]
-
-    books = await asyncio.to_thread(_unless_it_fails, write)
-    return result.model_copy(update={"usage": Usage()}) if books and not books[-1] else result
-
-
-def _unless_it_fails(write: Callable[[], _T]) -> _T | None:
-    try:
-        return write()
-    except Exception:
-        # The reply must not be lost.
-        _logger.exception("a charge is not in the record")
-        return None

@@ -1,28 +1,23 @@
 """A command's connection to its server: a configured one, or the embedded one, which it joins and leaves."""
 
 import asyncio
-import hashlib
 import importlib
-import json
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import quote
 
-from chargehand import AlreadyEnded, ChargehandError, NotReachable
-from chargehand.environment import BAD_SETTINGS, COMMAND_SETTINGS, PREFIX
+from chargehand import AlreadyEnded, NotReachable
+from chargehand.environment import BAD_SETTINGS
 from chargehand.payloads.settings import protection_from
-from chargehand.plugins import installed
-from chargehand_cli.embedded.state import ServerNote, StateDirectory, WorkerCommand, last_lines, write_private
+from chargehand_cli.embedded.state import ServerNote, last_lines
 from chargehand_cli.embedded.user import Departure, EmbeddedServer
 from chargehand_cli.location import Location, LocationOptions, find_own_location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import say
+from chargehand_cli.worker_settings import WrongSettings, check_settings
 
 if TYPE_CHECKING:
     from chargehand import Chargehand, Session
@@ -32,12 +27,6 @@ WORKER_SECONDS: Final = 15
 """Within which a worker that is neither slow nor busy polls."""
 _MAX_RESUMED_SHOWN: Final = 5
 _MAX_RESUMED_COUNTED: Final = 50
-_ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})
-_CHECK_SECONDS: Final = 60
-
-
-class WrongSettings(ChargehandError):  # noqa: N818  # reads as a statement: `except WrongSettings`
-    """The settings of the worker are invalid; the message names each."""
 
 
 class Connection:
@@ -180,7 +169,7 @@ class Connection:
             WrongSettings: they are invalid.
         """
         if self.location.is_embedded and self.location.worker:
-            await _check_settings(self.location.worker, self.location.state)
+            await check_settings(self.location.worker, self.location.state)
 
     async def _add_worker(self) -> None:
         if not self._server or not self.location.worker or self.has_worker:
@@ -300,44 +289,3 @@ class Connection:
             raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
         location = self.location
         return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=protection.encryption)
-
-
-async def _check_settings(worker: WorkerCommand, state: Path) -> None:
-    """Have the worker program check its settings, unless there are none or they were valid the last time."""
-    environment = os.environ | worker.environment
-    named = {each for each in environment if each.startswith(PREFIX)} | (_ADDRESSES & environment.keys())
-    named, own = named - COMMAND_SETTINGS, worker.environment.keys()
-    if named <= own or (named := named - installed().command_variables) <= own:
-        return
-    given = {name: environment[name] for name in named}
-    facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(given.items())])
-    digest = hashlib.sha256(facts.encode()).hexdigest()
-    checked = state / "settings.checked"
-    with suppress(OSError):
-        if checked.read_text() == digest:
-            return
-    if problem := await _problem(worker, environment):
-        raise WrongSettings(problem)
-    with suppress(OSError):
-        StateDirectory(state).create()
-        write_private(checked, digest)
-
-
-async def _problem(worker: WorkerCommand, environment: dict[str, str]) -> str:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(*worker.command, "--check-settings"),
-            cwd=worker.directory,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except OSError:
-        return ""  # told when the worker itself is started
-    try:
-        _, errors = await asyncio.wait_for(process.communicate(), _CHECK_SECONDS)
-    except BaseException:
-        process.kill()
-        raise
-    return one_safe_line(errors.decode(errors="replace"), 2_000) if process.returncode else ""

@@ -16,10 +16,10 @@ from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, 
 from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed
-from chargehand_cli.connection import WrongSettings
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verbs import GROUPS
+from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context

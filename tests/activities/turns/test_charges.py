@@ -8,8 +8,8 @@ from pathlib import Path
 from temporalio.testing import ActivityEnvironment
 
 from activities.models.protocol import ModelReply
+from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import TurnResult
-from activities.turn.journal import record_charge, take_over
 from chargehand.contracts import Usage
 from chargehand.record import Record
 from tests.activities.turns.one_turn import a_turn

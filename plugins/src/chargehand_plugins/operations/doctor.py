@@ -18,11 +18,12 @@ from chargehand.environment import describe_unknown
 from chargehand.messages import Messages
 from chargehand.visibility import OPEN, list_executions, pollers
 from chargehand.wire import WorkflowType
-from chargehand_cli.connection import WORKER_SECONDS, Connection, WrongSettings
+from chargehand_cli.connection import WORKER_SECONDS, Connection
 from chargehand_cli.embedded.state import last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
+from chargehand_cli.worker_settings import WrongSettings
 from chargehand_plugins.operations.stuck_sessions import Findings, check_sessions
 from chargehand_plugins.operations.worker_program import explain
 
