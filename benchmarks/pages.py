@@ -30,7 +30,7 @@ _STEPS_TAIL: Final = """
 ## Method
 
 A subtask of the [speed](speed.md) job, counted in all histories and by the server's own metrics.
-`make bench ARGS="steps --save"` writes this page.
+`make bench ARGS="steps --save"` writes this page; `benchmarks/results/steps.json` has the requests by kind.
 """
 _CAPACITY: Final = """\
 # Capacity
@@ -45,7 +45,6 @@ _CAPACITY_TAIL: Final = """
   `temporal_workflow_task_schedule_to_start_latency` and queue backlog.
 - **`CHARGEHAND_MAX_ACTIVITIES`**: turns and tools under way in a process. They mostly wait, so slots cost little but
   memory; waiting sessions need none.
-- **Pollers**: the 20 activity pollers of a worker are more than enough for a core.
 - **Cached sessions**: up to 1,000 waiting ones stay in a process's memory; others are replayed when something
   happens.
 - **`numHistoryShards`**: cannot be changed later; 512 carry a million sessions a day.
@@ -101,7 +100,8 @@ def page(name: str, kept: Mapping[str, Any]) -> str:
     head, tail = WRITTEN[name]
     on = ", ".join(f"{what} {value}" for what, value in kept["machine"].items())
     notes = [f"- {note[0].upper()}{note[1:]}." for note in kept["notes"]]
-    return "\n".join([head, *_table(kept["rows"]), "", *notes, f"- {kept['measured_at']}: {on}."]) + "\n" + tail
+    rows = [row for row in kept["rows"] if not str(row.get("", "")).startswith("of them ")]
+    return "\n".join([head, *_table(rows), "", *notes, f"- {kept['measured_at']}: {on}."]) + "\n" + tail
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

@@ -32,7 +32,8 @@ enough sessions succeeded.
 
 Workers run as they ship, on the embedded server and its database. A scripted provider behind the vendor's SDK logs what
 it charges. A session is a plan, two subtasks with a web search each, and a report; where there are hundreds, a plan and
-an answer. Experiments that measure times run alone; *load* is that of the last minute.
+an answer. Experiments that measure times run alone. Seeds, loads and durations are in
+`benchmarks/results/durability.json`.
 
 `make chaos` writes this page; `make chaos ARGS=NAME` runs one experiment, `--scale nightly` the longest ones.
 
@@ -76,8 +77,8 @@ def _entries() -> dict[str, Entry]:
 
 def _table(entries: Mapping[str, Entry]) -> str:
     lines = [
-        "| experiment | sessions | faults | under way | paid again | measured | seed | load | s |",
-        "|---|--:|--:|--:|--:|---|--:|--:|--:|",
+        "| experiment | sessions | faults | under way | paid again | measured |",
+        "|---|--:|--:|--:|--:|---|",
         *(_line(name, entry) for name, entry in entries.items()),
     ]
     runs = sorted({_run(entry) for entry in entries.values()})
@@ -89,7 +90,7 @@ def _line(name: str, entry: Entry) -> str:
     measured += [f"**broken**: {' '.join(problem.split())}" for problem in entry["problems"]]
     cells = [f"`{name}`: {entry['did'] or entry['name']}"]
     cells += [f"{entry[what]:,}" for what in ("sessions", "faults", "in_flight", "extra_calls")]
-    cells += ["; ".join(measured), str(entry["seed"]), str(entry["load"]), f"{entry['seconds']:.0f}"]
+    cells.append("; ".join(measured))
     return f"| {' | '.join(cells)} |"
 
 

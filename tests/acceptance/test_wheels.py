@@ -116,7 +116,7 @@ def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None
 
 
 def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> None:
-    """Built again, each is the same to the byte, so that anybody can check what was published (S32)."""
+    """Built again, each is the same to the byte, so that anybody can check what was published."""
     uv("build", "--all-packages", "--wheel", "--out-dir", tmp_path)
 
     first, second = ({each.name: each.read_bytes() for each in built.glob("*.whl")} for built in (wheels, tmp_path))

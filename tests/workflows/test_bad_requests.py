@@ -99,7 +99,7 @@ async def test_bad_input_fails_the_session_naming_the_field(
 
 
 async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvironment) -> None:
-    """Each by itself is refused by name, unpaid, as soon as it is above the operator's (S28)."""
+    """Each by itself is refused by name, unpaid, as soon as it is above the operator's."""
     least = Limits(max_turns=4, deadline=timedelta(minutes=1), subtask_deadline=timedelta(minutes=1))
     above = {name: (2 * value if value else 1) for name, value in least if isinstance(value, int | Decimal | timedelta)}
     async with environment(Script().plan(subtask("T1")), ceilings=least) as opened:

@@ -215,7 +215,7 @@ async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: 
 
 
 async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
-    """Names that lead elsewhere, links, and files that are larger than was said stay behind, and are named (S17)."""
+    """Names that lead elsewhere, links, and files that are larger than was said stay behind, and are named."""
     service.saved = {
         "../../etc/passwd": b"root",
         "/etc/passwd": b"root",

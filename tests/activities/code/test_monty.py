@@ -66,7 +66,7 @@ async def test_what_the_language_lacks_is_named(runner: MontyRunner) -> None:
 
 
 async def test_exhaustion_is_stopped(runner: MontyRunner) -> None:
-    """Stopped a second after its limit at the latest, told why, and its process is gone (S15)."""
+    """Stopped a second after its limit at the latest, told why, and its process is gone."""
     hurried = MontyRunner(LIMITS.model_copy(update={"seconds": 0.3}))
     slow, large, much = "ran longer than 0.3 seconds", "more than 64 MB of memory", "printed more than 10000 bytes"
     for code, says in (
@@ -125,7 +125,7 @@ async def test_sleeping_takes_no_time(runner: MontyRunner) -> None:
 
 
 async def test_nothing_outside_can_be_reached(runner: MontyRunner) -> None:
-    """Neither files nor environment nor network nor the interpreter's own insides are there (S13, S14, S16)."""
+    """Neither files nor environment nor network nor the interpreter's own insides are there."""
     results = {code: await runner.run(code, "s/1") for code in OUTSIDE}
 
     assert [code for code, result in results.items() if not result.error or result.stdout or result.value] == []

@@ -165,7 +165,7 @@ FORBIDDEN = [
     "statements", first_fast([FORBIDDEN[::6], FORBIDDEN], mark=pytest.mark.nightly), ids=["some", "all"]
 )
 async def test_only_one_select_over_the_tables_runs(harness: Harness, statements: list[str]) -> None:
-    """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
+    """No file, no setting, no change and no Python variable; the answer names the tables instead."""
     before = _files(harness.folder)
     places = {"secret": harness.folder / "secret.txt", "folder": harness.folder, "name": harness.folder.name}
 
@@ -211,7 +211,7 @@ async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
 
 
 async def test_too_much_memory_is_refused(harness: Harness) -> None:
-    """The query's process ends or is told no, below its limit; the worker does not notice (S21)."""
+    """The query's process ends or is told no, below its limit; the worker does not notice."""
     for sql in (
         "SELECT repeat('x', 2000000000)",
         "SELECT length(repeat('x', 2000000000)) + length(repeat('y', 2000000000))",
@@ -227,7 +227,7 @@ async def test_too_much_memory_is_refused(harness: Harness) -> None:
 
 @pytest.mark.slow
 async def test_an_endless_query_is_killed(harness: Harness) -> None:
-    """At its time limit, whatever it is doing, and its process is gone afterwards (S21)."""
+    """At its time limit, whatever it is doing, and its process is gone afterwards."""
     for sql in (
         "SELECT count(*) FROM range(1000000000000) a",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",

@@ -1,4 +1,4 @@
-"""Ways to make the worker ask where it may not (S06 to S11), each tried from the URL on."""
+"""Ways to make the worker ask where it may not, each tried from the URL on."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -60,12 +60,12 @@ TRICKS = [
 
 
 async def test_no_trick_of_spelling_leads_inside() -> None:
-    """S06, S10: what one parser reads as a public host and another as a local one is read by nobody."""
+    """What one parser reads as a public host and another as a local one is read by nobody."""
     assert await reached(TRICKS) == []
 
 
 async def test_no_redirect_leads_inside(server: PageServer) -> None:
-    """S07: each hop is judged like the first, from whichever status it comes."""
+    """Each hop is judged like the first, from whichever status it comes."""
     statuses = ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent")
     locations = (
         "http://127.0.0.1/", "http://2130706433/", "//localhost/", "http://[::ffff:7f00:1]/", "data:text/plain,x",
@@ -83,7 +83,7 @@ async def test_no_redirect_leads_inside(server: PageServer) -> None:
 
 
 async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
-    """S10: what would end a line is refused or stays encoded."""
+    """What would end a line is refused or stays encoded."""
     fetching = fetcher(Dial(server.port))
     for path in ("/a%0d%0aX-Injected:%20y", "/a\r\nX-Injected: y", "/ä ö", "/%00", "/?q=\nX-Injected: y", "/#\r\nX: y"):
         with pytest.raises(FetchError):
@@ -97,7 +97,7 @@ async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
 async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
     server: PageServer, excluded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """S10: not the proxies, nor what they leave out, nor a file of passwords or of certificates."""
+    """Not the proxies, nor what they leave out, nor a file of passwords or of certificates."""
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine www.example login canary password canary\ndefault login canary password canary\n")
     server.pages["/"] = answer(b"direct")
@@ -115,7 +115,7 @@ async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
 
 
 async def test_two_sessions_share_nothing(server: PageServer) -> None:
-    """S10: what one session was given goes neither to the next hop nor to another session; no connection is shared."""
+    """What one session was given goes neither to the next hop nor to another session; no connection is shared."""
     server.pages["/"] = answer(status="302 Found", Location="/one", Set_Cookie="canary=1", ETag='"canary"')
     server.pages["/one"] = answer(b"one", Set_Cookie="canary=2", Last_Modified="canary")
     tool = ReadPage(frozenset({server.host}))
@@ -130,7 +130,7 @@ async def test_two_sessions_share_nothing(server: PageServer) -> None:
 
 
 async def test_services_are_no_pages() -> None:
-    """S11: neither Temporal, its UI and metrics nor a model server is dialled, here or on a public host."""
+    """Neither Temporal, its UI and metrics nor a model server is dialled, here or on a public host."""
     hosts = cycle(("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "www.example"))
     for port, host in zip(PORTS * 2, hosts, strict=False):
         assert await reached([f"http://{host}:{port}/api/v1/namespaces"], f"port {port} is not one") == []

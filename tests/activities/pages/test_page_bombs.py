@@ -1,4 +1,4 @@
-"""Answers that are meant to hurt whoever reads them (S12), read while memory and event loop are watched."""
+"""Answers that are meant to hurt whoever reads them, read while memory and event loop are watched."""
 
 import asyncio
 import gzip

@@ -93,7 +93,7 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
 
 
 def test_every_gap_is_twice_the_one_before() -> None:
-    """A provider's errors are answered by a back-off of 1, 2, and then 4 seconds, a tenth more or less (F13)."""
+    """A provider's errors are answered by a back-off of 1, 2, and then 4 seconds, a tenth more or less."""
     for failures, seconds in ((1, 1), (2, 2), (3, 4), (6, 4), (10_000, 4)):
         pauses = {pause_after(failures).total_seconds() for _ in range(100)}
         assert all(0.9 * seconds <= pause <= 1.1 * seconds for pause in pauses)

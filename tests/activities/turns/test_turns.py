@@ -175,7 +175,7 @@ def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
 
 
 def test_a_reply_answers_the_whole_request() -> None:
-    """What differs in any field, but for how much the model may write, is another request (S36)."""
+    """What differs in any field, but for how much the model may write, is another request."""
     before = a_turn().turn
     same = before.model_copy(update={"after_reset": True})
     assert DiscardedTurn(before).matches(same)

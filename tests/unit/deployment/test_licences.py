@@ -1,4 +1,4 @@
-"""What is shipped, extras included: licences, what it could do to every program, and hashes in the lock (S32)."""
+"""What is shipped, extras included: licences, what it could do to every program, and hashes in the lock."""
 
 import tomllib
 from importlib.metadata import PackageMetadata, PackageNotFoundError, distributions, metadata

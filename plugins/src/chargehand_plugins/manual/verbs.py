@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import log
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -27,7 +28,7 @@ async def docs(
     connection: Connection,
     words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE|WORDS]", help="A page, or words to find.")] = None,
 ) -> None:
-    """List the pages of the documentation, print one, or find those with all of some words."""
+    """List the pages of the documentation, print one, or find those that words fit best."""
     del connection
     found = pages()
     if words and len(words) == 1 and words[0] in found:
@@ -35,7 +36,7 @@ async def docs(
         return
     best = search(found, words) if words else [*found]
     if not best:
-        raise BadRequest("No page has all of these words; `chargehand docs` lists the pages.")
+        raise BadRequest("No page has any of these words; `chargehand docs` lists the pages.")
     put("\n".join(f"{name:26} {found[name].partition(chr(10))[0].lstrip('# ')}" for name in best))
 
 
@@ -55,10 +56,17 @@ def _text(file: Path) -> str:
 
 
 def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """Name the pages that have all of the words, those first that have them most often for their length."""
-    weights: dict[str, float] = {}
-    for name, text in found.items():
-        counts = [len(re.findall(rf"\b{re.escape(word.lower())}", f"{name} {text}".lower())) for word in words]
-        if all(counts):
-            weights[name] = min(counts) / len(text) ** 0.5
-    return sorted(weights, key=lambda name: -weights[name])[:_PAGES_SHOWN]
+    """Name the pages that words fit best: rare words count most, and those that a page begins with."""
+    heads = {name: " ".join([name, *text.split("\n\n")[:2]]).lower() for name, text in found.items()}
+    weights = dict.fromkeys(found, 0.0)
+    for word in words:
+        begins = re.compile(rf"\b{re.escape(word.lower())}")
+        counts = {
+            name: len(begins.findall(text.lower())) + 10 * len(begins.findall(heads[name]))
+            for name, text in found.items()
+        }
+        having = [name for name, count in counts.items() if count]
+        for name in having:
+            rarity = log(1 + len(found) / len(having))
+            weights[name] += rarity * counts[name] / (counts[name] + 1 + len(found[name]) / 6000)
+    return sorted((name for name in found if weights[name]), key=lambda name: -weights[name])[:_PAGES_SHOWN]

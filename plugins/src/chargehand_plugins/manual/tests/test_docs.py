@@ -19,20 +19,28 @@ def test_every_page_has_a_name_and_a_title() -> None:
 @pytest.mark.parametrize(
     ("words", "page"),
     [
-        (["refund", "approve"], "approving-tool-calls"),
-        (["SKILL.md"], "skills"),
-        (["quarantined"], "recovery"),
-        (["CHARGEHAND_CEILINGS"], "deploying"),
-        (["elicitation", "zebra"], None),
+        ("refund approve", "approving-tool-calls"),
+        ("how do I approve a tool call", "approving-tool-calls"),
+        ("human in the loop", "approving-tool-calls"),
+        ("SKILL.md", "skills"),
+        ("quarantined", "recovery"),
+        ("CHARGEHAND_CEILINGS", "deploying"),
+        ("custom tool", "own-tools"),
+        ("structured output", "output-schema"),
+        ("streaming", "following-a-session"),
+        ("cost limit", "limits"),
+        ("unit test", "plugin-testing"),
+        ("multi-tenant", "plugin-tenants"),
+        ("delete data", "retention"),
+        ("OCR", "documents"),
+        ("license", "installing"),
+        ("upgrade", "stability"),
+        ("langgraph migration", "comparison"),
     ],
 )
-def test_words_lead_to_pages(words: list[str], page: str | None) -> None:
-    """Each page that is found has all of the words; the one that is about them is among them."""
-    found = pages()
-    named = search(found, words)
-
-    assert all(word.lower() in f"{name} {found[name]}".lower() for name in named for word in words)
-    assert page in named if page else named == []
+def test_words_lead_to_pages(words: str, page: str) -> None:
+    """What an engineer types finds the page that answers it among the first five."""
+    assert page in search(pages(), words.split())[:5]
 
 
 def test_a_page_is_printed_as_it_is() -> None:
