@@ -56,13 +56,14 @@ def _text(file: Path) -> str:
 
 
 def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """Name the pages that words fit best: rare words count most, and those that a page begins with."""
+    """Name the pages that words fit best: rare words count most, and those that a page begins with or has a row for."""
     heads = {name: " ".join([name, *text.split("\n\n")[:2]]).lower() for name, text in found.items()}
     weights = dict.fromkeys(found, 0.0)
     for word in words:
         begins = re.compile(rf"\b{re.escape(word.lower())}")
         counts = {
-            name: len(begins.findall(text.lower())) + 10 * len(begins.findall(heads[name]))
+            name: len(begins.findall(text.lower()))
+            + 10 * (len(begins.findall(heads[name])) + text.count(f"| `{word}`"))
             for name, text in found.items()
         }
         having = [name for name, count in counts.items() if count]
