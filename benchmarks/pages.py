@@ -18,19 +18,7 @@ _SPEED_TAIL: Final = """
 
 A job is a plan, five subtasks of turn, tool and turn, a report, and a turn that checks it: 200 ms a turn, 100 ms a
 tool, 1.1 s at best. A scripted model answers OpenAI's SDK over loopback. All variants take turns on one embedded
-server, each with its own worker process. [Steps](steps.md) breaks down one subtask. `make bench ARGS="speed --save"`
-writes this page.
-"""
-_STEPS: Final = """\
-# Steps of a subtask, measured
-
-See what one more subtask costs in history, processor time and requests to the server's database.
-"""
-_STEPS_TAIL: Final = """
-## Method
-
-A subtask of the [speed](speed.md) job, counted in all histories and by the server's own metrics.
-`make bench ARGS="steps --save"` writes this page; `benchmarks/results/steps.json` has the requests by kind.
+server, each with its own worker process. `make bench ARGS="speed --save"` writes this page.
 """
 _CAPACITY: Final = """\
 # Capacity
@@ -81,7 +69,6 @@ Server cores are those of the embedded server on SQLite, a lower bound for a clu
 """
 WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "speed": (_SPEED, _SPEED_TAIL),
-    "steps": (_STEPS, _STEPS_TAIL),
     "capacity": (_CAPACITY, _CAPACITY_TAIL),
 }
 
@@ -100,8 +87,7 @@ def page(name: str, kept: Mapping[str, Any]) -> str:
     head, tail = WRITTEN[name]
     on = ", ".join(f"{what} {value}" for what, value in kept["machine"].items())
     notes = [f"- {note[0].upper()}{note[1:]}." for note in kept["notes"]]
-    rows = [row for row in kept["rows"] if not str(row.get("", "")).startswith("of them ")]
-    return "\n".join([head, *_table(rows), "", *notes, f"- {kept['measured_at']}: {on}."]) + "\n" + tail
+    return "\n".join([head, *_table(kept["rows"]), "", *notes, f"- {kept['measured_at']}: {on}."]) + "\n" + tail
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

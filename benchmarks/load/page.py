@@ -18,6 +18,8 @@ _HEAD: Final = """\
 
 See what happens beyond the capacity, under faults, and for a long time.
 """
+_ASIDE: Final = ("processor time of other", "server, open", "server, threads", "worker, children", "worker, open")
+"""Figures that the page has no room for: the verdict is about them, and the file of results has them."""
 _TAIL: Final = """
 ## Method
 
@@ -25,8 +27,8 @@ Workers as they ship, the embedded server and a scripted provider that keeps boo
 otherwise a session is a plan, two subtasks with a web search each, and a report. Every experiment demands that no
 session is lost or stuck and that spend matches what the provider charged. Times and rates count only where other
 programs took little of the processor. A soak's series give the first value, the mean of the last half and the most;
-then the change over the last half. `make load` (`python -m benchmarks.load --save`) writes this page; `--nightly`
-runs larger sizes.
+then the change over the last half; `benchmarks/results/load.json` has all figures. `make load` (`python -m
+benchmarks.load --save`) writes this page; `--nightly` runs larger sizes.
 """
 
 
@@ -51,26 +53,17 @@ def page(entries: dict[str, dict[str, Any]]) -> str:
     entries = dict(sorted(entries.items(), key=lambda each: each[1]["asked"]))
     lines = [
         _HEAD,
-        "| experiment | size | sessions | lost | stuck | asked | verdict |",
-        "|---|---|--:|--:|--:|---|---|",
+        "| experiment | sessions | lost | stuck | asked | verdict | measured |",
+        "|---|--:|--:|--:|---|---|---|",
     ]
     for name, entry in entries.items():
-        verdict = "**missed**" if entry["problems"] else "held"
+        verdict = f"**missed**: {' '.join(' '.join(entry['problems']).split())}" if entry["problems"] else "held"
+        measured = [f"{what}: {figure}" for what, figure in entry["figures"].items() if not what.startswith(_ASIDE)]
+        measured.append(f"load of the machine: {entry['load']}")
         lines.append(
-            f"| [{entry['name']}](#{name}) | {entry['size']} | {entry['sessions']} | {entry['lost']} | "
-            f"{entry['stuck']} | {entry['asked']} | {verdict} |"
+            f"| `{name}`: {entry['did']} | {entry['sessions']:,} | {entry['lost']} | {entry['stuck']} | "
+            f"{entry['asked']} | {verdict} | {'; '.join(measured)} |"
         )
-    for name, entry in entries.items():
-        on = entry["machine"]
-        run = f"{entry['date']}; {on['cores']} cores, load {entry['load']}, seed {entry['seed']}"
-        lines += [
-            f"\n## {name}\n",
-            f"{entry['did'][:1].upper()}{entry['did'][1:]} ({run}, {entry['seconds']:.0f} s).\n",
-        ]
-        lines += [
-            "| measured | |",
-            "|---|---|",
-            *(f"| {what} | {figure} |" for what, figure in entry["figures"].items()),
-        ]
-        lines += [f"\n**Missed**: {' '.join(problem.split())}" for problem in entry["problems"]]
+    runs = sorted({f"{entry['date'].split()[0]} on {entry['machine']['cores']} cores" for entry in entries.values()})
+    lines.append(f"\nRun on {', '.join(runs)}.")
     return "\n".join(lines) + "\n" + _TAIL
