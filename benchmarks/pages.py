@@ -36,8 +36,6 @@ _CAPACITY_TAIL: Final = """
 - **Cached sessions**: up to 1,000 waiting ones stay in a process's memory; others are replayed when something
   happens.
 - **`numHistoryShards`**: cannot be changed later; 512 carry a million sessions a day.
-- **`matching.numTaskqueueReadPartitions`, `matching.numTaskqueueWritePartitions`**: 4, the default, are enough below
-  some 800 tasks a second.
 - **`frontend.namespaceRPS`**: twice *requests/s*, divided by the frontends (default: 2,400 for each), plus result
   waits and followers.
 - **Temporal Cloud**: ask for [higher limits](how-to/temporal-cloud.md#limits-that-matter) before a launch.
@@ -50,8 +48,7 @@ Beyond its capacity a worker [queues sessions and loses none](load.md).
 ## Method
 
 A session is the [speed](speed.md) job. `Demand` in `benchmarks/capacity/model.py` assumes a peak of four times the
-average, 8 s a turn, 2 s a tool, one session in twenty waiting four hours for a person, 7 days of retention, 5 ms a
-database write, cores 60 % busy at the peak, and one worker process lost. Compute your own:
+average, 8 s a turn, 2 s a tool, and one session in twenty waiting four hours for a person. Compute your own:
 
 ```python
 from dataclasses import replace

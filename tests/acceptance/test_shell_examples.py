@@ -24,6 +24,7 @@ _PAGES: Final = (
 _OTHERS: Final = {
     "test_doctor.py": ("docs/how-to/troubleshooting.md",),
     "test_project.py": ("docs/tutorial/first-project.md",),
+    "test_shipped_crews.py": ("docs/crews.md",),
     "test_temporal_cli.py": ("docs/how-to/temporal-cli.md",),
     "test_typescript.py": ("docs/how-to/typescript.md",),
     "test_recipes.py": ("docs/how-to/slack-and-webhooks.md",),

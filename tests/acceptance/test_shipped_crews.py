@@ -36,7 +36,7 @@ def _cases() -> Mapping[str, Case]:
 
 
 def test_every_crew_has_what_a_newcomer_needs() -> None:
-    """An example with documents, a tape of it, an evaluated case, and a section in the documentation."""
+    """An example with documents, a tape of it, an evaluated case, and a row in the documentation."""
     cases, page = _cases(), (ROOT / "docs" / "crews.md").read_text(encoding="utf-8")
 
     for name in _crews():
@@ -44,7 +44,7 @@ def test_every_crew_has_what_a_newcomer_needs() -> None:
         assert case.answer
         assert (ROOT / (case.documents or "none")).is_dir()
         assert (ROOT / (case.tape or "none")).is_file()
-        assert f"\n## {name}\n" in page
+        assert f"\n| {name} |" in page
         assert f"examples/tapes/{Path(case.tape or 'none').name}" in page
 
 
