@@ -17,8 +17,8 @@ from typing import Final, Literal
 import httpx2
 
 from benchmarks.scripted import MODEL_NAME, WIDEST
+from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
-from chargehand_cli.embedded.user import find_temporal
 
 Kind = Literal["own", "own-step", "hand-written"]
 """The worker that ships, the same with an activity for each tool call, and that of workflows written by hand."""

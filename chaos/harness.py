@@ -19,8 +19,8 @@ from chaos.result import Demand, Result
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
+from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
-from chargehand_cli.embedded.user import find_temporal
 from chargehand_plugins.search_services.tests.engine_server import EngineServer, serve_engine
 from tests.scripted_provider import Respond, ScriptedProvider, canned_session
 

@@ -18,7 +18,7 @@ from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
-from chargehand_cli.embedded.user import find_temporal
+from chargehand_cli.embedded.program import find_temporal
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 
 _LATEST_CALL: Final = 2.0

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from pydantic_settings import BaseSettings
@@ -18,8 +19,11 @@ DOCS = Path(__file__).resolve().parent
 PLUGINS = DOCS.parent / "plugins" / "src" / "chargehand_plugins"
 
 project = "Chargehand"
-html_title = "Chargehand"
+html_title = f"Chargehand {version('chargehand')}"
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["copy.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
 add_module_names = False

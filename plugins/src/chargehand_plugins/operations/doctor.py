@@ -19,6 +19,7 @@ from chargehand.messages import Messages
 from chargehand.visibility import OPEN, list_executions, pollers
 from chargehand.wire import WorkflowType
 from chargehand_cli.connection import WORKER_SECONDS, Connection
+from chargehand_cli.embedded.program import check_temporal
 from chargehand_cli.embedded.state import last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
@@ -66,6 +67,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
 async def _check_worker_program(connection: Connection, findings: Findings) -> None:
     location = connection.location
     if location.temporal:
+        await asyncio.to_thread(check_temporal, location.temporal, location.state)
         version = await asyncio.to_thread(subprocess.check_output, [location.temporal, "--version"], text=True)
         findings.good(f"{one_safe_line(version)} at {location.temporal}")
     findings.note(f"State directory {location.state}")

