@@ -1,10 +1,10 @@
 """How `make docs` builds the documentation site from these pages. Most of reference/ is generated from the code."""
 
+import importlib.metadata
 import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from pydantic_settings import BaseSettings
@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parent
 PLUGINS = DOCS.parent / "plugins" / "src" / "chargehand_plugins"
 
 project = "Chargehand"
-html_title = f"Chargehand {version('chargehand')}"
+html_title = f"Chargehand {importlib.metadata.version('chargehand')}"
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["copy.css"]
