@@ -24,6 +24,7 @@ from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_proc
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
     COULD_NOT_START,
+    WORKER_STARTS,
     FileLock,
     Order,
     ServerNote,
@@ -141,6 +142,8 @@ class Keeper:
         # Commands show the end of its log to people.
         environment = {"CHARGEHAND_LOG_FORMAT": "text"} | kept | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
+        with self._state.worker_log.open("a", encoding="utf-8") as log:
+            log.write(f"{WORKER_STARTS}\n")
         self._worker = spawn(
             list(self._order.worker.command),
             self._state.worker_log,

