@@ -41,7 +41,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def build_server(app: ASGIApp, certificate: str | None, private_key: str | None) -> uvicorn.Server:
+def build_server(
+    app: ASGIApp, certificate: str | None, private_key: str | None, *, has_lifespan: bool = False
+) -> uvicorn.Server:
     """Build a server that logs nothing. Raises `OSError` for an invalid certificate."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)  # what it would log has the request in it
     config = uvicorn.Config(
@@ -49,7 +51,7 @@ def build_server(app: ASGIApp, certificate: str | None, private_key: str | None)
         loop="none",
         http="h11",
         ws="none",
-        lifespan="off",
+        lifespan="on" if has_lifespan else "off",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -47,7 +47,10 @@ async def mcp(
     server = build_server(connection, folders)
     if http is None:
         return await server.run_stdio_async()
-    return await serve_http(server, http, token)
+    try:
+        return await serve_http(server, http, token)
+    except OSError as error:
+        raise typer.BadParameter(f"The port cannot be used: {error.strerror}.", param_hint="--http") from error
 
 
 def _folder(path: Path) -> Path:

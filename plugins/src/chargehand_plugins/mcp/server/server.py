@@ -1,5 +1,6 @@
 """The MCP server: which tools an assistant is offered, and what it is told of each. Importing `mcp` takes a second."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
@@ -7,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
@@ -17,6 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from chargehand import ChargehandError
 from chargehand.messages import MESSAGES
 from chargehand_cli.connection import Connection
+from chargehand_plugins.http_server import build_server as build_web_server
+from chargehand_plugins.http_server import listen, running
 from chargehand_plugins.mcp.server.tools import SessionTools
 
 _Tool = Callable[..., Awaitable[object]]
@@ -120,7 +122,7 @@ def app_of(server: MCPServer, token: str) -> ASGIApp:
 
 
 async def serve_http(server: MCPServer, port: int, token: str) -> None:
-    """Serve on loopback until interrupted."""
-    app = app_of(server, token)
-    config = uvicorn.Config(app, host=_HOST, port=port, log_level="warning", access_log=False, server_header=False)
-    await uvicorn.Server(config).serve()
+    """Serve on loopback until interrupted. Raises `OSError` if the port is taken."""
+    web = build_web_server(app_of(server, token), None, None, has_lifespan=True)
+    async with running(web, listen(_HOST, port)):
+        await asyncio.Event().wait()
