@@ -109,7 +109,7 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
         for claim in found.claims:
             put_check(f"{claim.verification}: {one_safe_line(claim.claim, 120)}", claim.problem)
     if others := len(report.sources) - len(found.quotations):
-        say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
+        say(f"Not checked, since they are not documents (web pages, queries, computations): {others} of the sources.")
     if found.quotations:
         say(f"Verified quotations: {sum(1 for each in found.quotations if each.stands)} of {len(found.quotations)}.")
     else:
