@@ -145,3 +145,25 @@ def test_every_page_is_run_or_has_a_reason() -> None:
     with_commands = {each.page.partition(":")[0] for each in BLOCKS if each.language in _SHELL}
 
     assert with_commands == {*_PAGES, *(page for pages in _OTHERS.values() for page in pages)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    ["docs/how-to/skills.md", "docs/how-to/output-schema.md", "plugins/src/chargehand_plugins/memory/README.md"],
+)
+def test_the_agents_that_a_page_shows_are_accepted(page: str, tmp_path: Path) -> None:
+    """A crew of them is one with which a worker starts."""
+    skill = tmp_path / "skills" / "tides" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(
+        "---\nname: tides\ndescription: How tide tables are read.\n---\nRead the datum.\n", encoding="utf-8"
+    )
+    blocks = [each.text for each in BLOCKS if each.page.startswith(f"{page}:") and each.language == "toml"]
+    crew = tmp_path / "shown.toml"
+    head = 'name = "shown"\ndescription = "Answers questions."\nguidance = "Plan a subtask for each question."\n'
+    crew.write_text("\n".join([head, *(each for each in blocks if "[[agents]]" in each)]), encoding="utf-8")
+
+    done = run_command(["crew", "check", crew], command_environment(CHARGEHAND_CREWS=str(tmp_path)))
+
+    assert done.code == 0, done.said
