@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import EntryPoint, EntryPoints
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that have slow tests, so that none of them is waited for at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Have each process begin with its share of the files that have slow tests, and end with what others may take.
+
+    So none of them is waited for at the end, and what the tests of a file share is made once.
+    """
+    slow = dict.fromkeys(item.path for item in items if item.get_closest_marker("slow"))
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share_of = {path: number % shares for number, path in enumerate(slow)}
+    fast = iter([item for item in items if item.path not in share_of])
+    ordered: list[pytest.Item] = []
+    for share in range(shares):
+        ordered += [item for item in items if share_of.get(item.path) == share]
+        ordered += islice(fast, max(0, len(items) * (share + 1) // shares - len(ordered)))
+    items[:] = [*ordered, *fast]
 
 
 def pytest_collection_finish() -> None:

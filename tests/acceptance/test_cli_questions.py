@@ -85,8 +85,7 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
 
 @pytest.mark.slow
 async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
-    """On a terminal `run` puts the plan and the questions, one after another, and takes the lines that are typed;
-    Ctrl-C asks, and `f` ends the run with the report of what there is."""
+    """`run` puts the plan and the questions, and takes the lines that are typed; Ctrl-C asks, and `f` ends the run."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin(

@@ -148,8 +148,7 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 
 
 def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:
-    """As the project's page says: played, approved after `kill -9`, acted once, nothing paid twice. The report comes on
-    stdout, what is kept is private, and nothing goes on running."""
+    """Played, approved after `kill -9`, acted once, nothing paid twice; what is kept is private."""
     project = tmp_path / "my-crew"
     assert chargehand("init", project).code == Exit.DONE
     settings = {"CHARGEHAND_CREWS": str(project / "crews"), "CHARGEHAND_PLUGINS": "my_crew_tools"}
@@ -234,8 +233,7 @@ def test_without_a_valid_output_standard_output_stays_empty(served: Path, docume
 
 
 def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documents: Path) -> None:
-    """Status, plan, trace and list find a session by its id, whoever started it. It takes over higher limits, refuses
-    lower ones, ends with what it has when told to, and cannot be changed any more; another one is cancelled."""
+    """Any session is found by its id, takes higher limits, ends when told to, and cannot be changed any more."""
     where = ("--state-dir", served)
     for name in ("first", "second"):
         begin = ("start", *where, "--docs", documents, "--approve-plan", "--id", name, _QUESTION)

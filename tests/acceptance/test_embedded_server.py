@@ -192,8 +192,7 @@ async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Pa
 
 @pytest.mark.slow
 def test_what_is_killed_is_started_again_until_the_keeper_is_asked_to_stop(state: Path, tmp_path: Path) -> None:
-    """A worker that ends unasked is replaced and counted, and a server serves again where it was; SIGTERM to the keeper
-    ends everything in order, users or not."""
+    """A worker that ends is replaced, a server serves again where it was; SIGTERM ends everything in order."""
     server, note = start(state, worker_command(tmp_path))
     told = tmp_path / "addresses"
     hold_until(told.exists, "the start of the worker")

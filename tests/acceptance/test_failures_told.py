@@ -182,8 +182,7 @@ def _fail(status: int, _: ScriptedRequest) -> ScriptedReply:
 
 
 async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
-    """Whether the key is wrong, the model retired or the provider down: attempts and the session say which model of
-    which provider answered what, and lists and the memo what to do; a refused call is made once."""
+    """Records name model, provider and answer, lists and the memo the remedy; a refused call is made once."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
         for status, (alert, kind, remedy) in _FAILING.items():
@@ -224,6 +223,7 @@ async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
         assert f"No worker polls task queue '{scene.queue}-models'" in await scene.told("status", session.id)
 
 
+@pytest.mark.nightly
 async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
     """The worker names file and field, and does not start."""
     (tmp_path / "crews").mkdir()
@@ -238,6 +238,7 @@ async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
         assert fires("ChargehandNoWorker", "", tmp_path)
 
 
+@pytest.mark.nightly
 async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
     """The record and the list name the limit, and an alert fires if it ends most sessions."""
     limits: dict[str, tuple[dict[str, Any], float]] = {

@@ -58,8 +58,7 @@ async def _has_continued(client: Client, workflow_id: str) -> bool:
 
 
 async def test_workers_killed_when_work_continues_as_new_lose_nothing(client: Client, tmp_path: Path) -> None:
-    """Killed when a subtask has begun another run, and when the session has, the work goes on in the run that is there:
-    every round is taken once, and only a call that was running can be charged again."""
+    """Killed between runs, the work goes on in the run that is there: every round is taken once."""
     async with ScriptedProvider(respond) as server:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         chosen |= {"CHARGEHAND_STORAGE": str(tmp_path / "payloads")}

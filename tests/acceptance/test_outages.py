@@ -19,8 +19,7 @@ SEED = 20_261_121
 
 
 async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path) -> None:
-    """A server killed and started on its database: every session ends in the report that it has without faults, and
-    its books are the provider's."""
+    """A server killed and started on its database: reports are those without faults, and the books the provider's."""
     result = await EXPERIMENTS["server-killed"]("short", Random(f"{SEED}/server-killed"), tmp_path)
 
     assert result.problems == []

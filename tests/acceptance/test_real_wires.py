@@ -46,8 +46,7 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
 @pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
 async def test_a_session_runs_and_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
-    """Through each vendor's SDK a session completes, its books equal what the provider charged, and what its agents
-    write is read while the stream still brings it, and is whole in the end."""
+    """Through each vendor's SDK the books equal what was charged, and text is read while the stream still brings it."""
     words = "This part was looked into, at some length. " * 8
     canned = canned_session(subtasks=2)
 
@@ -83,8 +82,7 @@ async def _succeeded(session: Session, count: int) -> bool:
 
 @pytest.mark.slow
 async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(client: Client, tmp_path: Path) -> None:
-    """Killed while the provider answers one turn, the session completes on another worker; only that one call is made
-    again, and it is charged and named."""
+    """The session completes on another worker; only the call that was running is made again, charged and named."""
     canned = canned_session()
     go_on = asyncio.Event()
     held = asyncio.Event()

@@ -143,8 +143,7 @@ def test_the_wheels_bring_one_program(archives: dict[str, zipfile.ZipFile]) -> N
 
 
 def test_the_wheels_have_only_what_projects_get(archives: dict[str, zipfile.ZipFile]) -> None:
-    """Of the deployment, nothing else that is in `deploy/`, such as the TLS key of the codec server; of each plug-in,
-    the folder with its pages and what is not Python, without its tests and what only the checkout needs."""
+    """Of the deployment, nothing such as TLS keys; of plug-ins, pages and data, without tests."""
     worker, files = archives["chargehand_worker"].namelist(), archives["chargehand_plugins"].namelist()
 
     deployed = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")

@@ -170,8 +170,7 @@ async def _worker(client: Client) -> AsyncGenerator[str]:
     ("name", "result"), [("tool", [1]), ("turn", [2, 7])], ids=["one attempt", "the journal is kept"]
 )
 async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: str, result: list[JsonValue]) -> None:
-    """The loop stands still for longer than the timeout: there is no timeout, and the details of the last heartbeat
-    stay what was recorded."""
+    """The loop stands still for longer than the timeout: there is none, and the last heartbeat's details stay."""
     async with _worker(client) as queue:
         handle = await client.start_workflow(Blocked.run, name, id=f"{queue}-{name}", task_queue=queue)
         got = await handle.result()

@@ -64,8 +64,7 @@ def _lines(running: subprocess.Popen[str], count: int) -> list[list[str]]:
 
 
 def test_a_killed_member_is_started_again_and_all_stop_together() -> None:
-    """The group is ready once, when all of its members are; one that is killed comes back under its number; at SIGTERM
-    each stops as a single worker would."""
+    """The group is ready when all members are; a killed one comes back; at SIGTERM each stops in order."""
     with _group() as running:
         first, *others = _lines(running, 4)
         pids = {number: int(pid) for word, number, pid in [first, *others[:2]] if word == "member"}
@@ -199,8 +198,7 @@ def _leave_dead(state_dir: Path) -> None:
 async def test_a_killed_workers_work_is_repeated_at_once(
     client: Client, tmp_path: Path, running: RunningActivities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt starts without a heartbeat timeout, finds what was recorded, and no workflow waits for the dead
-    worker afterwards, even if that attempt ends before the takeover."""
+    """The next attempt starts without a timeout, finds what was recorded, and nothing waits for the dead worker."""
     monkeypatch.setattr(takeover, "_SENT_SECONDS", 60)
     async with _held(client, running) as handle:
         _leave_dead(tmp_path)

@@ -157,8 +157,7 @@ NESTED = "Look at the notes as a session."
 
 
 async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path, chromium: Chromium) -> None:
-    """It shows what each agent does, has done and has cost, below nested sessions too, and which turn has read what a
-    person wrote; what was typed and the sign-in outlive a restart, and until the console is back the page says so."""
+    """It shows what agents do and cost, nested ones too; what was typed outlives a restart, which the page names."""
     going_on = asyncio.Event()
     script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), goal=NESTED)

@@ -130,8 +130,7 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
-    """Whatever is long or wide, the page is no wider than a phone, and axe finds nothing; pictures show, and nothing
-    else is asked for."""
+    """Whatever is long or wide, it is no wider than a phone, axe finds nothing, and nothing else is asked for."""
     await tab.page.emulate_media(color_scheme=scheme)
     await tab.page.set_viewport_size({"width": width, "height": 800})
     await tab.page.goto(page.as_uri())
@@ -146,8 +145,7 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
 
 
 async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) -> None:
-    """On paper, and in the PDF of the command line, details follow on a new page; what is folded stays so, and what a
-    reader opened before printing is on paper."""
+    """On paper details follow on a new page; what is folded stays so, unless a reader has opened it."""
     text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
     await tab.page.goto(_keep(tmp_path, text))
 

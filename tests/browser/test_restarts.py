@@ -110,8 +110,7 @@ class Watchers:
 
 
 async def test_restarts_heal_within_five_seconds(tmp_path: Path, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the console, the worker or the server serves again, page, follower and terminal show the next turn; what
-    was typed stands, and nobody signs in again."""
+    """Once a part serves again, page, follower and terminal show the next turn; what was typed stands."""
     gate, page = Gate(), tab.page
     async with (
         open_harness(tmp_path, gate.respond) as harness,

@@ -85,8 +85,7 @@ async def test_the_worker_may_do_no_more_than_composed(engine: Engine, volume: s
 async def test_a_worker_stopped_in_a_call_finishes_it_and_the_next_one_goes_on(
     engine: Engine, volume: str, client: Client, tmp_path: Path
 ) -> None:
-    """Told to stop in the middle of a model call, it records the reply and ends in good order; on the next worker the
-    session gets its report, and every call was made and paid for once."""
+    """It records the reply and ends in good order; the next worker goes on, and every call is made and paid once."""
     canned = canned_session()
     held, answered = asyncio.Event(), asyncio.Event()
 

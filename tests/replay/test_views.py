@@ -205,8 +205,7 @@ def check(session: Recorded) -> None:
 
 @pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
 async def test_views_agree_after_every_event(name: str) -> None:
-    """Events, trace, status and live tree list the same turns, tools, subtasks and requests in the same states, and add
-    up to the same spend; in the end that is what the report says, and each outcome, and what the spans add up to."""
+    """They list the same turns, tools, subtasks and requests in the same states, and add up to the same spend."""
     for session in recorded_sessions(RECORDED[name]):
         async for _ in session.prefixes():
             check(session)

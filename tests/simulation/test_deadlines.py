@@ -137,8 +137,7 @@ def _paused(request: SessionRequest) -> tuple[SessionRequest, str, object]:
 def test_people_take_their_time_and_not_the_sessions(
     waits: Callable[..., tuple[Any, ...]], *, is_decided: bool
 ) -> None:
-    """A decision counts until `answer_within`, hours after the deadline for work, which is then as far away as before;
-    without one the session goes on or ends, and says so."""
+    """A decision counts until `answer_within`, and the deadline is then as far away as before; without one it ends."""
     request, name, decision = waits(limited(deadline=60).model_copy(update={"answer_within": timedelta(hours=8)}))
     slow = Held(answer("Known."), seconds=30)
     session = VirtualSession(request, _unsure().work("topic 2", slow).work(MEANT, slow).work(BETTER, slow))
@@ -174,8 +173,7 @@ def _struck(seconds: float) -> Report:
 
 @pytest.mark.parametrize("seconds", range(2, 92, 3))
 def test_the_deadline_may_strike_at_any_moment(seconds: int) -> None:
-    """Struck anywhere between the first turn and the last, a session ends within its deadline and 5 s, in a report
-    that keeps what was finished and names what was not."""
+    """A session ends within its deadline and 5 s, in a report that keeps what was finished and names the rest."""
     result = _struck(seconds)
 
     finished = [record.id for record in result.subtasks if record.state == "success"]
@@ -245,8 +243,7 @@ def test_the_session_that_splits_an_attempt_is_told_what_was_noted() -> None:
     ids=["read", "nothing read"],
 )
 def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(script: Script, state: str, told: str) -> None:
-    """At the depth limit the passages that it had read become a partial outcome, and the doubt is a gap; without any
-    the escalation stands, named as a gap."""
+    """Passages that it had read are a partial outcome, and the doubt a gap; without any the escalation stands."""
     result = VirtualSession(timed(90, max_depth=1), script).report()
 
     record = result.subtasks[0]
@@ -271,8 +268,7 @@ def test_in_the_last_fifth_of_its_time_an_agent_must_answer() -> None:
 
 
 def test_waiting_for_a_grant_is_not_the_agents_time() -> None:
-    """An attempt that waits in a paused session for longer than its own time goes on when the limits are raised, and
-    has its time for the turn that it waited for."""
+    """An attempt that waits in a paused session for longer than its own time has it for the turn it waited for."""
     raised_at = 200
 
     def finish(_: ModelCall) -> Held:

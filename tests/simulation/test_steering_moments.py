@@ -38,8 +38,7 @@ def _heard(task: WorkTask) -> list[str]:
 
 
 def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
-    """Every turn that begins after it has it, once, those below a nested session too; it costs no call, but one more
-    turn of each agent that was about to end."""
+    """Every later turn has it, once, below a nested session too; it costs one more turn of agents about to end."""
     usual = VirtualSession(GOAL, SCRIPT)
     usual.report()
     refused: dict[int, str] = {}

@@ -237,10 +237,7 @@ async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: 
 async def test_the_server_is_asked_once_for_a_run(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, carried_out: str, questions: list[int]
 ) -> None:
-    """Turns and tools side by side, in subtasks side by side: one question a workflow run, and not one more.
-
-    No question at all about runs that the same worker carries out.
-    """
+    """One question a workflow run, however many turns and tools, and none about runs of the same worker."""
     if carried_out == "elsewhere":
         monkeypatch.setattr(registry, "recognise", print)
     asked: Counter[tuple[str, str]] = Counter()

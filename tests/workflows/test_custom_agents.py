@@ -65,8 +65,7 @@ async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client
 
 
 async def test_ten_requests_by_described_and_by_fixed_agents(environment: OpenEnvironment) -> None:
-    """For the same ten requests an agent that is described gives the same answers as one of a crew file, with no other
-    tools than its own; the description is one turn more, and all that it costs more."""
+    """They give the same answers with the same tools; the description costs one turn, and nothing else."""
     files = ("ferries", "crews")
     goals = [case.goal for dataset in read_datasets(files).values() for case in dataset.cases][:10]
     reports = dict[str, list[Report]]()
@@ -211,8 +210,7 @@ async def running(client: Client, folder: Path, queue: str, word: str) -> AsyncG
 
 
 async def test_a_session_keeps_the_crew_that_it_began_with(client: Client, tmp_path: Path) -> None:
-    """Prompts, tool descriptions and models of all its turns, those of nested sessions too, are those of the worker
-    that opened it; a session that begins on the next worker gets the new ones. The reports tell which."""
+    """All its turns, nested ones too, have the prompts of the worker that opened it; the report tells which."""
     queue = f"pinned-{uuid4().hex[:8]}"
     chargehand = Chargehand(client, queue)
     async with running(client, tmp_path, queue, "spring") as before:

@@ -198,10 +198,7 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
 
 
 async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
-    """At today's price two agents search, read and answer one after the other, and the report is written.
-
-    Their turns are all used up then, and the report says so.
-    """
+    """Two agents search, read and answer one after the other, and the report says that their turns are used up."""
     script, request = researchers(2).synthesis(report("All late.")), SessionRequest(goal=GOAL.goal, profile="quick")
     result, _ = await researched(tmp_path, script, request, page=PAGE[:5_000], counts_input=True)
 

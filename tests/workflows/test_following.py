@@ -75,8 +75,7 @@ def told(events: Sequence[Event]) -> list[str]:
 
 
 async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_path: Path) -> None:
-    """Three followers of an encrypted session are given the same events, those of a nested session too; one that is cut
-    off after any of them, and goes on by its cursor elsewhere, is given all the others, each once."""
+    """Three followers are given the same events; one that goes on by its cursor is given the others, each once."""
     encrypted = await connect(client, Encryption({"k": bytes(32)}, "k"))
     async with open_environment(encrypted, tmp_path, nesting()) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -99,8 +98,7 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
 
 
 async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEnvironment) -> None:
-    """While agents of a session and of one nested in it work, and when they have ended, the status says the turns and
-    dollars of the events up to then; the histories say so without a worker."""
+    """At any time the status has the turns and dollars of the events up to then, nested ones too, without a worker."""
     going_on = asyncio.Event()
     script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), subtask("X2", after=["X1"]), goal=NESTED)
@@ -129,8 +127,7 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
 
 
 async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:
-    """Its turns are events, and so is, in the end, what its session charges for it beyond them. They add up to what
-    report and trace say, also for a follower that goes on after any event."""
+    """Its turns, and what its session charges beyond them, add up to what report and trace say."""
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]))
     script = script.work("T1", use("search_documents"), Held(answer("Never."))).synthesis(report("A part is known."))
     events: list[Event] = []
@@ -156,8 +153,7 @@ async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: Ope
 
 
 async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: OpenEnvironment) -> None:
-    """It has the plan, the hash of each task, and arguments and results of tools: large ones by the event with them,
-    in the history that the reference names."""
+    """It has the plan, each task's hash, and arguments and results: large ones by reference to their history."""
     asked, long = use("search_documents"), use("query_data", about="x" * 5_000)
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
     async with environment(script.work("", asked, answer("Known.")).work("", long, agent="analyst")) as opened:
@@ -318,8 +314,7 @@ async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Pa
 async def test_text_of_agents_is_read_where_it_is_asked_for(
     environment: OpenEnvironment, asked: Literal["report", "agents"]
 ) -> None:
-    """Agents', a nested session's too, comes in parts while they write, and whole to who follows afterwards; unasked,
-    there is none, and the report's text is the same."""
+    """It comes in parts while agents write, and whole afterwards; unasked, there is none."""
     going_on = {path: asyncio.Event() for path in ("T1", "X1", "X2")}
 
     def begin(call: ModelCall) -> Held:

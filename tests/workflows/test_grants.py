@@ -112,8 +112,7 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
 async def test_a_provider_that_charges_too_much_is_reported(
     forgetful: OpenEnvironment, usd: str, budget: int, reason: str, calls: int
 ) -> None:
-    """The report says what was charged beyond a reservation; beyond the budget nothing more is paid. An overrun that it
-    covers goes on, and the next calls of that model reserve so much more."""
+    """The report says what was charged beyond a reservation; beyond the budget nothing more is paid."""
     dear = reply(answer("Known."), Decimal(usd))
     async with forgetful(Script().plan(*topics(2)).work("T1", dear)) as opened:
         result = await opened.run(limited(max_parallel=1, budget_usd=budget))

@@ -223,8 +223,7 @@ def added(id_: str, after: list[str] | None = None, instruction: str = "") -> di
 
 
 async def test_what_has_not_begun_is_edited_and_the_rest_goes_on(forgetful: OpenEnvironment) -> None:
-    """Dropped, reworded, given to another agent, given other inputs, added, by any client, while another subtask runs;
-    sent twice it counts once. The report names it, and not as a gap; every workflow task replays."""
+    """Any edit, by any client, while another subtask runs, counts once, and is named in the report, not as a gap."""
     first = Held(answer("Known."))
     script = Script().plan(*PLAN).work("topic T1", first)
     edits = [
@@ -313,8 +312,7 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
 
 
 async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironment) -> None:
-    """To a plan of one subtask, whose report no turn was reserved for; while a template becomes its subtasks; and while
-    the outcomes are reviewed."""
+    """To a plan of one subtask, while a template becomes its subtasks, and while the outcomes are reviewed."""
     first, growing, looking = Held(answer("Known.")), Held(expanded("Look at the first port.")), Held(reviewed())
     script = Script().plan(subtask("T1")).work("topic T1", first).on("expand", growing)
     script = script.on("review", looking, when=lambda call: not getattr(call.task, "waiting", ()))

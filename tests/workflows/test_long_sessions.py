@@ -80,8 +80,7 @@ def _lasting(result: Report) -> Mapping[str, object]:
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plan, outcomes, ledger, gaps, contradictions, peaks and waste go on in the next run, a nested session's too; a
-    task that an earlier run has given out is still refused. It is one session to all who list, ask for or trace it."""
+    """All state goes on in the next run, a nested session's too; it is one session to all who look at it."""
     usual, _ = await run(_eventful(), GOAL)
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     async with environment(_eventful()) as opened:
@@ -107,8 +106,7 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
 
 @pytest.mark.usefixtures("short_histories")
 async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
-    """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
-    are answered, and the deadline is that of the first run."""
+    """Each update is applied once and answered, queries are answered, and the deadline is that of the first run."""
     held = Held(answer("Late."))
     async with environment(_one_after_another(4).work("T4", held)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
@@ -205,8 +203,7 @@ def many_rounds(*last: Turn) -> Script:
 @pytest.mark.real_server
 @pytest.mark.usefixtures("runs_of_four_rounds")
 async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnvironment) -> None:
-    """Conversation, notes, ledger, rounds and the parent's link go on in the next run; turns and dollars add up, larger
-    grants are asked for and received, and what was read in the first run is still a source in the last."""
+    """What it knows, owes and may do goes on in the next run; turns, dollars and sources add up in the end."""
     done = answer("It says so.", ref=READ.ref, quote=QUOTED.quote)
     async with environment(many_rounds(done)) as opened:
         client = opened.chargehand.client

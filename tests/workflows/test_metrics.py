@@ -195,8 +195,7 @@ async def _replay(sessions: Sequence[str], client: Client) -> None:
 
 
 async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
-    """Turns, tokens, dollars and ends equal what sessions report, although a restarted worker has replayed them. What
-    is charged for a lost child is apart."""
+    """They equal what sessions report, though a restarted worker has replayed them; a lost child is apart."""
     scrape = await watched.scrape()
     spend = [line for each in watched.reports for line in each.spend]
     used = sum((line.usage for line in spend if line.purpose != "lost"), Usage())
@@ -271,8 +270,7 @@ async def lone_client() -> AsyncGenerator[Client]:
 
 
 async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_client: Client) -> None:
-    """However often its workflow task fails; and a nested session is a part of it, not one more. On the queue of
-    sessions, a workflow of a type that no worker knows is counted as stuck as well."""
+    """However often its task fails; a nested session is a part of it; a workflow of an unknown type counts as stuck."""
     buffer = MetricBuffer(10_000)
     runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
     connected = await connect(lone_client, runtime=runtime)

@@ -350,8 +350,7 @@ async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path:
 
 
 async def test_a_client_is_told_which_storage_it_lacks(client: Client, tmp_path: Path) -> None:
-    """Where results are stored elsewhere on purpose, a session comes out the same, and its history is small; a client
-    without the storage gets a typed error that names it."""
+    """A session comes out the same; a client without the storage gets a typed error that names it."""
     async with open_environment(await _storing(client, tmp_path, results=True), tmp_path, _SCRIPT) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is known? " + "x" * 10_000))
         assert len((await session.result()).answer.encode()) > 200_000

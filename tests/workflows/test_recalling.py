@@ -373,8 +373,7 @@ async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, li
 
 
 async def test_a_long_conversation_begins_anew(tmp_path: Path) -> None:
-    """Before a turn would fill three fifths of the window, the agent sums up; the next turn sees the summary and the
-    notes and none of the rounds, and may cite what it read before."""
+    """Before the window fills, the agent sums up; the next turn sees summary and notes, and may cite what was read."""
     noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
     invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
 

@@ -212,9 +212,7 @@ REQUEST = SessionRequest(
 @pytest.mark.nightly
 @pytest.mark.parametrize("share", [0.1, 0.3])
 async def test_sessions_complete_through_a_failing_provider(client: Client, tmp_path: Path, share: float) -> None:
-    """Some at once, on a worker whose waits are a twentieth of the real ones: each ends in the report that it has
-    without faults; each step is answered once; what is booked is the provider's bill, and what it charged for calls
-    without an answer is named."""
+    """Reports are those without faults, each step is answered once, and what is booked is the provider's bill."""
     script = Faulty(canned_session(subtasks=2, agents=("researcher",)), share, SEED)
     async with ScriptedProvider(script) as provider:
         adapter = an_adapter("chat", provider.base_url, patience=Patience(2.0, 2.0))
@@ -242,8 +240,7 @@ async def test_sessions_complete_through_a_failing_provider(client: Client, tmp_
 
 
 async def test_a_fallback_takes_over_while_a_provider_is_not_available(client: Client, tmp_path: Path) -> None:
-    """Overloaded for an hour, a provider is asked once for each of its models; the session completes at the fallback,
-    whose price its reservations cover, and the report names the fallback's model."""
+    """An overloaded provider is asked once for each model; the session completes at the fallback, and says so."""
     script = canned_session(subtasks=2, agents=("researcher",))
     busy = error(529, {"retry-after": "3600"})
     async with (

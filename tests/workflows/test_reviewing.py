@@ -53,8 +53,7 @@ HEIGHT = "The tower of Bremen is … metres high."
 async def test_figures_that_differ_are_judged_whether_or_not_the_writer_notices(
     run: RunSession, verdict: BaseModel, resolution: str, confidence: int
 ) -> None:
-    """Code finds them, the supervisor is told, a judge sees both outcomes and decides or leaves it open, and writer and
-    report get both sides with the decision."""
+    """Code finds them, a judge sees both outcomes, and writer and report get both sides with the decision."""
     result, opened = await run(_said("4 metres").on("judge", verdict), GOAL)
 
     [look] = opened.model.tasks(ReviewTask)

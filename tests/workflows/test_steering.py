@@ -49,8 +49,7 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
 async def test_messages_are_read_in_order_at_the_next_turn_each_once(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
 ) -> None:
-    """Messages, one of them sent twice, while a model call is under way: the call is used, the next turn has them all,
-    and so has every later one, across runs that continue as new, and if every workflow task replays."""
+    """The call under way is used, and the next turn and later ones have them all, across runs and replays."""
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", most_events)
     first = Held(use("search_documents", about=1))
     script = Script().plan(subtask("T1")).work("T1", first, use("read_document", about=2), answer("Done."))
@@ -97,8 +96,7 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
 
 
 async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(environment: OpenEnvironment) -> None:
-    """A message to a later subtask, or to the whole session, waits for its first turn, and for those of its later
-    attempts. Whoever has ended or does not exist cannot be told anything; the error names who can."""
+    """It waits for its first turn and those of later attempts; who has ended or does not exist cannot be told."""
     second = Held(answer("Known."))
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"]))
     script = script.work("T2", second).refine(refined("Find out about T3 in another way, please."))
@@ -175,8 +173,7 @@ async def test_a_nested_session_hands_messages_down(
 async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
     environment: OpenEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their results say so; of one that acts, the report names the doubt, and it is not made again. Other agents go on
-    as before, and what is interrupted can be asked for again unless it acts."""
+    """What acts is a doubt that the report names, and is not made again; other agents go on as before."""
     both = request_tools(("search_documents", {"query": "all"}), ("refund", {"amount": 10}))
     hanging = asyncio.Semaphore(0)
 

@@ -37,8 +37,7 @@ def held_at(kind: str, held: Held) -> Script:
 @pytest.mark.real_server
 @pytest.mark.parametrize("kind", first_fast(["work", "plan", "synthesis"]))
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
-    """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
-    and no model is called any more."""
+    """While it plans, works or writes: it closes as cancelled, and nothing below it or of a model runs on."""
     held = Held(report("Never."))
     async with environment(held_at(kind, held)) as opened:
         session = await opened.chargehand.start(GOAL)

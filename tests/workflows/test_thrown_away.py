@@ -173,10 +173,7 @@ def _forget(_: Info) -> None:
 async def test_sessions_that_ended_leave_nothing_in_their_worker(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, cached: int, *, is_known: bool
 ) -> None:
-    """Of reports, refusals and cancellations alike, no workflow and no activity is held but the latest.
-
-    The SDK's loop holds on to the task of that one.
-    """
+    """Of reports, refusals and cancellations, only the latest workflow is held, by the SDK's loop."""
     if not is_known:
         monkeypatch.setattr(registry, "recognise", _forget)
     script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))

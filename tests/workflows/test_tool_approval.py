@@ -84,8 +84,7 @@ def told(opened: SessionEnvironment) -> list[Mapping[str, Any]]:
 
 @pytest.mark.real_server
 async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk) -> None:
-    """Approved calls are made as shown, edited ones as edited, rejected ones never; each decision holds once, for the
-    call that the person has seen, by the id of the session alone, and stands in the trace."""
+    """Each decision holds once, for the call that the person has seen, and stands in the trace."""
     amounts = (10, 20, 30)
     script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
     async with desk(script, 'approve = ["refund"]') as opened:

@@ -70,8 +70,7 @@ async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnviro
 async def test_a_turn_uses_no_tool_that_the_workflow_has_to_judge(
     environment: OpenEnvironment, agent: str, asked: list[ModelReply], own: list[str], calls: int
 ) -> None:
-    """What is repeated, too much, not quick alone or reaches out is left to the workflow, which refuses it or has it
-    used."""
+    """What is repeated, too much, not quick alone or reaches out is left to the workflow."""
     script = Script().plan(subtask("T1", agent)).on("work", *asked, answer("Known."))
     async with environment(script, at_once=[QUICK, "search"]) as opened:
         session = await opened.chargehand.start(REQUEST)

@@ -247,8 +247,7 @@ def crews(tmp_path: Path) -> tuple[Path, ...]:
 async def test_limits_are_the_requests_then_the_crews_then_the_profiles(
     run: RunSession, crews: tuple[Path, ...]
 ) -> None:
-    """Each limit comes from the request if it says one, else from the crew, else from the crew's profile; a request
-    that names a profile gets that profile's limits, whatever the crew's are."""
+    """A request's limit, else the crew's, else its profile's; a request that names a profile gets that profile's."""
     own = SessionRequest(goal=YEAR, crew="letters", limits=Limits(max_parallel=3))
     profile = SessionRequest(goal=YEAR, crew="letters", profile="standard")
     for request, expected in ((own, (3, 12, 4, 0.25)), (profile, (5, 20, 10, 2))):

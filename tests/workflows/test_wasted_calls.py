@@ -145,8 +145,7 @@ def _of_kind(result: Report, kind: str) -> Decimal:
 async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
     run: RunSession, kind: str, times: int, *, billed: bool
 ) -> None:
-    """Each such call is charged like its repetition, is named beside its worst case, and counts as waste; the turn
-    counts once. A call that was surely not billed, as of a connection that was never made, is not in the books."""
+    """It is named beside its worst case, is waste, and counts as one turn; what was surely not billed is not."""
     faults = First(kind, *(_unanswered(billed=billed) for _ in range(times)))
 
     result, opened = await run(faults, GOAL)
@@ -173,8 +172,7 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
 async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     run: RunSession, billed: tuple[bool, ...], *, retry: bool
 ) -> None:
-    """However many errors without a charge come between, and at once if the provider says not to ask again; then the
-    subtask has failed, its siblings and the report go on."""
+    """However many unbilled errors come between; then the subtask has failed, its siblings and the report go on."""
     faults = First("work", *(_unanswered(billed=each, retry=retry) for each in billed))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 

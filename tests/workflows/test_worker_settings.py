@@ -34,8 +34,7 @@ _REQUEST = SessionRequest(goal="What is six times seven?", review="never")
 
 
 async def test_a_host_without_keys_runs_what_models_have_written(client: Client, tmp_path: Path) -> None:
-    """Where sandboxes have a queue of their own, a worker with no other role runs the session's programs, and the one
-    with the models runs none: its own `run_code` is never called. Other tools stay where they were."""
+    """Where sandboxes have a queue, only a worker of that role runs programs; other tools stay where they were."""
     queue = f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=tmp_path, task_queue=queue, queues={"sandboxes": 2}, roles=frozenset({"sandboxes"}))
     script = Script().plan(subtask("T1", "analyst")).work("", use("query_data"), _CODE, answer("42"))
@@ -66,8 +65,7 @@ async def test_a_host_without_keys_runs_what_models_have_written(client: Client,
 
 
 def test_a_role_needs_a_queue() -> None:
-    """A worker says how much it does at once of the work that is its own, by task queue; one for work that has no queue
-    of its own would wait for ever, and is refused with the setting to change."""
+    """One for work that has no queue of its own would wait for ever, and is refused with the setting to change."""
     with pytest.raises(ValidationError, match=r"sandboxes have no task queue.*CHARGEHAND_QUEUES"):
         Settings(roles=frozenset({"sandboxes"}))
 

@@ -214,8 +214,7 @@ async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
 
 @pytest.mark.parametrize(("turns", "reopens"), [(60, True), (13, True), (12, False)])
 async def test_the_writer_of_a_section_reads_a_source_again(run: RunSession, turns: int, *, reopens: bool) -> None:
-    """Once, before it writes, if the limits leave a turn for that to each section: it is shown the passage, cites it by
-    a number of its own, and what it quotes from there is checked like any quotation."""
+    """Once, before it writes, if turns are left for that: the passage is shown, cited and checked as any other."""
     again = "what read_document read"
 
     def write(call: ModelCall) -> BaseModel:

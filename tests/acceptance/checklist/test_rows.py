@@ -79,8 +79,7 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
 
 
 async def test_row_16_result_compression(run: RunSession) -> None:
-    """Beyond 50,000 tokens, outcomes of more than 2,000 are summarised by the small tier, shorter ones never; that is
-    all that the writer reads of them."""
+    """Beyond 50,000 tokens outcomes of more than 2,000 are summarised by the small tier; the writer reads only that."""
     sentence = "It is so in all of the harbours. "
     script = Script().plan(*topics(6)).work("", answer(sentence * 1_500)).work("T6", answer(sentence * 150))
     _, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
@@ -100,8 +99,7 @@ BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 
 async def test_row_18_retries(run: RunSession) -> None:
-    """A provider errs: it is asked again after 1, 2 and 4 seconds. A subtask whose 3 attempts fail is given up, all of
-    it is waste, and the session goes on to a report of the rest that names it."""
+    """A provider that errs is asked after 1, 2 and 4 s; a subtask is given up after 3 attempts, the session not."""
     busy = ProviderError("busy", ProviderFault(provider="scripted"), ErrorType.RATE_LIMITED)
     fails = [busy]
 
@@ -124,8 +122,7 @@ async def test_row_18_retries(run: RunSession) -> None:
 
 
 async def test_row_19_retry_with_refinement(run: RunSession) -> None:
-    """After the first failure the supervisor rewrites the instruction in view of the error, and the new one is carried
-    out; only the first attempt is waste."""
+    """After the first failure the supervisor rewrites the instruction; only the first attempt is waste."""
     script = Script().plan(subtask("T1")).refine(refined(BETTER))
     script = script.work("T1", use("search_documents"), answer("", status="no_answer")).work(BETTER, answer("Found."))
     result, opened = await run(script, ROOMY)
@@ -143,8 +140,7 @@ async def test_row_19_retry_with_refinement(run: RunSession) -> None:
 
 
 async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 subtasks at a time, and 60 requests a minute if the operator says one a second: of all workers together, since
-    the server holds the rate of the queue that they share."""
+    """5 subtasks at a time, and 60 requests a minute, of all workers together, if the operator says one a second."""
     rates = dict[str, float | None]()
 
     def note(
@@ -162,8 +158,7 @@ async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_row_25_synthesis(tmp_path: Path) -> None:
-    """The report is written from all outcomes, names what is missing and what contradicts, and states a confidence; the
-    model, if it takes a temperature, plans at 0.2, writes at 0.3 and refines at 0.4."""
+    """It is written from all outcomes, names what is missing and what contradicts; each purpose has its temperature."""
     cards = {
         tier: card.model_copy(update={"name": "gpt-4.1", "prices": PRICES}) for tier, card in scripted_cards().items()
     }
@@ -187,8 +182,7 @@ async def test_row_25_synthesis(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
 async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...], third: str) -> None:
-    """T1, T3, T5 and T2, T4, T5: without T1 its siblings go on; T3 runs with the gap stated, or is skipped if it
-    requires T1; T5, which depends on T3, still runs."""
+    """Without T1 its siblings go on; T3 runs with the gap, or is skipped if it requires T1; T5 still runs."""
     script = Script().plan(
         subtask("T1"),
         subtask("T2", agent="analyst"),
@@ -215,8 +209,7 @@ DOMAINS = (
 
 
 async def test_row_33_bounded_context(run: RunSession) -> None:
-    """An agent is told its prompt, its task and the outcomes that it depends on, never another's conversation; agents
-    of the six domain crews that read, compute or search are not told the request either."""
+    """An agent is told its prompt, task and inputs; readers of the six domain crews are not told the request."""
     asked = SessionRequest(goal="May our tenant Zibulski leave in May?", crew="contract-review", review="never")
     script = Script().plan(subtask("T1", "clause_reader"), subtask("T2", "risk_reviewer", ["T1"]))
     words = "The notice is three months."
@@ -238,8 +231,7 @@ async def test_row_33_bounded_context(run: RunSession) -> None:
 
 
 async def test_row_36_nesting(run: RunSession) -> None:
-    """A supervisor that divides its task again and again has sessions below it, down to the fifth hop, which is an
-    agent's: a plan for another session there goes back."""
+    """Sessions stand below sessions down to the fifth hop, which is an agent's: a plan for another there goes back."""
     parts = [f"Look into stretch {number} of the coast as a whole." for number in range(5)]
     deeper = [subtask("N1", "supervisor", instruction=part) for part in parts]
     script = Script()
@@ -259,8 +251,7 @@ async def test_row_36_nesting(run: RunSession) -> None:
 
 
 async def test_row_39_model_tiers(run: RunSession) -> None:
-    """3 tiers: the supervisor plans and writes on the middle one, a reader and the summariser work on the small one, a
-    reviewer on the large one, and an unsure answer is tried again one tier up; a judge chooses between both."""
+    """Supervisors plan on the middle tier, readers work on the small one, and an unsure answer is tried one tier up."""
 
     def unsure(call: ModelCall) -> BaseModel:
         return answer(f"Perhaps {call.model}.", status="confidence_too_low")

@@ -29,11 +29,7 @@ def _of_anthropic(schema: dict[str, Any]) -> Any:
 
 
 def test_a_schema_says_what_its_type_says() -> None:
-    """It is what OpenAI's SDK makes of the same type, and Anthropic's has nothing to change in it.
-
-    Its title is the type's name, it fits into what is reckoned for it in a prompt's bound, and it explains nothing:
-    the instructions of a turn say what each field means, once; docstrings are for readers of the code.
-    """
+    """It is what OpenAI's SDK makes of the type, Anthropic's changes nothing in it, and it explains nothing."""
     from openai.lib._pydantic import to_strict_json_schema
 
     for answer in ANSWERS:

@@ -146,8 +146,7 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 @settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hostile=hostile_replies())
 async def test_a_reply_is_charged_as_billed_and_can_be_recorded(way: Wire | Way, hostile: Hostile) -> None:
-    """Values of any form, anywhere in a reply that states its usage, change neither the charge nor what can be kept;
-    nor do they in a reply that a batch or a background response brings."""
+    """Values of any form in a reply that states its usage change neither the charge nor what can be kept."""
     if way == "batch" or way == "background":  # noqa: PLR1714  # narrows the type
         async with open_provider(way, hostile._replace(is_streamed=False).write) as (_, model):
             reply = await model.complete(a_job(way, Keeper()))

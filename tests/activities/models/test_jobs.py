@@ -154,8 +154,7 @@ async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> No
 async def test_every_bad_end_of_a_job_has_its_meaning(
     way: Way, reply: ScriptedReply, known: str, expected: tuple[ErrorType, bool, bool]
 ) -> None:
-    """What failed at the provider, or expired, can be tried again, as a new job, and is not charged; what is not valid
-    cannot. An id that the provider does not know any more may have been charged, and nothing is begun anew."""
+    """What failed or expired is a new job, uncharged; an unknown id may have been charged: nothing is begun."""
     async with open_provider(way, lambda _: reply) as (server, model):
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_job(way, Keeper(known=known)))

@@ -209,8 +209,7 @@ async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence:
 
 @every_wire
 async def test_a_provider_that_thinks_aloud_is_waited_for(wire: Wire) -> None:
-    """A reply may take longer than any silence, if it never is silent for so long; before the first word, another
-    measure counts."""
+    """A reply may take longer than any silence; before the first word, another measure counts."""
     slow = answer("At eight.").after(0.6).spaced(0.1)
     async with impatient(wire, lambda _: slow, gap=0.5) as (server, model):
         began = time.monotonic()
@@ -239,8 +238,7 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
     ids=["no end", "at the start", "in the middle"],
 )
 async def test_a_stream_that_ends_badly_is_no_reply(wire: Wire, *, began: bool, has_error: bool) -> None:
-    """One that ends properly, but before the reply does, is of unknown outcome. An error instead of an answer is the
-    provider's, and costs nothing; one behind its beginning may."""
+    """One that ends before the reply does is of unknown outcome; an error instead of an answer costs nothing."""
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
         count = began * (BEGUN[wire] if has_error else 3)

@@ -170,10 +170,7 @@ async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: l
 
 
 async def test_the_tool_does_not_follow_a_name_inside(network: Network) -> None:
-    """Public when asked first, internal after: `read_page` reads the first answer and never connects to the second.
-
-    The session that has read the page reads on without asking again; another one asks, and is refused.
-    """
+    """`read_page` never connects to the second answer; the session that has read the page reads on."""
     network.server.pages["/"] = answer(b"The tide comes in and goes out twice a day. " * 10)
     for internal in _PRIVATE:
         network.reset([PUBLIC], [internal])

@@ -146,10 +146,7 @@ async def read(texts: PageTexts, host: str, path: str, total: float) -> dict[str
 
 @pytest.mark.nightly
 async def test_no_bomb_goes_off() -> None:
-    """Each ends in words, in time, without much memory or holding up other work; the page after them all is read.
-
-    One test, since a process that reads them one after the other is what a worker is.
-    """
+    """Each ends in words, in time, without much memory or holding up other work; the page after them all is read."""
     harmless = {
         "/plain": answer(b"harmless " * 500_000),
         "/html": answer(b"<html><body><p>Harmless.</p></body></html>", content_type="text/html"),

@@ -61,8 +61,7 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
 
 
 async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
-    """Window after window, nothing is left out, no sentence is divided, and the page is downloaded once; as long as it
-    goes on, `find` is offered."""
+    """Nothing is left out, no sentence is divided, and the page is downloaded once; `find` is offered meanwhile."""
     sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
     server.pages["/"] = answer(" ".join(sentences).encode())
     url = f"http://{server.host}/"

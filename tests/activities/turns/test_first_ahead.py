@@ -31,8 +31,7 @@ def a_sibling(number: int) -> Asked:
 
 @pytest.mark.parametrize("wire", ["anthropic", "responses"])
 async def test_siblings_read_what_the_first_of_them_has_cached(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """Of what five siblings that start at once are shown, all but the first read four fifths from the cache, where a
-    provider can read a beginning only once it answers the call that wrote it; they wait for no other."""
+    """All but the first read four fifths from the cache, where a cache needs an answer; they wait for no other."""
     meter, arrived, all_there = Meter(), list[str](), asyncio.Event()
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:

@@ -28,10 +28,7 @@ UNKNOWN_OUTCOMES = (
 
 
 async def test_what_may_have_been_charged_is_booked_before_more_is_paid(client: Client, tmp_path: Path) -> None:
-    """A call of unknown outcome is one request; the workflow is told the number of failures and how long to wait.
-
-    Failures of earlier activities count: the third of a turn is the third, and the wait doubles each time.
-    """
+    """One call of unknown outcome is one request; failures of earlier activities count, and the wait doubles."""
     earlier_failures = [(dropping(), earlier, 2**earlier / HURRY) for earlier in (1, 2)]
     calls = [*earlier_failures, *((reply, 0, wait) for reply, wait in UNKNOWN_OUTCOMES)]
     replies = iter([each for reply, _, _ in calls for each in (reply, answer())])

@@ -22,8 +22,7 @@ from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedReq
 
 @pytest.mark.nightly
 async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: Client, tmp_path: Path) -> None:
-    """Killed while OpenAI works, a worker leaves the id behind; the next fetches that response, asks for no other, and
-    the workflow has nothing to book twice."""
+    """A killed worker leaves the id behind; the next fetches that response, and has nothing to book twice."""
     go_on = asyncio.Event()
 
     async def respond(_: ScriptedRequest) -> ScriptedReply:

@@ -40,8 +40,7 @@ _RESERVED = 1_000
 
 
 async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
-    """A provider that counts no prompts is not asked, one that fails to costs only the count; no prompt is sent that
-    could be longer than what is reserved."""
+    """A provider that counts none is not asked, and no prompt is sent that could be longer than what is reserved."""
 
     def fail(_: object) -> int:
         raise LookupError("no such path")
@@ -83,8 +82,7 @@ async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(c
 async def test_a_prompt_is_counted_by_its_provider_before_it_is_sent(
     client: Client, tmp_path: Path, wire: Wire
 ) -> None:
-    """The count is of the very prompt that is sent. One that is too long is not paid, and the refusal names what it may
-    have at most, so that so much can be reserved; one that fits with its margin passes."""
+    """The count is of the very prompt that is sent; one that is too long is not paid, and its length is named."""
     async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
         server.count = lambda _: 990
         refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))

@@ -33,8 +33,7 @@ def turns_by(worker: Mapping[str, str]) -> tuple[Asked, Asked]:
 
 
 async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_path: Path) -> None:
-    """Stopped for three heartbeat timeouts, a worker finds several attempts at one turn waiting; it pays for none that
-    the server has given up, and the turn is paid once."""
+    """Of several attempts at one turn it pays for none that the server has given up, and for the turn once."""
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         patient, asked = turns_by(chosen)
@@ -53,8 +52,7 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
 
 
 async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_path: Path) -> None:
-    """Cut off from the server for longer than a heartbeat, a worker keeps the reply it got, and the next attempt
-    finds it."""
+    """A worker that is cut off from the server keeps the reply it got, and the next attempt finds it."""
     asked_again = asyncio.Event()
 
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:

@@ -138,8 +138,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
-    """No file, however it is made, holds a worker's start up or ends it with another error; a named pipe is not opened,
-    which would wait for its writer for ever."""
+    """No file holds a worker's start up or ends it with another error; a named pipe is not opened."""
     cases = [
         ("#" * 300_000, "is larger than 256 KiB"),  # huge
         ("a." * 100_000 + "a = 1", "has a key of more than 20 parts; no table is that deep"),  # endless key

@@ -46,8 +46,7 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
 
 
 def test_a_reply_that_does_not_fit_says_why() -> None:
-    """What is not the asked JSON is malformed, with a reason that the model can act on, and the reply cut short;
-    neither depth nor length brings anything down."""
+    """What is not the asked JSON is malformed, with a reason for the model; neither depth nor length breaks it."""
     cases = [
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),

@@ -77,8 +77,7 @@ EVENTS: st.SearchStrategy[Event] = st.tuples(
 
 @given(st.lists(EVENTS, max_size=60))
 def test_whatever_happens_calls_come_back(events: list[Event]) -> None:
-    """However it stands, a call is allowed once the longest wait is over and no other is under way, and no place is
-    lost or given twice."""
+    """After the longest wait a call is allowed, and no place is lost or given twice."""
     watched = Watched()
     for what, number, seconds in events:
         if what == "time":
@@ -304,10 +303,7 @@ def _tokens(size: float) -> int:
 @pytest.mark.parametrize("seconds", first_fast([5.0, 0.2, 20.0]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_provider_is_used_as_far_as_it_goes(kind: str, seconds: float) -> None:
-    """40 sessions get 85 % at least of what an oracle gets (80 % without bursts), and few of their calls are refused in
-    the second half of the time; none is, where headers say what is left.
-
-    Limits by time alone that no header tells refuse more of turns of 0.2 s."""
+    """40 sessions get 85 % of what an oracle gets, and few calls are refused; none, where headers say what is left."""
     until = 120.0 if seconds < 1 else 120 * seconds
     refuses, (rate, calls) = KINDS[kind]
     sessions = Sessions(Provider(refuses), seconds, has_headers="headers" in kind)

@@ -60,9 +60,7 @@ def test_what_every_turn_of_an_agent_repeats_is_short() -> None:
 
 
 def test_what_a_provider_wrote_goes_back_to_it() -> None:
-    """Each round is the model's request, with the provider's own form of it, and the results, of which one may be bad.
-
-    How a conversation reads is in the golden file of the turn that works."""
+    """Each round is the model's request, in the provider's own form, and the results, of which one may be bad."""
     call = ToolCall(id="1", tool="read_document", arguments={"name": "a.md"})
     bad = ToolResult(call_id="1", tool="read_document", ok=False)
     past = Round(calls=(call,), results=(bad,), provider_items=({"id": 7},))

@@ -106,14 +106,6 @@ def test_figures_units_and_dates_are_compared(golden: GoldenAnswer, said: str, *
     assert check_answer(golden, said).right is right
 
 
-def test_the_questions_own_negation_is_no_denial() -> None:
-    """Which have no moons: that these have none is the answer."""
-    question = "Which planets have no moons, and which is not a rock?"
-
-    assert check_answer("Venus", "Venus is not a rock.", question=question).right
-    assert not check_answer("Venus", "Venus is not a gas giant.", question=question).right
-
-
 def test_each_value_belongs_to_its_key() -> None:
     """Before it, behind it, in their order, or by a unit in the head of a table; never that of another key."""
     golden: GoldenAnswer = {"Arden": "Left", "Belm": "Right", "Corin": "Left"}
@@ -124,10 +116,3 @@ def test_each_value_belongs_to_its_key() -> None:
     assert [check_answer(golden, said).right for said in (*right, *wrong)] == [True, True, False, False]
     assert check_answer({"Arden": "75.35 km2"}, table).right
     assert not check_answer({"Arden": "75.35 km2"}, "| City | Area |\n|---|---|\n| Arden | 75.35 |").right
-
-
-def test_only_what_code_knows_is_final() -> None:
-    """Silence, forbidden words and exact figures just beside the golden one are; other words are left to a judge."""
-    cases = {"": True, "It is 1,996.": True, "It is roughly two thousand.": False, "It is 1,995 at fault of Kim.": True}
-
-    assert {said: check_answer(1995, said, wrong=("Kim",)).is_sure for said in cases} == cases

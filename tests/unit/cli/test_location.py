@@ -59,8 +59,7 @@ def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> Non
 
 
 def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path) -> None:
-    """CHARGEHAND_WORKER is split as a shell would, and needs no project; without either, the worker's package is run,
-    so that no file of the working directory can take the place of a module of its."""
+    """CHARGEHAND_WORKER is split as a shell would; without it the worker's package is run, no file of the folder."""
     environment = {"CHARGEHAND_WORKER": "python '/other place/worker_main.py' --fast"}
     located = [
         locate(tmp_path, project, environment),
@@ -111,8 +110,7 @@ def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path)
 
 
 def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path) -> None:
-    """A project that has a `.chargehand` has a server and sessions of its own, from any folder within; a client that is
-    installed on its own keeps reports in the user's state directory."""
+    """A project's `.chargehand` serves any folder within; a client installed on its own uses the user's state."""
     here = tmp_path / "mine" / "crews"
     here.mkdir(parents=True)
     (tmp_path / "mine" / ".chargehand").mkdir()
@@ -147,8 +145,7 @@ def test_the_program_that_is_named_is_the_one_that_runs(
 
 @pytest.mark.slow
 def test_nothing_slow_is_loaded() -> None:
-    """The keeper and its user need the standard library only, following no pages, uploads no bucket's library,
-    and help no contracts."""
+    """The keeper needs the standard library only; following loads no pages, and help no contracts."""
     cases = [
         (
             "import chargehand_cli.embedded.keeper, chargehand_cli.embedded.user",

@@ -55,8 +55,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
-    """How it ended, the answer, what is open, and one line a source; no query, no claim, and each quotation once. What
-    a pipe gets is the same, and neither the page nor Markdown names a source by its digest."""
+    """How it ended, the answer, what is open, and one line a source; a pipe gets the same."""
     query = Source(ref="sql:d932a81d", title="SELECT 1", quote="n\n1", about="outages.csv: sum of minutes")
     manual = Source(ref="manual.pdf#page=2", title="Manual > 3 Oil > 3.1 When", quote="every six months")
     of = report(answer="They are **tested** [S1], “every six months” [S2].", sources=(query, manual))
@@ -146,8 +145,7 @@ _GRADES = (
 
 
 def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
-    """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid, and so does an
-    open reservation, which is the sign of something wrong."""
+    """Files are named with their sizes; waste and an open reservation stand beside what was paid."""
     made = report(
         artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES, reserved_usd=Decimal("0.5")
     )

@@ -348,8 +348,7 @@ def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
 
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "und")])
 def test_text_states_its_language(language: str, stated: str) -> None:
-    """The page, its goal and its answer are in the answer's language, or say that it is not known; so do all other
-    elements whose text the page did not write, and what it did write is English."""
+    """Page, goal and answer are in the answer's language, or say that it is not known; its own words are English."""
     page = report_page(report(language=language, disclaimer="No advice."))
 
     foreign = re.findall(r'<(\w+)[^>]* dir="auto"([^>]*)', page)

@@ -80,8 +80,7 @@ def test_the_verbs_of_plugins_stand_below_those_of_the_core(
 def test_a_verb_or_a_format_of_a_plugin_that_is_missing_names_its_extra(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """Only when it is called, before anything is connected; a format of no plug-in is told with those that there
-    are."""
+    """Only when it is called, before anything is connected; an unknown format is told with those that there are."""
     install()
 
     calls = (["console"], *(["report", "any", "--to", f"launch.{ending}"] for ending in ("docx", "odt")))

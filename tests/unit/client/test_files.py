@@ -75,8 +75,7 @@ def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
 
 
 def test_hidden_things_and_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
-    """Version control, environments and hidden files are not documents, and neither is the artifact directory; a link
-    inside the folder is a document, and one that leads out of it is named."""
+    """Hidden files and the artifact directory are no documents; a link that leads out of the folder is named."""
     folder = tmp_path / "folder"
     for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
@@ -162,8 +161,7 @@ def _store(root: Path, *contents: bytes) -> Path:
     ],
 )
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
-    """Whatever tools called their files, each becomes a visible one of the folder, and nothing else is written: a
-    character may have four bytes, and a name 255."""
+    """Whatever tools called their files, each becomes a visible one of the folder, and nothing else is written."""
     root, to = _store(tmp_path / "store", b"one", b"two"), tmp_path / "to"
     made = [_artifact(content).model_copy(update={"name": name}) for content in (b"one", b"two")]
 

@@ -110,8 +110,7 @@ async def followed(refusals: dict[int, RPCError]) -> list[Event]:
 
 
 async def test_a_server_that_starts_is_waited_for() -> None:
-    """One that does not know its namespace yet, at the first page or later, is asked again: no event is lost or given
-    twice."""
+    """One that does not know its namespace yet is asked again: no event is lost or given twice."""
     assert await followed({0: STARTING, 2: STARTING}) == await followed({})
 
 

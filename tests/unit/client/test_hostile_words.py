@@ -73,8 +73,7 @@ _NO_ZONES = ("", "../../etc/passwd", "UTC\n", "\0", "\ud800", "x" * 100_000)
     ],
 )
 def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str, zone: str | None, problem: str) -> None:
-    """Neither seconds nor `@every` pass by the shortest interval, and nothing long is sent, nor what names no time
-    zone."""
+    """Neither seconds nor `@every` pass by the shortest interval; nothing long or without a known time zone is sent."""
     with pytest.raises(InvalidInput, match=problem):
         times(cron, None, zone)
 

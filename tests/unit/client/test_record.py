@@ -73,8 +73,7 @@ def test_the_last_attempt_at_a_call_counts(place: str) -> None:
 
 
 def test_a_charge_before_a_restore_is_booked_once(place: str) -> None:
-    """What the same activity has cost in a history that is gone comes back when it is charged again, and is booked by
-    whichever claims it first."""
+    """What an activity has cost in a history that is gone is booked by whichever claims it first."""
     record = Record(place)
     lost, again = charge(), charge(scheduled_at=NOW + timedelta(hours=1), usd="0.02")
 

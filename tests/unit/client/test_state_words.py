@@ -10,8 +10,7 @@ from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASON
 
 
 def test_every_state_and_stop_reason_has_words() -> None:
-    """One that is added to a contract is added here, and a list shows none of them as it is spelt there. Only what has
-    answered is green."""
+    """One that is added to a contract is added here; only what has answered is green."""
     assert {*get_args(SessionState)} <= {*SESSION_STATES}
     assert {*NO_REPORT} == {*get_args(SessionState)}
     assert {*NEEDS} == {*WAITING_STATES}

@@ -86,8 +86,7 @@ def test_null_stands_for_a_default() -> None:
 
 
 def test_what_the_model_can_mend_is_an_answer() -> None:
-    """Wrong arguments never reach the function; both kinds of mistake say what to do. Whatever is no `ToolError` is not
-    for the model, and raised."""
+    """Wrong arguments never reach the function, and say what to do; what is no `ToolError` is raised."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"item": "B"}, "There is no item B; search for its number."),
         (

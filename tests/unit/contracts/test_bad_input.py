@@ -171,8 +171,7 @@ def test_what_our_own_processes_exchange_may_grow() -> None:
 
 
 def test_only_a_goal_is_required() -> None:
-    """A request of nothing but a goal has the stated defaults; surrounding white space does not count, any other that
-    comes with what people paste is kept."""
+    """All else has the stated defaults; surrounding white space does not count, any other is kept."""
     assert _read(b'{"goal": "  a goal\\n"}') == SessionRequest(goal="a goal", crew="research", limits=Limits())
     assert _read(b'{"goal": "one\\ttwo\\r\\nthree\\ffour"}') == SessionRequest(goal="one\ttwo\r\nthree\ffour")
 

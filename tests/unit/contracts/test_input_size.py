@@ -30,8 +30,7 @@ _MOST_CALLS = 200_000
 
 @pytest.mark.parametrize("model", first_fast([*MODELS, None]))
 def test_the_work_of_a_refusal_is_bounded(model: type[Message] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No input of any size or shape makes the converter call more functions than a small constant, and what is too
-    large, too deep or too long is refused before it is parsed."""
+    """The converter calls few functions, and what is too large, deep or long is refused before it is parsed."""
     calls, parsed, parse = Counter[bytes](), [""], json.loads
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -51,8 +51,7 @@ def environment_names_of_the_worker() -> set[str]:
 
 
 def test_every_extra_that_is_named_can_be_installed() -> None:
-    """The image, its settings and the pages name extras of the application; it has each of the client's that `worker`
-    does not bring."""
+    """The application has each extra that the image and the pages name, and that `worker` does not bring."""
     application, client = (
         tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]["optional-dependencies"]
         for path in ("pyproject.toml", "client/pyproject.toml")
@@ -67,8 +66,7 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
 
 @pytest.mark.slow
 def test_the_image_is_built_from_what_its_context_contains(tmp_path: Path) -> None:
-    """The wheels that the image installs can be built from the folders that `.dockerignore` lets in and the Dockerfile
-    copies, and from nothing else of the checkout."""
+    """The wheels can be built from what `.dockerignore` lets in and the Dockerfile copies, and from nothing else."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     context = {line.removeprefix("!") for line in lines if line.startswith("!")}
     build_stage = DOCKERFILE.read_text(encoding="utf-8").partition("\nFROM $BASE\n")[0]

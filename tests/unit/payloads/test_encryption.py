@@ -70,8 +70,7 @@ def _keys(**keys: bytes) -> str:
 
 
 def test_keys_come_from_settings(tmp_path: Path) -> None:
-    """Keys are read from the setting itself or from a private file that it names; both open each other's content. One
-    that others can read is refused with the remedy."""
+    """From the setting itself or a private file that it names; one that others can read is refused with the remedy."""
     file = tmp_path / "keys.json"
     file.write_text(_keys(one=OLD))
     file.chmod(0o600)

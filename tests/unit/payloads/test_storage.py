@@ -45,8 +45,7 @@ async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
 
 
 async def test_payloads_come_back_from_every_place_and_a_damaged_one_can_be_stored_anew(place: str) -> None:
-    """In order, and storing one twice is harmless. Other content is never read as if it were right; storing the same
-    payload again mends it."""
+    """Storing one twice is harmless; other content is never read as if it were right; storing again mends it."""
     driver = storage_from_text(place, "default").driver
     payloads = [LARGE, Payload(metadata={"encoding": b"json/plain"}, data=b"1"), LARGE]
     claims = await driver.store(STORING, payloads)
@@ -87,8 +86,7 @@ def test_namespaces_stay_below_the_root(tmp_path: Path) -> None:
 
 
 async def test_only_large_payloads_are_stored_elsewhere(tmp_path: Path) -> None:
-    """Below the threshold a payload stays in the history; above it, a reference does, and readers see no difference.
-    With encryption, what lies in the directory is encrypted."""
+    """Above the threshold the history has a reference, and readers see no difference; encryption holds there too."""
     storage = Storage(PayloadDirectory(tmp_path, "default"))
     values = ["short", "canary " + os.urandom(40_000).hex()]
     for encryption in (None, Encryption({"one": bytes(32)}, "one")):

@@ -42,8 +42,7 @@ async def _settle(crews: Path, refund: Tool[..., str], *replies: Reply, again: t
 
 
 async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> None:
-    """It is told that the call was applied, by whichever attempt; a `ToolError` says that nothing was changed, and then
-    the next attempt makes the call, with the same key."""
+    """It is told that the call was applied; after a `ToolError` nothing was, and the call is made with its key."""
     attempt = use("refund", order="A-17")
     failed = answer("", status="no_answer", message="I am lost.")
     for fails, made in (([], 1), ([ToolError], 2)):
@@ -94,10 +93,7 @@ async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
 async def test_a_test_can_stand_in_for_the_person_who_approves(
     crews: Path, caplog: pytest.LogCaptureFixture, *, approved: bool | None
 ) -> None:
-    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up.
-
-    Neither warns of anything.
-    """
+    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up."""
 
     @tool(capabilities=[], acts=True, approval=True)
     def refund(order: str) -> str:

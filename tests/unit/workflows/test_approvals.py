@@ -73,8 +73,7 @@ def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
 
 @pytest.mark.parametrize(("decision", "amount"), [("approve", 100), ("edit", 300)])
 def test_a_call_that_is_made_again_counts_once(decision: str, amount: int) -> None:
-    """The person who has it made again knows that it was not applied: a limit of one call does not forbid that. What it
-    comes to now is within the sum, and is what later calls are measured against."""
+    """A limit of one call allows it, since the first was not applied; what it comes to now is within the sum."""
     approvals = Approvals()
     pending = _doubtful(approvals)
     with pytest.raises(Refused, match="the sum of amount is at most 1234567 in a session; 0 is used"):

@@ -120,8 +120,7 @@ def _chain(*agents: str) -> tuple[Subtask, ...]:
 
 
 def test_a_chain_that_ends_outside_with_private_text_is_found() -> None:
-    """Whatever lies between them, what was read in private does not reach one who reads strangers and reaches out, and
-    neither does what a session was given."""
+    """What was read or given in private does not reach one who reads strangers and reaches out."""
     cases: list[tuple[list[str], set[Capability], Mapping[str, AbstractSet[str]]]] = [
         (["reader", "browser"], set(), {"T2": {"T1"}}),
         (["reader", "writer", "browser"], set(), {"T3": {"T2"}}),

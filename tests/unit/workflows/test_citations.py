@@ -54,8 +54,7 @@ def test_a_citation_of_nothing_is_removed() -> None:
 
 @given(text=TEXTS)
 def test_every_citation_of_a_report_has_its_source(text: str) -> None:
-    """The numbers in a text become exactly 1 to n in the order in which it cites n sources; each citation names the
-    same source as before, in the same place."""
+    """The numbers become exactly 1 to n in the order of the text; each citation names the same source as before."""
     checked = check_citations(text, SOURCES)
     answer, sources = keep_cited(checked, SOURCES)
 

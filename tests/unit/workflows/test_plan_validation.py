@@ -136,10 +136,7 @@ def test_each_rule_refuses_by_itself() -> None:
 
 
 def test_a_plan_needs_no_more_turns_than_are_left() -> None:
-    """Three turns for an agent with tools, one for any other, three for a session: what fits passes, one more does not.
-
-    Subtasks that have begun need none.
-    """
+    """Three for an agent with tools, one for any other, three for a session; subtasks that have begun need none."""
     agents = ("reader", "writer", "supervisor")
     draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
 

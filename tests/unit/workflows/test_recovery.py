@@ -61,8 +61,7 @@ def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> l
 
 
 def test_everything_is_tried_in_its_turn() -> None:
-    """Each kind of bad end has its own order of things to try; nothing is tried for which there is no agent, no tier,
-    no depth and no person."""
+    """Each kind of bad end has its own order; nothing is tried for which there are no means."""
     cases: list[tuple[Outcome, list[Action], list[Action]]] = [
         (Success(), [Action.ACCEPT], [Action.ACCEPT]),
         (Partial(gaps=("costs",)), [Action.ACCEPT], [Action.ACCEPT]),

@@ -47,8 +47,7 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
 
 
 def test_only_what_may_get_another_answer_is_another_call() -> None:
-    """The order of names, and case and white space of plain words, make no other call; other words, values and orders
-    do, and so does any letter of a program, a query, an address or a quotation."""
+    """Neither order of names nor case of plain words makes another call; words, values and quoted letters do."""
     cases: list[tuple[dict[str, JsonValue], dict[str, JsonValue], bool]] = [
         ({"query": "Ferry costs", "most": 5}, {"most": 5, "query": "Ferry costs"}, True),
         ({"query": "Ferry costs"}, {"query": "  ferry\tCOSTS "}, True),
@@ -152,9 +151,7 @@ def test_whatever_was_asked_is_recognised(
     others_act=st.booleans(),
 )
 def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) -> None:  # noqa: FBT001  # drawn
-    """In any sequence of reads and acts, an agent that reads has the present state in its latest result or gets it now:
-    a read is refused only if nothing acted since its result. Without acts it is made once; an act is made once; a tool
-    that is repeatable is never refused."""
+    """A read is refused only if nothing acted since its result; an act is made once; what is repeatable always."""
     effects = Effects(acting={"act"}, repeatable={"poll"}, others_act=others_act)
     version, rounds = 0, list[Round]()
     seen, done = dict[str, int](), set[str]()
@@ -183,8 +180,7 @@ def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) ->
 
 
 def test_an_agent_that_reads_after_each_act_makes_no_circle() -> None:
-    """Neither reads after acts of its own, nor results that others change, nor a poll forces an answer; the same result
-    again and again does."""
+    """Neither reads after acts, nor results that others change, nor a poll; the same result again and again is one."""
     acts, shared = Effects(acting={"cancel"}), Effects(acting={"cancel"}, others_act=True)
     working = [asked(*pair) for number in range(5) for pair in ([query("A")], [call({"id": number}, "cancel")])]
     changing = [

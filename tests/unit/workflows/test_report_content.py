@@ -161,10 +161,7 @@ def _plan(**needs: tuple[str, ...]) -> Plan:
 
 
 def test_the_speed_up_is_against_one_after_another() -> None:
-    """A session of 20 s is compared with the same steps in a row: what overlapped is what was gained.
-
-    Skipped and unfinished subtasks count nothing, and a session that took no time gained none.
-    """
+    """What overlapped is what was gained; skipped and unfinished subtasks count nothing."""
     waiting = SubtaskRecord(id="T1", agent="reader", instruction="i")
     unfinished = SubtaskRecord(id="T2", agent="reader", instruction="i", started_at=START)
     cases: list[tuple[list[SubtaskRecord], int, int, float]] = [

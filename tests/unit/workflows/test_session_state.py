@@ -247,10 +247,7 @@ def _at_work(*spans: tuple[int, int]) -> list[AgentsAtWork]:
 
 @given(st.integers(1, 20), st.integers(1, 20), st.lists(st.integers(0, 20), max_size=8))
 def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[int]) -> None:
-    """What is lent comes out of what is free, in fair parts, and comes back when a session ends.
-
-    What was offered before a session has opened is lent to it too.
-    """
+    """It comes out of what is free, in fair parts, comes back in the end, and may be offered before a session opens."""
     places = Places(total=total)
     running = min(sessions, total)
     places.offer(total - running)

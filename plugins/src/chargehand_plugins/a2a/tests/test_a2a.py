@@ -39,8 +39,7 @@ MEANT = "The latest one."
 async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
     tmp_path: Path,
 ) -> None:
-    """One sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
-    stops it, if it goes on; what is no text is refused; strangers get the card and nothing else."""
+    """Sent again it is the same session; an answer lets it go on, cancelling stops it; strangers get the card."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = (
         Script()
@@ -175,8 +174,7 @@ async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_pat
 
 @pytest.mark.slow
 async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
-    """Each reply is the task's status, which requires input until the conversation is cancelled; what is sent again is
-    said once."""
+    """Each reply is the task's status, which requires input until it is cancelled; what is sent again is said once."""
     script = Script().replies("Hello", say("Hello. What can I do?")).replies("pump", say("Its valve is closed."))
     async with open_console(client, tmp_path, script) as console:
 

@@ -52,8 +52,7 @@ def test_every_call_of_the_list_is_refused(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", AUDIT)
 def test_what_programs_need_is_allowed_and_nothing_by_another_name(machine: str) -> None:
-    """Threads and processes are made by the same call; the other one, whose flags no filter can read, is said not to
-    exist. 32-bit calls, whose numbers mean something else, are deadly, and those with short pointers refused."""
+    """Threads and processes are allowed; a call whose flags no filter can read does not exist, nor 32-bit ones."""
     program, own, clone = filter_program(machine), AUDIT[machine], CLONE[machine]
 
     assert {decide(program, own, number) for number in NEEDED[machine]} == {ALLOWED}

@@ -55,8 +55,7 @@ FOUND = st.lists(
 
 @given(st.data())
 def test_a_finding_is_reported_only_if_it_was_confirmed_itself(data: st.DataObject) -> None:
-    """However near others are that were: what is reported is confirmed, about an added line and sure enough; all of
-    that is reported; the rest is counted by its reviewer; the order of findings and confirmations changes nothing."""
+    """What is confirmed, about an added line and sure enough is reported, in whatever order; the rest is counted."""
     found = data.draw(FOUND)
     names = data.draw(st.sets(st.sampled_from([one.id for one in found]))) if found else set[str]()
     confirmed = [look(f"{name}: so it is", confidence=85) for name in sorted(names)]
@@ -87,8 +86,7 @@ def test_a_finding_is_reported_only_if_it_was_confirmed_itself(data: st.DataObje
     ],
 )
 def test_the_second_look_means_one_finding(said: Issue, meant: set[str]) -> None:
-    """That of its id; without one, that of its line with its words, or the only one there if it says none. What it
-    finds itself is no confirmation, and a gap."""
+    """That of its id, else of its line and words, else the only one there; what it finds itself is a gap."""
     found = [finding("T1.1", 2), finding("T2.1", 4), finding("T2.2", 4, MESSAGES[2]), finding("T3.1", 5)]
 
     one = sifted(found, [said])
@@ -105,8 +103,7 @@ def test_a_doubt_of_the_second_look_counts() -> None:
 
 
 def test_findings_of_one_line_are_one_entry_that_has_the_words_of_all() -> None:
-    """A problem is reported once, with all its reviewers; another one of the same line stands in it; two of one
-    reviewer stay two."""
+    """A problem is reported once, with all its reviewers and others of its line; two of one reviewer stay two."""
     found = [
         finding("T1.1", 2, confidence=95, agent="security"),
         finding("T2.1", 2, MESSAGES[2], 85),
@@ -233,8 +230,7 @@ async def test_findings_that_are_not_checked_are_counted_by_name(
 
 
 async def test_a_reviewer_reads_the_comments_of_earlier_reviews(change: str, tmp_path: Path) -> None:
-    """An export among the documents is listed by file, and read by line, author and date; it is no document that could
-    not be read."""
+    """An export among the documents is listed by file, and read by line, author and date; it is no gap."""
     comment = {
         "path": "a.py",
         "line": 4,

@@ -68,10 +68,7 @@ def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Cal
 
 
 def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Path) -> None:
-    """On main the last commit is reviewed; a file is read as it is there, and its commits with their notes are listed.
-
-    Lines end at line feeds alone, as git counts them.
-    """
+    """The last commit is reviewed; files are read as they are there, and commits with their notes are listed."""
     folder = repository(tmp_path / "repo", "a = 1\n", "a = 1\n\fb = 2\n")
     found = Repository(folder)
     porcelain.notes_add(str(folder), found.id.encode(), b"Reviewed:\nno form feeds.", author=b"A <a@b>")
@@ -114,8 +111,7 @@ async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Pat
 
 
 def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
-    """The file after a hunk with a wrong header is read all the same, lines that look like headers stay lines, and what
-    several diffs change of a file is one change."""
+    """The file after a wrong header is read, lines like headers stay lines, and diffs of a file are one change."""
     text = (
         "--- a/a.py\n+++ b/a.py\n@@ -1,90 +1,90 @@\n+++ added\n context\ndiff --git a/b.py b/b.py\n"
         "--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+b = 1\n"

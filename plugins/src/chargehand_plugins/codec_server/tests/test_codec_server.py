@@ -78,8 +78,7 @@ def _payloads(body: Any) -> list[Payload]:
 
 
 async def test_the_web_ui_sees_what_is_encrypted(url: str) -> None:
-    """What the Web UI sends, a preflight and a POST below the token's path, is answered in clear for its origin;
-    payloads from before encryption was switched on are given back as they are."""
+    """What it sends is answered in clear for its origin; payloads from before encryption are given back as they are."""
     plain = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
     sealed = [plain, *await data_converter(ENCRYPTION).encode([{"goal": "canary"}])]
     preflight = {

@@ -93,8 +93,7 @@ ACTING = crew(servers=SERVER + 'acts = ["convert_time"]')
     ids=["another crew's", "not allowed", "undeclared", "private and untrusted", "acts for two"],
 )
 def test_an_agent_has_what_its_crew_allows(tmp_path: Path, crews: list[str], says: str) -> None:
-    """Tools of the servers of its own crew that their lists name, with what the operator says that they let it do, and
-    one that acts for one agent only."""
+    """Tools of the servers of its own crew that their lists name, with what the operator says that they may do."""
     assert says in refusal(tmp_path, *crews)
 
 

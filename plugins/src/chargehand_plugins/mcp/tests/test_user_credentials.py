@@ -194,8 +194,7 @@ async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_
 
 
 async def test_a_session_needs_the_credentials_of_its_tools(client: Client, tmp_path: Path) -> None:
-    """Without one the agent is told which is missing, and nothing is called; with one that was sealed for another
-    tenant it does not begin."""
+    """The agent is told which is missing, and nothing is called; one sealed for another tenant begins no session."""
     model = using_all()
     with crm() as served:
         async with worker(client, tmp_path, served.url, model) as chargehand:

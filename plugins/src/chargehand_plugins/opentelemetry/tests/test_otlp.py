@@ -35,8 +35,7 @@ def spans(trace: Trace) -> dict[str, Span]:
 
 
 def test_steps_are_spans_that_a_collector_takes() -> None:
-    """Spans nest as session, subtask, turn and tool, with the names that OpenTelemetry has for such work; a step that
-    was never begun is none."""
+    """Spans nest as session, subtask, turn and tool, with OpenTelemetry's names; a step that never began is none."""
     found = spans(TRACE)
 
     session, subtask = found["invoke_agent supervisor"], found["invoke_agent reader"]
@@ -159,8 +158,7 @@ def test_bad_values_are_refused_by_name(
 def test_bad_values_of_opentelemetry_are_refused_if_spans_are_exported(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The setting is named, and no key in it; a worker that exports nothing does not mind. A sampler by ratio needs its
-    ratio: the library would silently trace everything."""
+    """The setting is named, and no key in it; a worker that exports nothing does not mind."""
     if name == "OTEL_TRACES_SAMPLER_ARG":
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv(name, value)

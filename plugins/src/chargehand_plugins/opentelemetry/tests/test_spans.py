@@ -174,8 +174,7 @@ async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> As
 
 @pytest.mark.nightly
 async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) -> None:
-    """Retries, another worker, replays, continued runs and a nested session leave one tree, which hangs at the caller's
-    span: no span comes twice, and none lacks its parent. A caller that is not sampled gets none."""
+    """Retries, another worker, replays, continued runs and a nested session leave one tree at the caller's span."""
     spans = traced.received.spans
     ids = [span.span_id for span in spans]
     missing = {span.parent_span_id for span in spans} - set(ids)
@@ -189,8 +188,7 @@ async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) 
 
 
 async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
-    """What an agent does is below its run, and a tool call is below the turn that asked for it, whether it was made in
-    an activity of its own or within the turn."""
+    """What an agent does is below its run, and each tool call below the turn that asked for it."""
     known = {span.span_id: facts for span, facts in traced.spans}
     pairs = [(facts, known[span.parent_span_id]) for span, facts in traced.spans if span.parent_span_id in known]
     above = {(facts["chargehand.step.kind"], parent["chargehand.step.kind"]) for facts, parent in pairs}
@@ -213,8 +211,7 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
 
 
 async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:
-    """A call that the provider fails has a span with its error, and so has the one that repeats it, which links to it;
-    tokens and dollars of all turns add up to the report's."""
+    """A failed call and its repetition, which links to it, are spans; tokens and dollars add up to the report's."""
     turns = [facts for _, facts in traced.of("turn")]
     attempts = Counter(facts["temporal.id"] for facts in turns)
     (repeated,) = [step for step, number in attempts.items() if number > 1]
@@ -237,8 +234,7 @@ async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(trac
 
 
 async def test_no_text_of_users_is_exported_and_no_trace_reaches_the_provider(traced: Traced) -> None:
-    """Neither goal, instructions, arguments, answers nor messages of errors are in what is exported; the provider's
-    requests carry no trace."""
+    """No goal, instruction, argument, answer or error is exported; the provider's requests carry no trace."""
     assert traced.received.bodies
     assert [body for body in traced.received.bodies if CANARY.encode() in body] == []
     assert {name for headers in traced.sent for name in headers} & {"traceparent", "tracestate", "baggage"} == set()
@@ -268,8 +264,7 @@ async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Trac
 
 @pytest.mark.nightly
 async def test_content_is_exported_where_an_operator_wants_it_without_keys(client: Client, tmp_path: Path) -> None:
-    """Prompts, replies, and what tools are asked and answer are then in the spans of those who said them, in the
-    convention's form; the worker's keys and what looks like one are not."""
+    """Prompts, replies, arguments and results are in the spans of those who said them; the worker's keys are not."""
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:
         if request.answer == "PlanAnswer":

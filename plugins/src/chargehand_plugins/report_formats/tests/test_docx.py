@@ -107,8 +107,7 @@ def test_figures_and_text_stand_on_their_side() -> None:
 
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "x-none")])
 def test_a_document_states_its_language(language: str, stated: str) -> None:
-    """What agents wrote is in the answer's language, or in none that is known; headings and facts of the program's own
-    are English, and passages of sources may be in any language."""
+    """What agents wrote is in the answer's language or in none; what the program wrote is English."""
     source = Source(ref="manual.pdf", title="", quote="Alle sechs Monate.")
 
     written = docx("", report(answer="Zweimal im Jahr.", language=language, sources=(source,)), Attachments())

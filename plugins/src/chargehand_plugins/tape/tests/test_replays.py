@@ -116,8 +116,7 @@ def said(result: Report) -> tuple[object, ...]:
 
 
 async def test_a_replayed_session_gives_the_recorded_report(client: Client, tmp_path: Path) -> None:
-    """The same answer, sources, costs and states, in whatever order the subtasks ask; and the report says that it is
-    a replay."""
+    """Answer, sources, costs and states are the same in whatever order subtasks ask, and the report says so."""
 
     def reversed_speed(traffic: Traffic) -> Traffic:
         return Traffic(replace(traffic.models, adapter=Late(traffic.models.adapter, "T1")), traffic.tools, ())
@@ -149,8 +148,7 @@ async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["wind-limits", "engine-faults"])
 async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: str) -> None:
-    """Each replays without documents: two agents succeed, nothing is missing, every mark has its quoted source, and
-    what was computed is told in words."""
+    """Each replays without documents: two agents succeed, and every mark has its quoted source."""
     tape = TAPES / f"{name}.jsonl"
     async with worker(client, tmp_path, tape=tape) as chargehand:
         result = await run(chargehand, SessionRequest.model_validate(read_request(tape)))

@@ -58,8 +58,7 @@ def _entry(key: str, session: str, usd: Decimal, priority: int = 3, since: datet
 
 @given(_limits, _steps)
 def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]) -> None:
-    """However sessions ask, raise their budgets and end, over several days: what was spent today plus the budgets of
-    those that run stays within the day's dollars, and so do their number and their rate."""
+    """What was spent today and what runs stay within dollars, number and rate, however sessions ask."""
     now = _NOON
     ledger = TenantLedger(now.date(), limits)
     begun: list[datetime] = []
@@ -86,8 +85,7 @@ def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, 
 
 
 def test_sessions_begin_by_priority_and_then_in_order() -> None:
-    """A session of a higher priority comes first, and sessions of one priority begin in the order in which they came,
-    even when a later one would fit."""
+    """Higher priorities come first, and sessions of one priority in their order, even if a later one would fit."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
         ledger.ask(_entry(key, key, Decimal(usd), priority))
@@ -101,8 +99,7 @@ def test_sessions_begin_by_priority_and_then_in_order() -> None:
 
 
 def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for() -> None:
-    """What would not fit even if running sessions spent nothing is refused at once; what they may give back is waited
-    for; the next day it fits."""
+    """What could never fit today is refused at once; what running sessions may give back is waited for."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(usd_per_day=Decimal(5)))
     for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
         ledger.ask(_entry(key, key, Decimal(usd)))
@@ -121,8 +118,7 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
 
 
 def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
-    """A run that was reset or started anew under its id gets the place of the run before it, which has ended; what that
-    one may have spent counts. A run that waited has spent nothing."""
+    """The new run gets the place of the one before, whose possible spend counts; one that waited spent nothing."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     began: list[str] = []
     for key in ("first", "second"):

@@ -96,8 +96,7 @@ async def _running(opened: SessionEnvironment, *ids: str) -> TenantUsage:
 
 
 async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path) -> None:
-    """Of a tenant that may run one session, others are queued by priority and order, which its ledger shows; each
-    begins when one has ended, and in the end all that is left of their budgets is free."""
+    """Others are queued by priority and order, and begin as places come free; in the end all budgets are free."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         waiting = [await _queued(opened, priority=priority) for priority in (3, 1)]
         queued = await eventually(lambda: _usage(opened), lambda usage: len(usage.queued) == len(waiting))
@@ -130,8 +129,7 @@ async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Cli
 
 
 async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Client, tmp_path: Path) -> None:
-    """A session that waits for dollars begins once the one that had reserved them was terminated, which nobody has
-    told the ledger; what the terminated one had spent stays spent."""
+    """What waits begins once it was terminated, which nobody has told the ledger; what it had spent stays spent."""
     held = _held()
     held.released.set()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
@@ -150,8 +148,7 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
 async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_its_budget(
     client: Client, tmp_path: Path
 ) -> None:
-    """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent: a session that
-    the rest of the day does not cover is refused."""
+    """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2)), "1.5") as (opened, _, ended):
         waiting = await _queued(opened)
         await _terminate(client, ended.id)
@@ -173,8 +170,7 @@ async def test_sessions_that_wait_outlive_their_ledger(
 
 
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
-    """A budget above the day's dollars fails at once and says what to ask for; a running session is not allowed more
-    than what is free; a session that failed or was refused holds nothing."""
+    """A budget above the day's dollars fails at once, with what to ask for; one that failed holds nothing."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2))) as (opened, _, running):
         with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00") as refused:
             await (await opened.chargehand.start(_asking("2.5"))).result()
@@ -208,8 +204,7 @@ async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client
 
 
 async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: Path) -> None:
-    """A session that waits begins when a worker starts with higher limits; one whose tenant has none never waits, and
-    has no ledger."""
+    """One begins when a worker starts with higher limits; one whose tenant has none never waits, and has no ledger."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         second = await _queued(opened)
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
@@ -274,8 +269,7 @@ async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> N
 
 
 async def test_what_anyone_may_signal_charges_no_tenant(client: Client, tmp_path: Path) -> None:
-    """The end of a session that has no place, the end of one that another sends, and a request of a session that there
-    is not, of one that is another tenant's and of one under another run: none is charged or keeps others waiting."""
+    """Neither ends nor requests in the name of others, or of no session, are charged or keep others waiting."""
     async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, held, runs):
         other = await opened.chargehand.start(_asking("1", approval="plan").model_copy(update={"tenant": "other"}))
         run = (await describe(client, runs.id)).workflow_execution_info.first_run_id

@@ -58,8 +58,7 @@ def call_of(kind: str) -> ModelCall:
 @settings(max_examples=settings().max_examples // 10)
 @given(data=st.data())
 async def test_every_kind_of_turn_is_scripted(kind: str, data: st.DataObject) -> None:
-    """Whatever a model may answer to a turn, a script says it; without it there is a reply that can be used, or the
-    error names what to write."""
+    """Without a script there is a reply that can be used, or the error names what to write."""
     call = call_of(kind)
     fields = data.draw(contracts(call.answer_type)).model_dump(exclude={"kind", "data"})
     told, silent = ScriptedModel(Script().on(kind, Reply(fields))), ScriptedModel(Script())
