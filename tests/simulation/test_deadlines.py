@@ -45,24 +45,6 @@ def _topic(task: WorkTask) -> str:
     return task.instruction.split("topic ")[1].split(" ")[0]
 
 
-def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report() -> None:
-    """When even planning takes longer than the deadline, the report says so instead of the session hanging."""
-    result = VirtualSession(limited(deadline=60), Script().plans(Held(plan(subtask("T1"))))).report()
-
-    assert result.stop_reason == "deadline"
-    assert result.subtasks == ()
-    assert result.timing.wall <= timedelta(seconds=60) + GRACE
-
-
-def test_an_agent_that_had_to_stop_hands_back_what_it_had_read() -> None:
-    """At the deadline a subtask in the middle of its work returns the passages it had read as a partial outcome."""
-    script = Script().plan(subtask("T1")).work("", use("search_documents"), Held(answer("Too late.")))
-    result = VirtualSession(limited(deadline=60), script).report()
-
-    assert [record.state for record in result.subtasks] == ["partial"]
-    assert result.sources == (READ,)
-
-
 def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
     """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
     quoted = READ.model_copy(update={"quote": "search_documents read"})

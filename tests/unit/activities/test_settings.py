@@ -169,7 +169,7 @@ _HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("hostile", first_fast(_HOSTILE.values(), 3), ids=_HOSTILE)
+@pytest.mark.parametrize("hostile", first_fast(_HOSTILE.values(), 3, pytest.mark.nightly), ids=_HOSTILE)
 def test_hostile_text_in_any_setting_is_refused_by_name_or_taken(
     hostile: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

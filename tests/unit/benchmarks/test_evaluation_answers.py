@@ -5,6 +5,7 @@ import pytest
 from benchmarks.evaluation.answers.verdict import GoldenAnswer, check_answer
 from benchmarks.evaluation.dataset import read_datasets
 from benchmarks.evaluation.variants import right_answers, wrong_answers
+from tests.parameters import first_fast
 
 GOLDEN: list[tuple[str, GoldenAnswer]] = [
     ("Which vessel lost the most minutes?", "Turnstone"),
@@ -35,7 +36,7 @@ def golden_answers() -> list[tuple[str, GoldenAnswer]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3), 1, pytest.mark.nightly))
 def test_a_whole_golden_answer_passes(seed: int) -> None:
     """Behind preambles, in other orders, lists, tables, sentences and formats of numbers."""
     refused = [
@@ -49,7 +50,7 @@ def test_a_whole_golden_answer_passes(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3), 1, pytest.mark.nightly))
 def test_a_wrong_answer_does_not_pass(seed: int) -> None:
     """With one thing changed: a near figure, another name, two swapped, one less or more, a denial, a choice."""
     passed = [

@@ -137,13 +137,6 @@ async def test_no_tool_takes_the_place_of_another() -> None:
         await build({"a": (declaration,)}, taken={"own_tool"}, start=False)
 
 
-async def test_no_server_is_started_where_its_answers_are_on_a_tape() -> None:
-    """The tools are there, under their names, and nothing else is needed."""
-    declaration = McpDeclaration(name="time", command="no-such-program", environment=("TOKEN",), tools=("a.B",))
-
-    assert [*await build({"a": (declaration,)}, start=False)] == ["time_a_b"]
-
-
 async def test_a_worker_without_the_plugin_names_it(tmp_path: Path, install: Callable[..., None]) -> None:
     """It does not start with a crew whose tools it cannot have."""
     (tmp_path / "clock.toml").write_text(crew())
