@@ -27,7 +27,6 @@ from tests.waiting import hold_until
 pytestmark = pytest.mark.slow
 
 _QUESTION = "How are boilers tested?"
-_TAPE = Path(__file__).resolve().parents[2] / "examples" / "tapes" / "wind-limits.jsonl"
 
 
 def chargehand(*arguments: str | Path, given: str = "", **settings: str) -> Ran:
@@ -174,6 +173,7 @@ def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_
         r"^Embedded Temporal server at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", begun, re.MULTILINE
     )
     assert "/namespaces/default/workflows/first" in begun
+    assert f"No model is called: {project / 'first-run.jsonl'} is replayed." in begun
     assert "session finished" in said
     assert "Go on: chargehand open first" in said
     assert (kept / "report.html").read_text("utf-8").startswith("<!doctype html>")
@@ -298,18 +298,6 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path) -> None:
     assert ran.code == 2
     assert f"The embedded worker was started without CHARGEHAND_TAPE_RECORD={tape}" in ran.said
     assert not tape.exists()
-
-
-@pytest.mark.nightly
-def test_a_shipped_tape_is_replayed_by_one_command(state: Path) -> None:
-    """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
-    ran = chargehand("tape", "replay", "--state-dir", state, _TAPE, "--json")
-
-    report = Report.model_validate_json(ran.out)
-    assert ran.code == 0, ran.said
-    assert f"No model is called: {_TAPE} is replayed." in ran.said
-    assert report.answer.startswith("**26 knots.**")
-    assert report.brain == "hand-written (replayed)"
 
 
 @pytest.mark.nightly

@@ -11,7 +11,6 @@ from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
-from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest, Source, Tier
 from tests.environment import SessionEnvironment, open_environment
@@ -92,20 +91,6 @@ async def test_a_model_that_thinks_long_finishes_all_its_work(tmp_path: Path) ->
     assert (result.stop_reason, result.gaps) == ("completed", ())
     assert min(call.max_output_tokens for call in opened.model.of_kind("work")) >= 8_000
     assert result.usage.cost_usd <= Decimal(2)
-
-
-@pytest.mark.parametrize("count", first_fast([6, 9, 4, 5, 7, 8], 2))
-async def test_a_plan_runs_whole_or_goes_back(run: RunSession, count: int) -> None:
-    """At the defaults each of an accepted plan's agents looks, reads and answers; another is refused with the sum."""
-    result, opened = await run(researchers(count), GOAL)
-
-    first, *repairs = opened.model.tasks(PlanTask)
-    if count <= first.max_subtasks:
-        assert not repairs
-        assert {record.state for record in result.subtasks} <= {"success", "partial"}
-        assert len(opened.tools["read_page"].calls) == count == len(result.subtasks)
-    else:
-        assert f"they take at least {3 * count} turns" in repairs[0].rejected[0].errors[0]
 
 
 @pytest.mark.parametrize("count", first_fast([5, 2, 1, 3, 4, 6], 2))

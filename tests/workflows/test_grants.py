@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from datetime import timedelta
 from decimal import Decimal
 from itertools import cycle
 
@@ -11,8 +10,8 @@ from pydantic import BaseModel
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.errors import SessionFailed, UpdateRefused
-from chargehand.wire import ErrorType, SignalName
+from chargehand.errors import SessionFailed
+from chargehand.wire import SignalName
 from tests.scripted_model import (
     COST,
     Held,
@@ -28,7 +27,6 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
@@ -52,28 +50,6 @@ async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironmen
     assert result.answer == "Found at last."
     assert result.usage.turns == 1 + 9 + 1 + 1
     assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
-
-
-async def test_a_paused_session_goes_on_with_the_same_plan_and_results(forgetful: OpenEnvironment) -> None:
-    """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
-    script = Script().plan(*topics(3)).work("", use("search_documents"), answer("Known."))
-    async with forgetful(script) as opened:
-        session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
-        await until_state(session, "paused")
-        before = await session.status()
-        with pytest.raises(UpdateRefused, match="max_turns: 5 is not more than the present 5") as refused:
-            await session.raise_limits(max_turns=5)
-        with pytest.raises(UpdateRefused, match="ceiling of 100"):
-            await session.raise_limits(max_turns=999)
-        await session.raise_limits(max_turns=12, deadline=timedelta(minutes=20))
-        result = await asyncio.wait_for(session.result(), 60)
-
-    assert before.turns <= 5
-    assert refused.value.error_type is ErrorType.UPDATE_REFUSED
-    assert result.stop_reason == "completed"
-    assert [record.state for record in result.subtasks] == ["success"] * 3
-    assert len(opened.model.of_kind("plan")) == 1
-    assert result.usage.turns == 1 + 3 * 2 + 1
 
 
 @pytest.mark.parametrize(

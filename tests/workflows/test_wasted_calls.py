@@ -7,9 +7,7 @@ from decimal import Decimal
 import pytest
 
 from activities.models.failures import ProviderError, ProviderFault
-from activities.turn.retry_policy import BILLED_FAILURES
 from chargehand.contracts import Limits, Report, SessionRequest
-from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
 from tests.scripted_model import (
     COST,
@@ -189,21 +187,6 @@ async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     least = sum(billed) * most_expensive(opened.model.of_kind("work")[0])
     assert result.usage.possibly_billed_twice_usd >= least
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
-
-
-async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
-    """Without a plan there is no report: the session says why, after three calls."""
-    faults = First("plan", *(_unanswered() for _ in range(5)))
-
-    async with environment(faults) as opened:
-        session = await opened.chargehand.start(GOAL)
-        with pytest.raises(SessionFailed, match="did not answer") as failure:
-            await session.result()
-        status = await session.status()
-
-    assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
-    assert faults.injected == BILLED_FAILURES
-    assert status.spent_usd >= BILLED_FAILURES * most_expensive(opened.model.calls[0])
 
 
 async def test_a_reply_without_usage_is_named_as_possibly_billed(run: RunSession) -> None:

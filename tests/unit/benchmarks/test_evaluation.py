@@ -8,39 +8,10 @@ from temporalio.client import Client
 
 from benchmarks.evaluation.dataset import Case, GoldSubtask, read_datasets
 from benchmarks.evaluation.results import Evaluated, regressions
-from benchmarks.evaluation.scores import Scores, citation_share, match, score
+from benchmarks.evaluation.scores import Scores, match, score
 from benchmarks.evaluation.sessions import Job, Variant, evaluate
-from benchmarks.evaluation.statistics import pass_hat, sign_test
-from chargehand.contracts import Report, Source, SubtaskRecord
-from chargehand_plugins.tape.contracts import Line, TapedAnswer, ToolAsked
+from chargehand.contracts import Report, SubtaskRecord
 from chargehand_plugins.testing import report_of
-
-
-def test_the_sign_test_is_exact() -> None:
-    """Known values of the binomial distribution, and the same whichever side is the better one."""
-    assert (sign_test(0, 0), sign_test(1, 1), sign_test(5, 0), sign_test(8, 2)) == (1.0, 1.0, 0.0625, 0.109375)
-    assert sign_test(0, 6) == sign_test(6, 0) == 2 / 64
-
-
-def test_pass_hat_is_the_chance_that_all_runs_pass() -> None:
-    """Of three passes in four runs, two drawn runs both pass in three of six draws; too few runs do not count."""
-    runs = [*[("a", True)] * 3, ("a", False), *[("b", True)] * 4, ("c", True)]
-
-    assert pass_hat(runs, 2) == (0.5 + 1.0) / 2
-    assert pass_hat(runs, 1) == (0.75 + 1.0 + 1.0) / 3
-
-
-def test_a_citation_is_valid_if_a_tool_returned_its_words() -> None:
-    """Neither an unknown number, nor a source that no tool returned, nor words that are not in it."""
-    sources = [
-        Source(ref="a", quote="It  stops."),
-        Source(ref="b", quote="It stops."),
-        Source(ref="a", quote="It goes."),
-    ]
-    report = report_of("Yes [S1]. Yes [S2]. Yes [S3]. Yes [S4].").model_copy(update={"sources": tuple(sources)})
-    returned = TapedAnswer(sources=(Source(ref="a", quote="In fog it stops."),))
-
-    assert citation_share(report, [Line(tool=ToolAsked(agent="x", tool="y"), result=returned)]) == 0.25
 
 
 def record(id_: str, instruction: str, agent: str = "reader", needs: tuple[str, ...] = ()) -> SubtaskRecord:

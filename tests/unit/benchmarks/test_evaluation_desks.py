@@ -13,7 +13,6 @@ from benchmarks.evaluation.desks.runs import DeskJob, run_desk
 from benchmarks.evaluation.desks.service import Books, Request, problems_of, serve
 from benchmarks.evaluation.scores import Scores
 from benchmarks.evaluation.spending import Spending
-from chargehand.tool_signature import Given
 from chargehand.tools import ToolContext
 
 CONTEXT = ToolContext(session="c", agent="clerk", idempotency_key="k")
@@ -80,26 +79,6 @@ async def test_the_golden_actions_of_our_desks_are_calls_that_its_tools_take(nam
 
     assert {each for each, made in tools.items() if made.acts} == desk.acting
     assert refused == {"bookshop": ["exchange-without-credit"], "sleeper": []}[name]
-
-
-async def test_a_tool_calls_the_service_and_finds_out_what_came_of_a_call() -> None:
-    """Of a call that was not applied, nothing is found; of one that was, its result; a refusal changes nothing."""
-    desk = read_desk("bookshop", None)
-    with serve(desk, 0) as service:
-        service.begin("c")
-        async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as client:
-            cancel = desk_tool(desk, "cancel_order", client)
-            before = await cancel.look_up({"order": "B-101"}, Given(CONTEXT))
-            done = await cancel.use({"order": "B-101"}, Given(CONTEXT))
-            after = await cancel.look_up({"order": "B-101"}, Given(CONTEXT))
-            other = Given(CONTEXT.model_copy(update={"idempotency_key": "l"}))
-            refused = await cancel.use({"order": "B-102"}, other)
-        books = service.end("c")
-
-    assert before is None
-    assert after == done
-    assert refused.output == {"error": "The order is delivered, not open."}
-    assert [each.arguments for each in books.effects] == [{"order": "B-101"}]
 
 
 def test_a_conversation_is_held_to_the_database_and_to_what_was_told() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
-from chargehand_cli.main import execute
 from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.empty_fields import with_empty_fields
 from chargehand_plugins.extractive.model import ExtractiveModel
@@ -232,17 +230,3 @@ def test_bad_values_are_refused_by_name(
 
     told = capsys.readouterr().err
     assert (code, [name for name in settings if name not in told]) == (2, [])
-
-
-def test_an_absent_plugin_leaves_nothing_but_how_to_add_it(
-    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`--help` does not have the verb, which says what to install."""
-    install()
-
-    codes = execute(["--help"]), execute(["tape", "replay", "session.jsonl"])
-
-    told = capsys.readouterr()
-    assert codes == (0, 2)
-    assert "tape" not in told.out
-    assert "pip install 'chargehand[cli]'" in told.err
