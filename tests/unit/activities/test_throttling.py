@@ -119,6 +119,18 @@ def test_a_model_that_only_fails_is_tried_by_one_call_at_a_time() -> None:
     assert "busy" in str(watched.breaker.refusal())
 
 
+def test_a_throttled_call_now_and_then_stops_no_other() -> None:
+    """Of every 30 calls one is throttled: as many as before are under way."""
+    watched = Watched()
+    while len(watched.calls) < 20:
+        assert watched.begin()
+    for number in range(1, 300):
+        watched.time += 1.0
+        watched.end(None if number % 30 else failure(60.0))
+        watched.begin()
+        assert len(watched.calls) >= 19
+
+
 def test_calls_that_wait_go_on_in_their_order() -> None:
     """Each has its place when another call ends, in the order in which they came; one that is cancelled loses none."""
 
