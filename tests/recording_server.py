@@ -252,10 +252,7 @@ class RecordingServer(Server):
 
 
 def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) -> set[str]:
-    """Name the updates that their validators refused: those leave nothing in a history.
-
-    One that is refused later, by its handler, was accepted before.
-    """
+    """Name the updates that their validators refused: those leave nothing in a history."""
     new = {job.do_update.protocol_instance_id for job in given if job.HasField("do_update")}
     responses = [command.update_response for command in commands if command.HasField("update_response")]
     taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}

@@ -1,7 +1,4 @@
-"""Values and schemas that strangers write: taken or refused in the product's own words, and soon.
-
-Each place where one is computed with is tried with bombs and oddities of every kind that fits through its door.
-"""
+"""Values and schemas that strangers write: taken or refused in the product's own words, and soon."""
 
 import json
 import tempfile

@@ -30,10 +30,7 @@ FOUND = [Source(ref=f"https://example.com/{number}", title="Ferries", quote=PAGE
 
 
 def as_charged(script: Script, thought: int) -> Respond:
-    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before.
-
-    A reply whose cap the thoughts fill is cut off.
-    """
+    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before."""
     before: dict[str, int] = {}
 
     def respond(call: ModelCall) -> ModelReply:

@@ -1,7 +1,4 @@
-"""A session that follows another knows its report, typed and bounded; what it rests on stays known and checked.
-
-Sessions are found by what they are about, where they stand and what they cost, without asking a worker.
-"""
+"""A session that follows another knows its report, typed and bounded; what it rests on stays known and checked."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,4 @@
-"""Sessions with encryption and external storage on a real server: what lies there, and what if a key is away.
-
-What is too large for Temporal ends what it belongs to by a type, and what clients read is readable by any client.
-"""
+"""Sessions with encryption and external storage on a real server: what lies there, and what if a key is away."""
 
 import asyncio
 import os

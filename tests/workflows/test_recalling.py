@@ -1,7 +1,4 @@
-"""What agents go on reading: outcomes in full, notes, sources by their numbers, pictures, and long conversations.
-
-Each turn of a conversation sends what is new; one begins anew before it fills the model's window.
-"""
+"""What agents go on reading: outcomes in full, notes, sources by their numbers, pictures, and long conversations."""
 
 import base64
 import shutil

@@ -1,7 +1,4 @@
-"""Messages between workflows: delivered once, in order, none lost, whatever arrives again, late, or from a stranger.
-
-These laws hold for grants, tool calls, steering and admission alike: each only adds what it decides.
-"""
+"""Messages between workflows: delivered once, in order, none lost, whatever arrives again, late, or from a stranger."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

@@ -1,7 +1,4 @@
-"""MCP servers by stdio, started for real: one that does what no honest server does.
-
-One from the package index is used by a session in `test_sessions_with_tools.py`.
-"""
+"""MCP servers by stdio, started for real: one that does what no honest server does."""
 
 import asyncio
 import os

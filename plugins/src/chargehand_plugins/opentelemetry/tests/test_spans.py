@@ -145,10 +145,7 @@ async def _disturb(client: Client, session: str) -> None:
 
 @pytest.fixture(scope="module")
 async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Traced]:
-    """Run a session on two workers, one after the other, that keep no workflow between two tasks.
-
-    Somebody sends it traces that cannot be read.
-    """
+    """Run a session on two workers, one after the other, that keep no workflow between two tasks."""
     script, folder = Script(), tmp_path_factory.mktemp("traced")
     async with ScriptedProvider(script.respond) as server:
         with receive_spans() as received:
