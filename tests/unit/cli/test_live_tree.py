@@ -33,7 +33,8 @@ def drawn(found: Status, remark: str = "", moment: datetime | None = None) -> st
 
 
 def test_there_is_a_line_for_each_change() -> None:
-    """A change is said once, with its time; what ended is said before the state that it leads to."""
+    """A change is said once, with the time since the beginning; what stays the same is not said again. What ended is
+    said before the state that it leads to."""
     lines: list[str] = []
     times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
     shown = Lines(write=lines.append, clock=lambda: next(times, at(3)))
@@ -69,7 +70,8 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
 
 
 def test_the_tree_shows_what_agents_write_until_their_turns_end() -> None:
-    """The end of each text stands below its subtask; what is told again once its turn is over does not come back."""
+    """The end of each text stands below its subtask, a nested agent's by its path; a text that is told again once its
+    turn is over does not come back."""
     tree = LiveTree("s")
     tree.update(status(_RUNNING))
     for subtask, offset, text in (
@@ -99,7 +101,8 @@ def _screen(tree: LiveTree) -> str:
 
 
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
-    """What waits comes with its commands, a pause first; one question needs no subtask's name, several do."""
+    """A plan to approve, limits to raise and questions come with their commands; no other state asks for anything. One
+    question needs no subtask's name, several do; a session that is paused as well says so first."""
     actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
 
     assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
