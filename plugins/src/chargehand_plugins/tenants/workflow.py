@@ -142,10 +142,11 @@ class TenantWorkflow:
         self._ledger.begin_day(workflow.now().date())
         named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
         asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
+        self._is_doubtful = False  # one that comes meanwhile has it count again
         count = await workflow.execute_activity_method(
             TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
         )
-        self._is_doubtful, self._counted_at = False, workflow.now()
+        self._counted_at = workflow.now()
         self._messages = [(key, apply) for key, apply in self._messages if key not in count.ended]
         strange = [entry for entry in count.running if entry.key not in self._ledger.running]
         self._ledger.correct(count)
