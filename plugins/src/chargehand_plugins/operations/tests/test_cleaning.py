@@ -50,7 +50,7 @@ async def _stored(directory: PayloadDirectory, *ages: timedelta) -> list[Path]:
     for number, old in enumerate(ages):
         [claim] = await directory.store(StorageDriverStoreContext(), [Payload(data=b"%d" % number)])
         path = directory.folder / artifact_key(claim.claim_data["sha256"])
-        at = (NOW - old).timestamp()
+        at = (datetime.now(UTC) - old).timestamp()
         os.utime(path, (at, at))
         paths.append(path)
     return paths
