@@ -16,7 +16,7 @@ _PAUSE_SECONDS: Final = 0.05
 Answer = TypeVar("Answer")
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 15) -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 60) -> None:
     """Wait until a condition holds; fail when it still does not after `seconds`."""
     async with asyncio.timeout(seconds):
         while not (holds if isinstance(holds := condition(), bool) else await holds):  # noqa: ASYNC110  # what is awaited happens in another process
@@ -24,7 +24,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float 
 
 
 async def eventually(
-    ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 15
+    ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 60
 ) -> Answer:
     """Ask until the answer is as it should be, and return that one; fail as `until` does."""
     answers: list[Answer] = []

@@ -52,7 +52,7 @@ def test_every_call_of_the_list_is_refused(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", AUDIT)
 def test_what_programs_need_is_allowed_and_nothing_by_another_name(machine: str) -> None:
-    """Threads and processes are allowed; a call whose flags no filter can read does not exist, nor 32-bit ones."""
+    """Threads and processes are allowed; a call whose flags no filter can read does not exist; 32-bit ones kill."""
     program, own, clone = filter_program(machine), AUDIT[machine], CLONE[machine]
 
     assert {decide(program, own, number) for number in NEEDED[machine]} == {ALLOWED}
