@@ -1,11 +1,14 @@
 """The arithmetic of benchmarks and of the capacity guide: curves, levels, slots."""
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.capacity.measured import kept_cost
 from benchmarks.capacity.model import Demand, SessionCost, setup
-from benchmarks.curves import exponent
+from benchmarks.curves import exponent, parabola
 from benchmarks.levels import change, growth_per_hour
 
 COST = SessionCost(
@@ -23,6 +26,11 @@ COST = SessionCost(
 )
 
 
+def test_what_the_last_run_kept_can_be_read() -> None:
+    """The guide's own example starts from it."""
+    assert all(value > 0 for value in asdict(kept_cost()).values())
+
+
 @pytest.mark.parametrize("sessions", [1_000, 10_000, 100_000, 1_000_000])
 def test_what_is_recommended_carries_the_peak_with_one_worker_gone(sessions: int) -> None:
     """Slots, cores, shards and partitions have room for the calls and tasks of the busiest second."""
@@ -36,6 +44,17 @@ def test_what_is_recommended_carries_the_peak_with_one_worker_gone(sessions: int
     assert told.history_shards / (demand.database_ms / 1_000) > told.transitions_a_second
     assert told.partitions * 200 >= demand.rate * COST.workflow_tasks
     assert told.wait_for_a_slot_ms < 100
+
+
+_COEFFICIENTS = st.integers(-1_000, 1_000)
+
+
+@given(_COEFFICIENTS, _COEFFICIENTS, _COEFFICIENTS)
+def test_three_points_give_their_parabola(constant: int, linear: int, square: int) -> None:
+    """The curve through three points of a parabola is that parabola."""
+    points = [(x, constant + linear * x + square * x**2) for x in (5, 20, 100)]
+
+    assert parabola(points) == pytest.approx((constant, linear, square), abs=1e-6)
 
 
 @given(st.integers(1, 1_000), st.sampled_from((0.5, 1, 2, 3)))
@@ -58,3 +77,9 @@ def test_steady_growth_is_told_by_the_hour_and_over_the_half() -> None:
 
     assert growth_per_hour(samples) == pytest.approx(60 / 127 * 100)
     assert change(samples) == pytest.approx(29 / 127)
+
+
+def test_what_holds_nothing_does_not_grow() -> None:
+    """A worker without child processes, and a series of one sample."""
+    assert growth_per_hour([(float(second), 0.0) for second in range(10)]) == 0
+    assert growth_per_hour([(0.0, 5.0)]) == 0

@@ -1,5 +1,6 @@
 """How sessions are scored, compared and kept from getting worse."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,11 +8,50 @@ import pytest
 from temporalio.client import Client
 
 from benchmarks.evaluation.dataset import Case, GoldSubtask, read_datasets
+from benchmarks.evaluation.fanoutqa import EDITIONS, WrongFile, read_fanoutqa
 from benchmarks.evaluation.results import Evaluated, regressions
-from benchmarks.evaluation.scores import Scores, match, score
+from benchmarks.evaluation.scores import Scores, citation_share, match, score
 from benchmarks.evaluation.sessions import Job, Variant, evaluate
-from chargehand.contracts import Report, SubtaskRecord
+from benchmarks.evaluation.statistics import bootstrap, pass_hat, sign_test
+from chargehand.contracts import Report, Source, SubtaskRecord
+from chargehand_plugins.tape.contracts import Line, TapedAnswer, ToolAsked
 from chargehand_plugins.testing import report_of
+
+
+def test_the_sign_test_is_exact() -> None:
+    """Known values of the binomial distribution, and the same whichever side is the better one."""
+    assert (sign_test(0, 0), sign_test(1, 1), sign_test(5, 0), sign_test(8, 2)) == (1.0, 1.0, 0.0625, 0.109375)
+    assert sign_test(0, 6) == sign_test(6, 0) == 2 / 64
+
+
+@pytest.mark.parametrize("differences", [[0.5], [0.0, 0.0, 1.0], [-1.0, 0.25, 0.5, 0.5, -0.125]])
+def test_the_interval_of_a_difference_lies_within_the_differences(differences: list[float]) -> None:
+    """It is in order, reproducible, and never outside what was measured."""
+    low, high = bootstrap(differences)
+
+    assert min(differences) - 1e-9 <= low <= high <= max(differences) + 1e-9
+    assert (low, high) == bootstrap(differences)
+
+
+def test_pass_hat_is_the_chance_that_all_runs_pass() -> None:
+    """Of three passes in four runs, two drawn runs both pass in three of six draws; too few runs do not count."""
+    runs = [*[("a", True)] * 3, ("a", False), *[("b", True)] * 4, ("c", True)]
+
+    assert pass_hat(runs, 2) == (0.5 + 1.0) / 2
+    assert pass_hat(runs, 1) == (0.75 + 1.0 + 1.0) / 3
+
+
+def test_a_citation_is_valid_if_a_tool_returned_its_words() -> None:
+    """Neither an unknown number, nor a source that no tool returned, nor words that are not in it."""
+    sources = [
+        Source(ref="a", quote="It  stops."),
+        Source(ref="b", quote="It stops."),
+        Source(ref="a", quote="It goes."),
+    ]
+    report = report_of("Yes [S1]. Yes [S2]. Yes [S3]. Yes [S4].").model_copy(update={"sources": tuple(sources)})
+    returned = TapedAnswer(sources=(Source(ref="a", quote="In fog it stops."),))
+
+    assert citation_share(report, [Line(tool=ToolAsked(agent="x", tool="y"), result=returned)]) == 0.25
 
 
 def record(id_: str, instruction: str, agent: str = "reader", needs: tuple[str, ...] = ()) -> SubtaskRecord:
@@ -43,7 +83,8 @@ def test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges() -> None:
 
 
 def test_a_case_passes_by_its_answer_alone() -> None:
-    """A golden answer decides, whatever the plan, agents and citations were; without one, the agents do."""
+    """Neither another plan, nor other agents, nor a citation that no tool returned fail a golden answer; a wrong one
+    fails with the best of processes. A case without a golden answer passes by its agents."""
     gold = (GoldSubtask(id="A", instruction="List the five vessels", agent="reader"),)
     case = Case(id="c", goal="Which wind?", answer=("26 knots",), plan=gold, agents=("analyst",))
     report = report_of("It is 26 knots [S1].").model_copy(
@@ -96,6 +137,35 @@ def test_the_gate_knows_chance_from_regression() -> None:
         "one worse on tapes": True,
     }
     assert regressions(before, taped)
+
+
+def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
+    """A corrected edition has a name of its own, so that its scores are not mixed with others; the test questions,
+    which have no answers, and other files are refused in words."""
+    file = tmp_path / "dev.json"
+    part: dict[str, object] = {
+        "id": "a",
+        "question": "Where is Rao born?",
+        "decomposition": [],
+        "answer": "Pune",
+        "depends_on": [],
+    }
+    own: dict[str, object] = {
+        "id": "q",
+        "question": "Where are Rao and Lind born?",
+        "answer": {"Rao": "Pune", "Lind": "Oslo"},
+    }
+    file.write_text(json.dumps([part | own | {"categories": [], "decomposition": [part]}]))
+
+    dataset = read_fanoutqa(file)
+    assert (dataset.name[:9], dataset.cases[0].answer, dataset.cases[0].whole) == (
+        *("fanoutqa-", {"Rao": "Pune", "Lind": "Oslo"}, True),
+    )
+    assert set(EDITIONS.values()) == {"2023-11", "2026-07"}
+    for other in ([{"id": "q", "question": "No answer"}], {"a": 1}, []):
+        file.write_text(json.dumps(other))
+        with pytest.raises(WrongFile, match="does not have the development questions"):
+            read_fanoutqa(file)
 
 
 @pytest.mark.nightly

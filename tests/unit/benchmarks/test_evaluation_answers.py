@@ -63,6 +63,58 @@ def test_a_wrong_answer_does_not_pass(seed: int) -> None:
     assert passed == []
 
 
+@pytest.mark.parametrize(
+    ("golden", "said", "right"),
+    [
+        ("26 knots", "It is **26 Knots** since April [S1].", True),
+        ("26 knots", "It is 126 knots.", False),
+        ("26 knots", "It is 26 km/h.", False),
+        ("26 knots", "It is 48.15 km/h.", True),
+        ("26 knots", "It is 49.15 km/h.", False),
+        ("3,474.8 km", "3474.8 kilometres", True),
+        ("3,474.8 km", "3.474,8 km", True),
+        ("3,474.8 km", "3,474.9 km", False),
+        ("3,474.8 km", "3,474.8 miles", False),
+        ("14 April 2025", "On April 14th, 2025.", True),
+        ("14 April 2025", "On 2025-04-14.", True),
+        ("14 April 2025", "On 14.4.2025.", True),
+        ("14 April 2025", "On 15 April 2025.", False),
+        ("1980", "They won on October 21, 1980.", True),
+        (8008278, "8.01 million", True),
+        (8008278, "8.02 million", False),
+        (8008278, "8 million", False),
+        (8008278, "8.008.278 Einwohner", True),
+        (3, "Three of them.", True),
+        (3, "Based on 3 sources, it is 4.", False),
+        (3, "3 or 4", False),
+        (3, "3-5", False),
+        (3, "More than 3.", False),
+        ("7.4 %", "7.4 per cent", True),
+        ("$87 billion", "US$87bn", True),
+        ("$87 billion", "87,000,000,000 dollars", True),
+        ("$87 billion", "€87 billion", False),
+        ("1,995 min ± 5", "1,998 minutes", True),
+        ("1,995 min ± 5", "2,001 minutes", False),
+        ("1,995 min ± 1 %", "33.5 hours", True),
+        ("500 hours | 500 running hours", "Every 500 running hours or every twelve months.", True),
+        (False, "No. It was rejected.", True),
+        (False, "Yes, with no votes against.", False),
+        ("Venus", "Venus is not the one.", False),
+    ],
+)
+def test_figures_units_and_dates_are_compared(golden: GoldenAnswer, said: str, *, right: bool) -> None:
+    """Formats do not count; another figure, unit, date, currency or bound does, and so does a denial."""
+    assert check_answer(golden, said).right is right
+
+
+def test_the_questions_own_negation_is_no_denial() -> None:
+    """Which have no moons: that these have none is the answer."""
+    question = "Which planets have no moons, and which is not a rock?"
+
+    assert check_answer("Venus", "Venus is not a rock.", question=question).right
+    assert not check_answer("Venus", "Venus is not a gas giant.", question=question).right
+
+
 def test_each_value_belongs_to_its_key() -> None:
     """Before it, behind it, in their order, or by a unit in the head of a table; never that of another key."""
     golden: GoldenAnswer = {"Arden": "Left", "Belm": "Right", "Corin": "Left"}
@@ -73,3 +125,10 @@ def test_each_value_belongs_to_its_key() -> None:
     assert [check_answer(golden, said).right for said in (*right, *wrong)] == [True, True, False, False]
     assert check_answer({"Arden": "75.35 km2"}, table).right
     assert not check_answer({"Arden": "75.35 km2"}, "| City | Area |\n|---|---|\n| Arden | 75.35 |").right
+
+
+def test_only_what_code_knows_is_final() -> None:
+    """Silence, forbidden words and exact figures just beside the golden one are; other words are left to a judge."""
+    cases = {"": True, "It is 1,996.": True, "It is roughly two thousand.": False, "It is 1,995 at fault of Kim.": True}
+
+    assert {said: check_answer(1995, said, wrong=("Kim",)).is_sure for said in cases} == cases

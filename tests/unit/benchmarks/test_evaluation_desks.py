@@ -7,12 +7,15 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from benchmarks.evaluation.dataset import NoDataset
 from benchmarks.evaluation.desks.desk import OWN, Action, Desk, Task, read_desk
+from benchmarks.evaluation.desks.oracle import ScriptedUser, steps_of
 from benchmarks.evaluation.desks.plugin import desk_tool
 from benchmarks.evaluation.desks.runs import DeskJob, run_desk
-from benchmarks.evaluation.desks.service import Books, Request, problems_of, serve
+from benchmarks.evaluation.desks.service import Answer, Books, Request, problems_of, serve
 from benchmarks.evaluation.scores import Scores
 from benchmarks.evaluation.spending import Spending
+from chargehand.tool_signature import Given
 from chargehand.tools import ToolContext
 
 CONTEXT = ToolContext(session="c", agent="clerk", idempotency_key="k")
@@ -81,6 +84,40 @@ async def test_the_golden_actions_of_our_desks_are_calls_that_its_tools_take(nam
     assert refused == {"bookshop": ["exchange-without-credit"], "sleeper": []}[name]
 
 
+async def test_a_tool_calls_the_service_and_finds_out_what_came_of_a_call() -> None:
+    """Of a call that was not applied, nothing is found; of one that was, its result; a refusal changes nothing."""
+    desk = read_desk("bookshop", None)
+    with serve(desk, 0) as service:
+        service.begin("c")
+        async with httpx2.AsyncClient(base_url=service.address, trust_env=False) as client:
+            cancel = desk_tool(desk, "cancel_order", client)
+            before = await cancel.look_up({"order": "B-101"}, Given(CONTEXT))
+            done = await cancel.use({"order": "B-101"}, Given(CONTEXT))
+            after = await cancel.look_up({"order": "B-101"}, Given(CONTEXT))
+            other = Given(CONTEXT.model_copy(update={"idempotency_key": "l"}))
+            refused = await cancel.use({"order": "B-102"}, other)
+        books = service.end("c")
+
+    assert before is None
+    assert after == done
+    assert refused.output == {"error": "The order is delivered, not open."}
+    assert [each.arguments for each in books.effects] == [{"order": "B-101"}]
+
+
+def test_a_call_that_is_made_twice_is_applied_twice_and_shows() -> None:
+    """The service does not hide what it is there to find."""
+    desk, task = bookshop_task("return-one-of-two")
+    address = Action(name="change_address", arguments={"order": "B-101", "address": "1 North Gate"})
+    with serve(desk, 0) as service:
+        service.begin("c")
+        for _ in range(2):
+            assert service.answer(Request(conversation="c", key="k", action=address)) != Answer()
+        books = service.end("c")
+
+    assert [each.name for each in books.effects] == ["change_address", "change_address"]
+    assert "Applied twice: change_address." in problems_of(desk, task, books, (), is_oracle=False)
+
+
 def test_a_conversation_is_held_to_the_database_and_to_what_was_told() -> None:
     """What is missing, what is done besides, and what is not said are problems; for an oracle, detours too."""
     desk, task = bookshop_task("cancel-one")
@@ -99,6 +136,20 @@ def test_a_conversation_is_held_to_the_database_and_to_what_was_told() -> None:
     assert problems_of(desk, task, detour, ["52"], is_oracle=True) == [
         "Applied ['change_address', 'change_address', 'cancel_order'], due ['cancel_order']."
     ]
+
+
+async def test_the_customer_is_asked_before_each_change() -> None:
+    """Steps begin with what changes something; the scripted customer confirms just what is asked."""
+    desk, task = bookshop_task("move-and-cancel")
+    user = ScriptedUser(task.says)
+
+    assert [[each.name for each in step] for step in steps_of(task, desk)] == [
+        ["find_customer", "find_order"],
+        ["change_address", "find_order"],
+        ["cancel_order"],
+    ]
+    assert await user.reply("I would cancel. Do you confirm step 2?") == "Yes, I confirm step 2."
+    assert await user.reply("That is all.") is None
 
 
 @pytest.mark.nightly
@@ -142,3 +193,9 @@ def test_a_checkout_of_tau2_is_read_with_its_own_tools(tmp_path: Path, monkeypat
     )
     assert left.model_dump() == {"orders": {"A": "cancelled"}}
     assert desk.database.model_dump() == {"orders": {"A": "open"}}
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    """The message names what is missing, and what the option takes."""
+    with pytest.raises(NoDataset, match=r"db\.json is missing: --tau2 needs a checkout"):
+        read_desk("tau2-airline", tmp_path)
