@@ -37,6 +37,7 @@ _TYPED_FAILURES: Final = frozenset(
         ErrorType.PLAN_REJECTED,
         ErrorType.LIMIT_TOO_SMALL,
         ErrorType.PROVIDER_REFUSED,
+        ErrorType.MODEL_DECLINED,
         ErrorType.PROVIDER_UNAVAILABLE,
         ErrorType.ATTEMPT_LOST,
         ErrorType.QUARANTINED,

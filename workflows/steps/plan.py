@@ -131,7 +131,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     result = await take_turn(session, task)
     if result.stop == "refused":
         raise ApplicationError(
-            "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+            "The model declined to plan this request.", type=ErrorType.MODEL_DECLINED, non_retryable=True
         )
     answer = result.answer_as(PlanAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))

@@ -25,6 +25,7 @@ from chargehand.contracts import (
     SpendLine,
     StopReason,
 )
+from chargehand.contracts.report import ended_records
 from chargehand.failure_causes import failure_cause
 from chargehand.plugins import Hook, installed
 from workflows import options
@@ -155,7 +156,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
             update={"at_work": session.places.at_work if session.request.delegation else ()}
         ),
-        subtasks=tuple(progress.records),
+        subtasks=ended_records(progress.records),
         routes=tuple(progress.routes),
         edits=tuple(progress.edits),
         decisions=tuple(progress.waits.decisions),

@@ -27,7 +27,7 @@ from chargehand_cli.live_tree import LiveTree, Progress, choose_progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
 from chargehand_cli.run_options import BadRequest, read_plan
-from chargehand_cli.session_files import state_at, status_of
+from chargehand_cli.session_files import status_of
 from chargehand_cli.terminal import can_ask, prompt, read_line, say
 
 _PATIENCE_SECONDS: Final = 60
@@ -69,8 +69,10 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             progress.update(status_of(report))
             progress.remark("")
             return report
-        except SessionEnded as ending:
-            progress.end(state_at(ending))
+        except SessionEnded:
+            with suppress(ChargehandError):
+                progress.update(await connection.session(session_id).recorded_status())
+            progress.remark("")
             raise
         finally:
             for task in (*tasks, texts):

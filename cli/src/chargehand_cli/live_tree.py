@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from chargehand import AgentTextEvent, Event, PendingCall, Question, Status, SubtaskRecord, TurnEvent
 from chargehand.state_words import SUBTASK_MARKS, standing
@@ -92,9 +92,6 @@ class Lines:
             self._line(text)
         self._remark = text
 
-    def end(self, state: Literal["failed", "cancelled"]) -> None:
-        self._line(f"session {state}")
-
     def hidden(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -155,11 +152,6 @@ class LiveTree:
 
     def remark(self, text: str) -> None:
         self._remark = text
-
-    def end(self, state: Literal["failed", "cancelled"]) -> None:
-        self._remark = ""
-        if self._status:
-            self._status = self._status.model_copy(update={"state": state})
 
     @contextmanager
     def hidden(self) -> Generator[None]:

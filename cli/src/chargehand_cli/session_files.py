@@ -11,7 +11,7 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from chargehand import (
@@ -19,7 +19,6 @@ from chargehand import (
     NotReachable,
     Report,
     SessionEnded,
-    SessionFailed,
     SessionNotFound,
     Status,
     Trace,
@@ -29,7 +28,6 @@ from chargehand.payloads.settings import encryption_of
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
-from chargehand_cli.rendering.progress import ended_records
 from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
@@ -143,18 +141,13 @@ async def open_to_query(connection: Connection, session_id: str) -> None:
         )
 
 
-def state_at(ending: SessionEnded) -> Literal["failed", "cancelled"]:
-    """Return the state of a session that ended without a report."""
-    return "failed" if isinstance(ending, SessionFailed) else "cancelled"
-
-
 def status_of(report: Report) -> Status:
     granted = {each.limit: each.allowed for each in report.limits}
     return Status(
         session=report.session,
         goal=report.goal,
         state="finished",
-        subtasks=ended_records(report.subtasks),
+        subtasks=report.subtasks,
         routes=report.routes,
         turns=report.usage.turns,
         max_turns=int(granted.get("max_turns", 0)),

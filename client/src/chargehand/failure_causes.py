@@ -39,6 +39,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.PROVIDER_REFUSED: _Words(
         "The model provider refused the call.", "Check the API key, the names of the models and the account."
     ),
+    ErrorType.MODEL_DECLINED: _Words("The model declined the request.", "Reword the goal, or name another model."),
     ErrorType.RATE_LIMITED: _Words(
         "The model provider limits the rate.", "Set CHARGEHAND_REQUESTS_PER_SECOND below the provider's limit."
     ),

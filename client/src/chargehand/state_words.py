@@ -16,7 +16,12 @@ SessionState = Literal[
     "finished",
     "failed",
     "cancelled",
+    "terminated",
+    "timed_out",
 ]
+"""The last two are the server's: it ended the session, which can say nothing of it."""
+ENDED: Final[frozenset[SessionState]] = frozenset({"finished", "failed", "cancelled", "terminated", "timed_out"})
+"""States in which a session goes on no more."""
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
 StopReason = Literal[
     "completed",
@@ -46,7 +51,7 @@ class Standing(NamedTuple):
     tone: Tone
 
 
-SESSION_STATES: Final[Mapping[SessionState | Literal["running", "completed", "terminated", "timed_out"], Standing]] = {
+SESSION_STATES: Final[Mapping[SessionState | Literal["running", "completed"], Standing]] = {
     "queued": Standing("queued", "waiting"),
     "planning": Standing("planning", "running"),
     "awaiting_approval": Standing("awaiting approval", "partial"),
@@ -78,6 +83,8 @@ NO_REPORT: Final[Mapping[SessionState, str]] = {
     "finished": "it can no longer be read from the server.",
     "failed": "the session failed.",
     "cancelled": "the session was cancelled.",
+    "terminated": "the session was terminated.",
+    "timed_out": "the server ended the session at its time-out.",
 }
 """Why a session in a state has no report."""
 NEEDS: Final[Mapping[SessionState, str]] = {

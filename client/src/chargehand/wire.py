@@ -83,6 +83,7 @@ class ErrorType(StrEnum):
     RESERVE_TOO_SMALL = "ReserveTooSmall"
     PROVIDER_UNAVAILABLE = "ProviderUnavailable"
     PROVIDER_REFUSED = "ProviderRefused"
+    MODEL_DECLINED = "ModelDeclined"
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
     WORKER_LOST = "WorkerLost"

@@ -17,11 +17,10 @@ from pydantic_core import to_json
 
 from chargehand import LimitUse, Report, Source, Status, Step, SubtaskRecord, Trace
 from chargehand.contracts import Recorded, Verification
-from chargehand.state_words import NO_REPORT, standing
+from chargehand.state_words import ENDED, NO_REPORT, standing
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
-from chargehand_cli.rendering.progress import ended_records
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     answer_below_notice,
@@ -52,7 +51,6 @@ _UNKNOWN_LANGUAGE: Final = "und"
 _NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
-_ENDED: Final = ("finished", "failed", "cancelled")
 _SMALL_PLAN: Final = 12
 """Subtasks of a plan that is drawn whole."""
 _COLOURS: Final = {"completed": "success", "running": "running"}
@@ -92,7 +90,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         timing=_timing(report),
         notes=_notes(report),
         about=_about(report),
-        **plan_parts(ended_records(report.subtasks)),
+        **plan_parts(report.subtasks),
         routes=report.routes,
     )
 
@@ -106,7 +104,7 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
         "unfinished.html",
         status=status,
         standing=standing(status.state),
-        ended=status.state in _ENDED,
+        ended=status.state in ENDED,
         facts=_status_facts(status),
         problem=problem or (status.failure.cause if status.failure else NO_REPORT[status.state]),
         remedy=action or _remedy(status),
@@ -224,7 +222,7 @@ def _about(report: Report) -> Facts:
 def _remedy(status: Status) -> str:
     if status.failure:
         return status.failure.remedy
-    if status.state in _ENDED:
+    if status.state in ENDED:
         return f"To see every step that it took: `chargehand trace {status.session}`"
     return f"To wait for the report: `chargehand watch {status.session}`"
 
@@ -237,7 +235,7 @@ def _status_facts(status: Status) -> Facts:
     return _known(
         ("Session", status.session),
         ("Started", moment(status.started_at) if status.started_at else ""),
-        ("Deadline", moment(status.deadline_at) if status.deadline_at and status.state not in _ENDED else ""),
+        ("Deadline", moment(status.deadline_at) if status.deadline_at and status.state not in ENDED else ""),
         ("Turns", turns if has_spent else ""),
         ("Cost", spent if has_spent else ""),
     )

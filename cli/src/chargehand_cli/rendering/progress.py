@@ -1,7 +1,7 @@
 """What people read of a session and its subtasks while it runs, on whichever screen."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -35,12 +35,6 @@ def argument_lines(call: PendingCall) -> Iterator[str]:
     """Show the arguments of a call that waits for a person, a line each."""
     for name, value in call.arguments.items():
         yield f"{one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}"
-
-
-def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:
-    """Say of subtasks of a session that has ended that those which still wait were not started."""
-    over = {"state": "skipped", "reason": "not started"}
-    return tuple(each.model_copy(update=over) if each.state == "waiting" else each for each in records)
 
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:

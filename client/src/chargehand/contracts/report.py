@@ -1,5 +1,6 @@
 """The report of a session, its status while it runs, and its quotations and claims looked up once more."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from html import escape
@@ -105,6 +106,12 @@ class SubtaskRecord(Contract):
     """The cost of all attempts."""
     wasted: Usage = left_out(Usage())
     """Part of `usage` for attempts whose outcome was not used; absent if there is none."""
+
+
+def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:
+    """Say of subtasks of a session that has ended that those which still wait were not started."""
+    over = {"state": "skipped", "reason": "not started"}
+    return tuple(each.model_copy(update=over) if each.state == "waiting" else each for each in records)
 
 
 class EditRecord(Contract):

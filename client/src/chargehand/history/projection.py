@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import decode_typed_search_attributes
 
 from chargehand.contracts import (
     CallEvent,
@@ -48,6 +49,7 @@ from chargehand.history.records import (
 )
 from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of, time_of
 from chargehand.messages import Messages
+from chargehand.search_attributes import DOLLARS, TURNS
 from chargehand.wire import SignalName
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -80,6 +82,13 @@ class Child:
     @property
     def is_work(self) -> bool:
         return self.draft.kind in _RESULTS
+
+    def stop(self) -> None:
+        """Have its history end with it, as far as that is read, if it has no end there."""
+        work, draft = self.projection, self.draft
+        if work and draft.ended_at and work.scope.draft.ended_at is None:
+            work.scope.draft.state, work.scope.draft.ended_at = draft.state, draft.ended_at
+            work.stop(draft.ended_at)
 
     @property
     def spent(self) -> Usage:
@@ -168,6 +177,10 @@ class Requests:
             events += self._hold({call.id: call for call in calls}, at)
         return events
 
+    def close(self, at: datetime) -> list[Event]:
+        """Note that nobody can decide any more."""
+        return [*self._ask({}, at), *self._hold({}, at)]
+
     def _ask(self, questions: Mapping[str, Question], at: datetime) -> list[Event]:
         before, self.questions = self.questions, dict(questions)
         closed = [question for id_, question in before.items() if questions.get(id_) != question]
@@ -210,6 +223,8 @@ class Projection:
     _latest: dict[str, Ending] = field(default_factory=dict[str, Ending], init=False)
     """How subtasks do, by the latest event of each."""
     _routes: int = field(default=0, init=False)
+    _listed: Usage = field(default_factory=Usage, init=False)
+    """What the server lists as the cost of a session."""
 
     def __post_init__(self) -> None:
         self.activities, self.requests = Activities(self.scope), Requests(self.scope)
@@ -223,9 +238,9 @@ class Projection:
     def settle(self) -> SpendEvent | None:
         """Charge what an ended workflow has reported beyond the calls that were answered; all below it is read."""
         draft = self.scope.draft
-        if self.result is None or draft.ended_at is None:
+        if draft.ended_at is None:
             return None
-        unanswered = _beyond(self.result.ending.usage, self.spent)
+        unanswered = _beyond(self.result.ending.usage if self.result else self._listed, self.spent)
         if not unanswered.turns and not unanswered.cost_usd:
             return None
         draft.usage = unanswered
@@ -255,6 +270,11 @@ class Projection:
                 outputs = await self._begin(event, attributes, at)
             case "workflow_properties_modified":
                 outputs = await self._memo(attributes.upserted_memo.fields, at)
+            case "upsert_workflow_search_attributes":
+                listed = decode_typed_search_attributes(attributes.search_attributes)
+                spent = {"turns": listed.get(TURNS), "cost_usd": listed.get(DOLLARS)}
+                known = {name: value for name, value in spent.items() if value is not None}
+                self._listed = Usage.model_validate(self._listed.model_dump() | known)
             case "workflow_execution_signaled" | "signal_external_workflow_execution_initiated":
                 await self.requests.read_signal(kind, attributes, at)
             case "workflow_execution_update_accepted":
@@ -367,21 +387,36 @@ class Projection:
     async def _end(self, state: StepState, attributes: Any, at: datetime) -> list[Event | Written]:
         scope = self.scope
         scope.draft.end(state, at, attributes)
+        stopped = self.stop(at)
         kind = _RESULTS.get(scope.draft.kind)
         if state == "completed" and kind is not None:
             self.result = await scope.decoder.read(attributes.result.payloads, kind)
         report = self.result if isinstance(self.result, SessionResult) else None
-        outputs: list[Event | Written] = [*self._corrections(report, at)] if report else []
+        outputs: list[Event | Written] = [*stopped, *(self._corrections(report, at) if report else ())]
         if scope.subtask:
             return outputs
         end: Any = {"state": state, **scope.about(at)}
-        if state != "completed":
-            entered: SessionState = "cancelled" if state == "cancelled" else "failed"
-            return [*scope.enter(entered, at), EndEvent(error=scope.draft.error, **end)]
+        if state not in ("completed", "running"):
+            return [*outputs, *scope.enter(state, at), EndEvent(error=scope.draft.error, **end)]
         if report is not None:
             outputs.append(Written(at, report.answer))
         reason = report.stop_reason if report else None
         return [*outputs, *scope.enter("finished", at), EndEvent(stop_reason=reason, **end)]
+
+    def stop(self, at: datetime) -> list[Event | Written]:
+        """Note that nothing goes on below a workflow that has ended: its children were asked to stop with it."""
+        ended = self.scope.draft.state
+        state = ended if ended in ("terminated", "timed_out") else "cancelled"
+        for step in self.scope.steps:
+            if step.state == "running" and step.kind != "message":
+                step.state, step.ended_at = state, at
+        events: list[Event | Written] = [*self.requests.close(at)]
+        for child in self.children:
+            if child.is_work and child.how == RUNNING:
+                child.draft.state, child.draft.ended_at, child.how = state, at, Ending(state)
+                child.stop()
+                events += self._change(child, at, child.how).outputs
+        return events
 
     def _corrections(self, report: SessionResult, at: datetime) -> Iterable[SubtaskEvent]:
         """Say what the report says of subtasks that were skipped, or of which more than the last attempt was used."""

@@ -66,7 +66,7 @@ class Draft(Step):
 
     def unread(self) -> "Draft":
         """Begin again, to read its own history."""
-        return self.model_copy(update={"started_at": None})
+        return self.model_copy(update={"started_at": None, "ended_at": None, "state": "running"})
 
     @property
     def activity_id(self) -> str:

@@ -11,11 +11,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
+from chargehand.contracts.report import ended_records
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import Decoder, SessionResult
 from chargehand.history.runs import histories
 from chargehand.history.steps import Draft, Scope, kind_of
-from chargehand.visibility import describe
+from chargehand.visibility import describe, is_open
 
 _MAX_PARALLEL_READS: Final = 8
 _SLOW: Final = timedelta(seconds=5)
@@ -73,6 +74,7 @@ class TreeReader:
     async def _read_child(self, child: Child) -> None:
         try:
             child.projection = await self.read(child.draft.unread(), child.run, child.subtask)
+            child.stop()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -99,7 +101,7 @@ async def _add_pending(client: Client, scope: Scope) -> None:
 
 
 async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) -> Status:
-    """Ask a session for its status, and add what its running children have spent by now.
+    """Ask a session for its status, and add what its running children have spent by now, or how it has ended.
 
     The session learns that when they end. To count none twice, the children are listed before and after it answers,
     and it is asked `again` if one has ended in between: two descriptions beside the answer, and one history for each
@@ -110,7 +112,9 @@ async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) ->
         tries += 1
         before = await _running(client, session_id)
         status = await (ask if tries == 1 else again)()
-        after = await _running(client, session_id) if before else before
+        if before is None:
+            return await _as_ended(client, status)
+        after = (await _running(client, session_id) or {}) if before else before
         if before.keys() <= after.keys() or tries == _MOST_TRIES:
             break
     reader = TreeReader(client, session_id, is_whole=False)
@@ -125,9 +129,22 @@ async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) ->
     )
 
 
-async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]]:
-    """List the children that run, each with its first run."""
+async def _as_ended(client: Client, status: Status) -> Status:
+    """Say how a session has ended, which one that the server has stopped does not know."""
+    whole = {each.id: each.instruction for each in status.subtasks}
+    ended = await read_status(client, status.session, status.goal)
+    subtasks = (
+        each.model_copy(update={"instruction": whole.get(each.id, each.instruction)}) for each in ended.subtasks
+    )
+    names = ("state", "questions", "calls", "waits", "turns", "spent_usd", "ended_at")
+    return status.model_copy(update={"subtasks": tuple(subtasks), **{name: getattr(ended, name) for name in names}})
+
+
+async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]] | None:
+    """List the children that run, each with its first run; None if the workflow has ended itself."""
     described = await describe(client, workflow_id)
+    if not is_open(described.workflow_execution_info):
+        return None
     return {
         child.workflow_id: (Draft.below(workflow_id, child.workflow_id, child.workflow_type_name), child.run_id)
         for child in described.pending_children
@@ -154,6 +171,8 @@ def status_of(session: Projection, goal: str = "") -> Status:
     scope, spent = session.scope, session.spent
     latest = {child.draft.subtask: child for child in session.children if child.is_work}
     subtasks = tuple(_record(planned, latest.get(planned.id)) for planned in scope.draft.plan)
+    if scope.draft.ended_at:
+        subtasks = ended_records(subtasks)
     if isinstance(session.result, SessionResult):
         subtasks = session.result.subtasks
     return Status(

@@ -27,10 +27,10 @@ from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader, status_of, trace_of
 from chargehand.messages import UPDATES
 from chargehand.spans import SUPERVISOR
-from chargehand.state_words import NEEDS, SESSION_STATES, Standing, standing
+from chargehand.state_words import ENDED, NEEDS, SESSION_STATES, Standing, standing
 from chargehand.temporal_errors import translated
 from chargehand_cli.rendering.markdown import safe_html
-from chargehand_cli.rendering.progress import ended_records, spend_facts
+from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.svg import timeline
 from chargehand_cli.rendering.text import answer_below_notice, count, dollars, duration, session_facts
 from chargehand_plugins.console.activity import AgentView, Message, messages_of, supervisor_view
@@ -40,7 +40,7 @@ from chargehand_plugins.console.words import words
 
 _PATIENCE_SECONDS: Final = 3
 """How long a worker may take to answer until the page says that none does."""
-_WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
+_WORK_IS_OVER: Final = ENDED | {"synthesising"}
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,8 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
         found = status_of(work, (await session.request()).goal)
-        recorded = found.model_copy(update={"subtasks": ended_records(found.subtasks)})
-        view = view_of_status(recorded, web_ui, work)
-        remark = f"{error} {recorded.failure.remedy}" if recorded.failure else str(error)
+        view = view_of_status(found, web_ui, work)
+        remark = f"{error} {found.failure.remedy}" if found.failure else str(error)
         return replace(view, remark=remark, is_open=False, can_steer=False, can_change=False)
 
 
@@ -225,7 +224,7 @@ def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionV
         facts=tuple(fact for fact in session_facts(report) if fact != ending.words),
         remark=report.notice,
         subtasks=report.subtasks,
-        tree=supervisor_view(work, ended_records(report.subtasks)),
+        tree=supervisor_view(work, report.subtasks),
         messages=messages_of(work),
         timeline=_timeline(work),
         answer=safe_html(answer_below_notice(report), report.sources),

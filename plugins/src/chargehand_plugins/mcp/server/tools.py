@@ -40,9 +40,10 @@ from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.messages import Row
 from chargehand.payloads.settings import encryption_of
+from chargehand.state_words import ENDED, standing
 from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
-from chargehand.visibility import describe_session, is_open, state_word
+from chargehand.visibility import describe_session, is_open
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
@@ -65,7 +66,7 @@ NEXT: Final = {
     "paused": "raise_limits or finish_now",
 }
 """What a session in a state waits for."""
-ENDED: Final = "session_result"
+RESULT: Final = "session_result"
 _MOST_TASK: Final = 200
 
 
@@ -161,7 +162,7 @@ class SessionTools:
         """Return the report of a session as Markdown with its sources. Waits up to wait_seconds for it."""
         found = await self._session(session)
         position = await self._wait(found, wait_seconds, ctx)
-        if position.next_tools != ENDED:
+        if position.next_tools != RESULT:
             return f"There is no report yet. {await self._standing(found)}"
         return _shortened(report_markdown(await found.result()))
 
@@ -270,12 +271,12 @@ class SessionTools:
 
     async def _session(self, session_id: str) -> Session:
         await self._open()
-        await self._ending(session_id)  # no other workflow of the namespace is acted on
+        await self._goes_on(session_id)  # no other workflow of the namespace is acted on
         return self._connection.session(session_id)
 
     async def _report(self, session_id: str) -> Report:
         found = await self._session(session_id)
-        if not await self._ending(session_id):
+        if await self._goes_on(session_id):
             raise BadRequest(f"Session '{session_id}' has not ended yet.")
         return await found.result()
 
@@ -303,16 +304,15 @@ class SessionTools:
             f": {position.turns} of {position.max_turns} turns, "
             f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}"
         )
-        return f"Session {session.id} is {position.state}{spent if position.max_turns else ''}.{needs}"
+        words = standing(position.state).words
+        return f"Session {session.id} is {words}{spent if position.max_turns else ''}.{needs}"
 
     async def _position(self, session: Session) -> Position:
-        return _position_of(await session.status(), await self._ending(session.id))
+        return _position_of(await session.status())
 
-    async def _ending(self, session_id: str) -> str:
-        """Return how a session ended, in Temporal's word; empty while it goes on."""
+    async def _goes_on(self, session_id: str) -> bool:
         with translated(session_id):
-            found = await describe_session(self._connection.chargehand.client, session_id)
-        return "" if is_open(found) else state_word(found)
+            return is_open(await describe_session(self._connection.chargehand.client, session_id))
 
     def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:
         if not documents:
@@ -324,16 +324,14 @@ class SessionTools:
         return store_documents(paths, place, encryption=encryption_of(os.environ))
 
 
-def _position_of(status: Status, ended: str) -> Position:
-    tools = ENDED if ended else NEXT.get(status.state, "")
-    state = status.state if not ended or status.state in {"finished", "failed", "cancelled"} else ended
+def _position_of(status: Status) -> Position:
     return Position(
         session=status.session,
-        state=state,
-        next_tools=tools,
-        plan=status.plan if status.state == "awaiting_approval" and not ended else None,
-        questions=() if ended else status.questions,
-        calls=() if ended else status.calls,
+        state=status.state,
+        next_tools=RESULT if status.state in ENDED else NEXT.get(status.state, ""),
+        plan=status.plan if status.state == "awaiting_approval" else None,
+        questions=status.questions,
+        calls=status.calls,
         subtasks=tuple(
             Work(id=each.id, agent=each.agent, task=each.instruction[:_MOST_TASK], state=each.state)
             for each in status.subtasks

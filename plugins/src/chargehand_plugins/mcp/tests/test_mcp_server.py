@@ -23,7 +23,7 @@ from chargehand.messages import MESSAGES, Row
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import LocationOptions
 from chargehand_plugins.mcp.server.server import app_of, build_server
-from chargehand_plugins.mcp.server.tools import ENDED, NEXT
+from chargehand_plugins.mcp.server.tools import NEXT, RESULT
 from chargehand_plugins.mcp.tests.http_server import serve_app
 from tests.acceptance.commands import Commands, command_environment
 from tests.crew_files import READS_DOCUMENTS, crew_folder
@@ -279,7 +279,7 @@ def test_the_server_has_its_tool(tools: dict[str, Any], row: Row) -> None:
 
 def test_assistants_are_pointed_to_tools_that_exist(tools: dict[str, Any]) -> None:
     """What a session waits for is named as a tool."""
-    named = {name for words in (*NEXT.values(), ENDED) for name in words.split(" or ")}
+    named = {name for words in (*NEXT.values(), RESULT) for name in words.split(" or ")}
 
     assert named <= set(tools)
 
