@@ -6,7 +6,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -22,8 +22,10 @@ from chargehand import (
     SessionNotFound,
     Status,
 )
+from chargehand.history.follow import watch
+from chargehand.temporal_errors import translated
 from chargehand_cli.connection import Connection
-from chargehand_cli.live_tree import LiveTree, Progress, choose_progress
+from chargehand_cli.live_tree import Progress, choose_progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
 from chargehand_cli.run_options import BadRequest, read_plan
@@ -61,7 +63,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(connection.keep_running()),
         )
-        texts = asyncio.create_task(_show_texts(connection.session(session_id), progress))
+        work = asyncio.create_task(_show_work(connection, session_id, progress))
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
@@ -75,9 +77,9 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             progress.remark("")
             raise
         finally:
-            for task in (*tasks, texts):
+            for task in (*tasks, work):
                 task.cancel()
-            await asyncio.gather(*tasks, texts, return_exceptions=True)
+            await asyncio.gather(*tasks, work, return_exceptions=True)
             if prompts:
                 await prompts.close()
 
@@ -167,11 +169,20 @@ async def _poll_status(
         await asyncio.sleep(pause)
 
 
-async def _show_texts(session: Session, progress: Progress) -> None:
-    """Draw what agents write while they write it, in a session with `live_text` `agents`."""
-    if isinstance(progress, LiveTree) and (await session.request()).live_text == "agents":
-        async for event in session.follow():
-            progress.note(event)
+async def _show_work(connection: Connection, session_id: str, progress: Progress) -> None:
+    """Show what goes on, and what agents write while they write it if that is followed."""
+    while True:
+        try:
+            with translated(session_id):
+                async with aclosing(watch(connection.chargehand.client, session_id)) as events:
+                    async for _, work in events:
+                        progress.note(work)
+        except NotReachable:
+            await asyncio.sleep(connection.polling_seconds)
+        else:
+            return
+        finally:
+            progress.note(None)
 
 
 class Prompts:

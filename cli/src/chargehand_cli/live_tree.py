@@ -2,16 +2,25 @@
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from chargehand import AgentTextEvent, Event, PendingCall, Question, Status, SubtaskRecord, TurnEvent
+from chargehand import PendingCall, Question, Status, SubtaskRecord
+from chargehand.history.projection import Projection
+from chargehand.history.steps import Draft
+from chargehand.history.tree import under_way
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.progress import TONES, argument_lines, record_reason, record_words, spend_facts
+from chargehand_cli.rendering.progress import (
+    TONES,
+    argument_lines,
+    record_reason,
+    record_words,
+    spend_facts,
+    step_words,
+)
 from chargehand_cli.rendering.text import clock_time, duration, text_end
 from chargehand_cli.terminal import console, say
 
@@ -22,13 +31,14 @@ if TYPE_CHECKING:
 
 _REFRESHES_PER_SECOND: Final = 8
 _GO_ON: Final = ("waiting", "running")
+_TOLD: Final = ("plan", "synthesis")
+"""Purposes of turns that the state of a session tells."""
 _MOST_WRITTEN: Final = 150
 """Characters of what an agent is writing, the last ones."""
 
-Texts: TypeAlias = Mapping[tuple[str, str], str]
-"""What turns under way have written, by the paths of their subtasks and their names."""
-
 Clock = Callable[[], datetime]
+Steps: TypeAlias = Sequence[tuple[str, Draft]]
+"""What goes on, each with the path of its subtask."""
 
 
 def now() -> datetime:
@@ -55,6 +65,7 @@ class Lines:
         self._remark = ""
         self._questions: set[tuple[str, datetime]] = set()
         self._calls: set[str] = set()
+        self._turns: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +98,13 @@ class Lines:
                 self._subtasks[record.id] = current
                 self._line(describe_record(record, self._clock()))
 
+    def note(self, work: Projection | None) -> None:
+        """Say what the supervisor begins to do, as far as the session's state does not."""
+        for path, step in under_way(work) if work else ():
+            if not path and step.kind == "turn" and step.purpose not in _TOLD and step.id not in self._turns:
+                self._turns.add(step.id)
+                self._line(f"{one_safe_line(step.agent, 40)} {step_words(step)}")
+
     def remark(self, text: str) -> None:
         if text and text != self._remark:
             self._line(text)
@@ -113,7 +131,7 @@ class LiveTree:
         self._url = url
         self._status: Status | None = None
         self._remark = ""
-        self._texts: dict[tuple[str, str], str] = {}
+        self._work: Projection | None = None
         self._started_at = now()
         self._console = console(sys.stderr)
         self._live = Live(
@@ -131,24 +149,16 @@ class LiveTree:
 
     def __exit__(self, *_ending: object) -> None:
         self._live.stop()
-        self._texts.clear()
+        self._work = None
         if self._status:
             self._console.print(self._tree())
 
     def update(self, status: Status) -> None:
         self._status = status
 
-    def note(self, event: Event) -> None:
-        """Keep what turns write until they end."""
-        match event:
-            case TurnEvent(state="started"):
-                self._texts[event.subtask, event.turn] = ""
-            case TurnEvent():
-                self._texts.pop((event.subtask, event.turn), None)
-            case AgentTextEvent() if (turn := (event.subtask, event.turn)) in self._texts:
-                self._texts[turn] = self._texts[turn][: event.offset] + event.text
-            case _:
-                pass
+    def note(self, work: Projection | None) -> None:
+        """Show what goes on by a session's histories, which are read on; None once they no longer are."""
+        self._work = work
 
     def remark(self, text: str) -> None:
         self._remark = text
@@ -169,7 +179,7 @@ class LiveTree:
         return Group(self._tree(), *([Text(f"\n{self._url}", style="bright_black")] if self._url else []), below)
 
     def _tree(self) -> "Tree":
-        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at, texts=self._texts)
+        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at, work=self._work)
 
 
 Progress: TypeAlias = Lines | LiveTree
@@ -183,9 +193,9 @@ def session_tree(
     at: datetime,
     shown_since: datetime,
     *,
-    texts: Texts = MappingProxyType({}),
+    work: Projection | None = None,
 ) -> "Tree":
-    """Draw a session: its state, its subtasks with what their agents are writing, its turns and dollars."""
+    """Draw a session: its state, its turns and dollars, its subtasks, and as far as it is read what goes on in each."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -199,16 +209,16 @@ def session_tree(
     head = _line((state, TONES[tone]), " ", name, (f"\n{facts}", "bright_black"))
     tree = Tree(head, guide_style="bright_black")
     if status:
-        _add_subtasks(tree, status, at, texts)
+        going_on = [*under_way(work)] if work else []
+        _add_steps(tree, "", going_on, at)
+        _add_subtasks(tree, status, at, going_on)
         _add_decisions(tree, status, at)
     if remark:
         tree.add(Text(one_safe_line(remark, 300), style="yellow"))
     return tree
 
 
-def _add_subtasks(tree: "Tree", status: Status, at: datetime, texts: Texts) -> None:
-    from rich.text import Text
-
+def _add_subtasks(tree: "Tree", status: Status, at: datetime, going_on: Steps) -> None:
     for record in status.subtasks:
         colour, reason = TONES[record.state], record_reason(record)
         subtask = tree.add(
@@ -220,12 +230,23 @@ def _add_subtasks(tree: "Tree", status: Status, at: datetime, texts: Texts) -> N
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
             )
         )
-        for (path, _), text in texts.items():
-            name, _, below = path.partition("/")
-            if text and name == record.id:
-                written = one_safe_line(text_end(text, _MOST_WRITTEN))
-                who = f"{one_safe_line(below, 40)} " if below else ""
-                subtask.add(Text.assemble((who, "bold"), (written, "italic")))
+        _add_steps(subtask, record.id, going_on, at)
+
+
+def _add_steps(tree: "Tree", subtask: str, going_on: Steps, at: datetime) -> None:
+    """Draw what goes on in a subtask, or above all: for how long, and the end of what is being written."""
+    from rich.text import Text
+
+    for path, step in going_on:
+        name, _, below = path.partition("/")
+        if name != subtask:
+            continue
+        began_at = step.started_at or step.scheduled_at
+        who = f"{one_safe_line(below or ('' if path else step.agent), 40)} ".lstrip()
+        facts = ", ".join([step_words(step), *([duration(at - began_at)] if began_at else [])])
+        added = tree.add(_line((who, "bold"), (facts, TONES["running"])))
+        if step.written:
+            added.add(Text(one_safe_line(text_end(step.written, _MOST_WRITTEN)), style="italic"))
 
 
 def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:

@@ -75,6 +75,8 @@ class SessionSummary(BaseModel):
     """US dollars spent, as of the latest change of state."""
     turns: int | None = None
     """LLM calls, as of the latest change of state."""
+    is_cost_final: bool = False
+    """Whether that is what it has cost in all: it has ended, and listed its cost when it did."""
     follows: str = ""
     """Id of the session that it follows, if any."""
     thread: str = ""
@@ -214,6 +216,7 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
         failure=None if opened else memo.failure,
         cost_usd=listed.get(DOLLARS),
         turns=listed.get(TURNS),
+        is_cost_final=not opened and step in ("finished", "failed", "cancelled"),
         follows=memo.follows,
         thread=listed.get(THREAD, ""),
     )

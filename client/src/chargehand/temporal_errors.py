@@ -105,8 +105,8 @@ def ending(session_id: str, cause: BaseException) -> ChargehandError:
             return SessionTerminated(f"Session '{session_id}' was terminated. {cause.message}".strip())
         case WorkflowTimedOut():
             return SessionTerminated(
-                f"Session '{session_id}' was ended by the server a day after its deadline: no worker ended it. "
-                "Start a worker (`chargehand doctor` lists them) and start the session again."
+                f"Session '{session_id}' was ended by the server at its execution time-out: no worker had ended it by "
+                "then. Start a worker (`chargehand doctor` lists them) and start the session again."
             )
         case _:
             return SessionFailed(*_reason(cause))

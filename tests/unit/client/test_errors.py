@@ -100,7 +100,7 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
                 cause=WorkflowTimedOut("x", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[])
             ),
             SessionTerminated,
-            "Session 'session-1' was ended by the server a day after its deadline: no worker ended it. Start a worker",
+            "Session 'session-1' was ended by the server at its execution time-out: no worker had ended it by then",
         ),
         (WorkflowFailureError(cause=ServerError("broken")), SessionFailed, "broken"),
         (WorkflowFailureError(cause=_ACTIVITY_ERROR), SessionFailed, "Activity task failed"),

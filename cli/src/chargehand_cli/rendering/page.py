@@ -21,6 +21,7 @@ from chargehand.state_words import ENDED, NO_REPORT, standing
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
+from chargehand_cli.rendering.progress import record_reason
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     answer_below_notice,
@@ -176,7 +177,7 @@ def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
 def _subtask_facts(record: SubtaskRecord) -> list[str]:
     usage = record.usage
     facts = (
-        record.reason if record.reason != record.state else "",
+        record_reason(record),
         f"after {', '.join(record.depends_on)}" if record.depends_on else "",
         f"confidence {record.confidence} of 100" if record.state in ("success", "partial") else "",
         count(record.attempts, "attempt") if record.attempts > 1 else "",

@@ -7,6 +7,7 @@ from typing import Final
 
 from chargehand import PendingCall, Plan, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
+from chargehand.history.steps import Draft
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.text import count, dollars, duration
@@ -54,7 +55,16 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
 
 def record_reason(record: SubtaskRecord) -> str:
     """Return why a subtask is in its state, which may be a sentence; empty if the state says it."""
-    return "" if record.reason == record.state else one_safe_line(record.reason, 400)
+    reason = record.reason.replace("_", " ") if record.reason.isidentifier() else record.reason
+    return "" if record.reason == record.state else one_safe_line(reason, 400)
+
+
+def step_words(step: Draft) -> str:
+    """Name a turn by its number and what it is for, a tool call by its tool and first argument."""
+    if step.kind != "turn":
+        return one_safe_line(step.name, 300)
+    number = step.activity_id.removeprefix("turn-").replace(".again-", ", again ")
+    return f"turn {number}: {step.purpose.replace('_', ' ')}"
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

@@ -90,11 +90,11 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
         indent = "  " * (depth - 1) + "↳ " if depth else ""
-        cost = "" if each.cost_usd is None else f"${each.cost_usd:.4f}"
+        cost = "" if each.cost_usd is None else f"{'' if each.is_cost_final else '≥ '}${each.cost_usd:.4f}"
         columns = [
             f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
             f"{words[each.id]:<{state_width}}",
-            f"{cost:>8}",
+            f"{cost:>9}",
             *([f"{each.crew:<{crew_width}}"] if crew_width else []),
             f"{indent}{one_safe_line(each.id)}",
             one_safe_line(each.goal),

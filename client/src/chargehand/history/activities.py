@@ -23,6 +23,8 @@ _REPLYING: Final = "converse"
 """The purpose of turns that reply to a message of a conversation, in subtasks of it."""
 _REPORTING: Final = frozenset({_WRITING, "section", "summary", "outline", "critique", "compress", "grade", "output"})
 """Purposes of turns that a supervisor takes once its plan is carried out."""
+_USABLE: Final = frozenset({"", "answer", "tools"})
+"""How a reply stops that an agent can go on with."""
 _UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE_TOO_SMALL})
 """Errors of turns that did not reach their model."""
 
@@ -42,6 +44,22 @@ class Activities:
     def begin_run(self) -> None:
         """Forget what another run had under way: the ids of events begin anew."""
         self._open.clear()
+
+    def stop(self, at: datetime) -> Outputs:
+        """Note that the workflow has ended, and what was under way with it."""
+        outputs: Outputs = []
+        for draft in self._open.values():
+            draft.state, draft.ended_at = "cancelled", at
+            match draft.kind:
+                case "tool":
+                    outputs.append(self._tool_event(draft, draft.state, at))
+                case "turn":
+                    outputs.append(self._turn_event(draft, draft.state, at))
+                case _:
+                    pass
+        self._open.clear()
+        self.writing.clear()
+        return outputs
 
     async def read(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime, *, is_idle: bool) -> Outputs:
         """Project an event of an activity; `is_idle` if no child runs."""
@@ -97,7 +115,7 @@ class Activities:
     async def _end_tool(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
         result = await self.scope.decoder.read(payloads, ToolResult)
         if draft.state == "completed":
-            draft.usage = Usage(tool_calls=1)
+            draft.usage, draft.problem = Usage(tool_calls=1), _problem(result)
             draft.result = self.scope.keep(result.whole if result else None, event)
         return [self._tool_event(draft, draft.state, at, ok=result is None or result.ok)]
 
@@ -105,6 +123,7 @@ class Activities:
         is_read = self.writing.pop(draft.activity_id, None) is not None
         turn = await self.scope.decoder.read(payloads, Turn) or Turn()
         draft.model, draft.usage = turn.model, self._count(draft, turn.usage)
+        draft.problem = "" if turn.stop in _USABLE else turn.stop
         outputs: Outputs = [self._turn_event(draft, draft.state, at)]
         if draft.usage != Usage():
             self.paid += draft.usage
@@ -136,6 +155,7 @@ class Activities:
             draft = self.scope.add(id_, "tool", call_title(call.tool, call.arguments))
             draft.tool, draft.state, draft.worker = call.tool, "completed", turn_step.worker
             draft.started_at, draft.ended_at, draft.usage = used.began_at, used.ended_at, Usage(tool_calls=1)
+            draft.problem = _problem(used.result)
             draft.arguments = self.scope.keep(call.arguments, event)
             draft.result = self.scope.keep(used.result.whole, event)
             ended = self._tool_event(draft, "completed", at, ok=used.result.ok)
@@ -151,6 +171,10 @@ def is_text_for_all(turn: Draft, scope: Scope) -> bool:
 def agent_of(turn: Draft) -> str:
     """Return the agent of a turn, which a session may have borrowed from its crew."""
     return turn.name.partition(": ")[0]
+
+
+def _problem(result: ToolResult | None) -> str:
+    return "" if result is None or result.ok else "failed"
 
 
 def _attempt(draft: Draft) -> dict[str, Any]:

@@ -157,9 +157,11 @@ def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator
     return _Follower(client, session_id).events(after)
 
 
-async def watch(client: Client, session_id: str) -> AsyncGenerator[tuple[Event, Projection]]:
+async def watch(
+    client: Client, session_id: str, *, has_contents: bool = False
+) -> AsyncGenerator[tuple[Event, Projection]]:
     """Yield the events of a session from its beginning, each with the session as far as it is read by then."""
-    follower = _Follower(client, session_id, has_contents=True)
+    follower = _Follower(client, session_id, has_contents=has_contents)
     async with aclosing(follower.events(None)) as events:
         async for event in events:
             yield event, follower.root.projection

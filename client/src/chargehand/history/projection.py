@@ -83,12 +83,13 @@ class Child:
     def is_work(self) -> bool:
         return self.draft.kind in _RESULTS
 
-    def stop(self) -> None:
+    def stop(self) -> "Sequence[Event | Written]":
         """Have its history end with it, as far as that is read, if it has no end there."""
         work, draft = self.projection, self.draft
-        if work and draft.ended_at and work.scope.draft.ended_at is None:
-            work.scope.draft.state, work.scope.draft.ended_at = draft.state, draft.ended_at
-            work.stop(draft.ended_at)
+        if work is None or draft.ended_at is None or work.scope.draft.ended_at:
+            return ()
+        work.scope.draft.state, work.scope.draft.ended_at = draft.state, draft.ended_at
+        return work.stop(draft.ended_at)
 
     @property
     def spent(self) -> Usage:
@@ -178,7 +179,10 @@ class Requests:
         return events
 
     def close(self, at: datetime) -> list[Event]:
-        """Note that nobody can decide any more."""
+        """Note that no person can decide any more."""
+        for decision in self._decisions.values():
+            if decision.state == "running":
+                decision.state, decision.ended_at = "cancelled", at
         return [*self._ask({}, at), *self._hold({}, at)]
 
     def _ask(self, questions: Mapping[str, Question], at: datetime) -> list[Event]:
@@ -407,16 +411,16 @@ class Projection:
         """Note that nothing goes on below a workflow that has ended: its children were asked to stop with it."""
         ended = self.scope.draft.state
         state = ended if ended in ("terminated", "timed_out") else "cancelled"
-        for step in self.scope.steps:
-            if step.state == "running" and step.kind != "message":
-                step.state, step.ended_at = state, at
-        events: list[Event | Written] = [*self.requests.close(at)]
+        outputs: list[Event | Written] = [*self.activities.stop(at), *self.requests.close(at)]
         for child in self.children:
             if child.is_work and child.how == RUNNING:
                 child.draft.state, child.draft.ended_at, child.how = state, at, Ending(state)
-                child.stop()
-                events += self._change(child, at, child.how).outputs
-        return events
+                outputs += [*child.stop(), *self._change(child, at, child.how).outputs]
+        return outputs
+
+    def attempts(self, subtask: str) -> Sequence[Child]:
+        """List the workflows that have worked at a subtask, the latest last."""
+        return [child for child in self.children if child.is_work and child.draft.subtask == subtask]
 
     def _corrections(self, report: SessionResult, at: datetime) -> Iterable[SubtaskEvent]:
         """Say what the report says of subtasks that were skipped, or of which more than the last attempt was used."""

@@ -45,6 +45,8 @@ class Draft(Step):
 
     written: str = ""
     """What an agent has written in a turn so far, where that is followed."""
+    problem: str = ""
+    """Why the reply of a turn, or the answer of a tool, was of no use, such as `refused`; empty if it was."""
 
     @classmethod
     def of(cls, session_id: str) -> "Draft":
@@ -127,6 +129,11 @@ class Scope:
         """Return what all events have, of one about a subtask that is planned here."""
         path = "/".join(part for part in (self.subtask, subtask) if part)
         return {"session": self.session, "subtask": path, "at": at}
+
+    @property
+    def calls(self) -> list[Draft]:
+        """Its turns and tool calls."""
+        return [step for step in self.steps if step.kind in ("turn", "tool")]
 
     def add(self, id_: str, kind: StepKind, name: str) -> Draft:
         self.steps.append(

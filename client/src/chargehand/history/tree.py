@@ -1,7 +1,7 @@
 """Reads a session with all below it back from its histories: as a trace, as a status, or for what it has spent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
 from chargehand.contracts.report import ended_records
 from chargehand.history.projection import Child, Projection
-from chargehand.history.records import Decoder, SessionResult
+from chargehand.history.records import RUNNING, Decoder, SessionResult
 from chargehand.history.runs import histories
 from chargehand.history.steps import Draft, Scope, kind_of
 from chargehand.visibility import describe, is_open
@@ -80,6 +80,13 @@ class TreeReader:
                 raise
             # The namespace no longer retains it: what its parent says of it stands.
             child.draft.usage = child.cost or Usage()
+
+
+def under_way(work: Projection) -> Iterable[tuple[str, Draft]]:
+    """List the turns and tool calls that go on in a session, each with the path of its subtask; the session's first."""
+    yield from ((work.scope.subtask, step) for step in work.scope.calls if step.state == "running")
+    for child in work.children:
+        yield from under_way(child.projection) if child.projection else ()
 
 
 async def describe_running(client: Client, root: Projection) -> None:
@@ -169,8 +176,10 @@ async def read_status(client: Client, session_id: str, goal: str) -> Status:
 def status_of(session: Projection, goal: str = "") -> Status:
     """Return what the histories say of a session's status; instructions are cut."""
     scope, spent = session.scope, session.spent
-    latest = {child.draft.subtask: child for child in session.children if child.is_work}
-    subtasks = tuple(_record(planned, latest.get(planned.id)) for planned in scope.draft.plan)
+    asking = session.requests.questions
+    subtasks = tuple(
+        _record(planned, session.attempts(planned.id), is_asking=planned.id in asking) for planned in scope.draft.plan
+    )
     if scope.draft.ended_at:
         subtasks = ended_records(subtasks)
     if isinstance(session.result, SessionResult):
@@ -190,11 +199,12 @@ def status_of(session: Projection, goal: str = "") -> Status:
     )
 
 
-def _record(planned: PlannedSubtask, child: Child | None) -> SubtaskRecord:
+def _record(planned: PlannedSubtask, attempts: Sequence[Child], *, is_asking: bool) -> SubtaskRecord:
     about: dict[str, Any] = planned.model_dump(exclude={"title"}) | {"instruction": planned.title}
-    if child is None:
+    if not attempts:
         return SubtaskRecord(**about)
-    how = child.how
+    child = attempts[-1]
+    how = RUNNING if is_asking else child.how
     is_stopped = how.state in {"cancelled", "terminated", "timed_out"}
     about |= {"state": "failure", "reason": how.state} if is_stopped else {"state": how.state, "reason": how.reason}
     return SubtaskRecord(
@@ -202,7 +212,7 @@ def _record(planned: PlannedSubtask, child: Child | None) -> SubtaskRecord:
         confidence=how.confidence,
         attempts=child.attempt,
         workflow_id=child.draft.id,
-        started_at=child.draft.started_at,
-        ended_at=child.draft.ended_at,
-        usage=child.spent,
+        started_at=attempts[0].draft.started_at,
+        ended_at=None if is_asking else child.draft.ended_at,
+        usage=sum((each.spent for each in attempts), Usage()),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from chargehand.contracts import SubtaskRecord
+from chargehand.contracts import SubtaskRecord, Usage
 from chargehand.history.projection import Child, Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import status_of
@@ -13,9 +13,8 @@ from chargehand.spans import SUPERVISOR
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.page import recorded_text
-from chargehand_cli.rendering.progress import record_reason, record_words
+from chargehand_cli.rendering.progress import record_reason, record_words, step_words
 from chargehand_cli.rendering.text import count, dollars, duration, text_end
-from chargehand_plugins.console.words import words
 
 _MOST_ACTIONS: Final = 10
 """Of one agent; the trace has them all."""
@@ -78,7 +77,7 @@ class AgentView:
 
 def supervisor_view(session: Projection, records: Sequence[SubtaskRecord]) -> AgentView:
     """Show a session whose subtasks stand as the records say."""
-    return _agent(session, None, records)
+    return _agent([session], None, records)
 
 
 def messages_of(session: Projection) -> tuple[Message, ...]:
@@ -102,11 +101,11 @@ def _everything(path: str, projection: Projection) -> list[tuple[str, Projection
     return [(path, projection), *(found for each in below for found in _everything(*each))]
 
 
-def _agent(work: Projection | None, record: SubtaskRecord | None, records: Sequence[SubtaskRecord]) -> AgentView:
+def _agent(attempts: Sequence[Projection], record: SubtaskRecord | None, records: Sequence[SubtaskRecord]) -> AgentView:
     """Show who works at a subtask, or supervises the session of some records, as far as the work is read."""
-    steps = [step for step in (work.scope.steps if work else ()) if step.kind in ("turn", "tool")]
+    steps = [step for attempt in attempts for step in attempt.scope.calls]
     over = [step for step in steps if step.state != "running"]
-    children = {child.draft.subtask: child for child in work.children if child.is_work} if work else {}
+    work = attempts[-1] if attempts else None
     draft = work.scope.draft if work else None
     return AgentView(
         path=draft.id if draft else "",
@@ -117,22 +116,22 @@ def _agent(work: Projection | None, record: SubtaskRecord | None, records: Seque
         reason=record_reason(record) if record else "",
         title=record.instruction if record else "",
         since=draft.started_at if draft and record and record.state == "running" else None,
-        spent=_spent(work) if work else "",
+        spent=_spent(attempts),
         actions=tuple(map(_action, over[-_MOST_ACTIONS:])),
         earlier=max(0, len(over) - _MOST_ACTIONS),
         now=tuple(_action(step) for step in steps if step.state == "running"),
-        below=tuple(_subtask(each, children.get(each.id)) for each in records),
+        below=tuple(_subtask(each, work.attempts(each.id) if work else ()) for each in records),
     )
 
 
-def _subtask(record: SubtaskRecord, child: Child | None) -> AgentView:
-    work = child.projection if child else None
-    is_session = child is not None and child.draft.kind == "session"
-    return _agent(work, record, status_of(work).subtasks if work and is_session else ())
+def _subtask(record: SubtaskRecord, attempts: Sequence[Child]) -> AgentView:
+    read = [each.projection for each in attempts if each.projection]
+    is_session = bool(read) and read[-1].scope.draft.kind == "session"
+    return _agent(read, record, status_of(read[-1]).subtasks if is_session else ())
 
 
-def _spent(work: Projection) -> str:
-    spent = work.spent
+def _spent(attempts: Sequence[Projection]) -> str:
+    spent = sum((each.spent for each in attempts), Usage())
     return " · ".join([count(spent.turns, "turn"), dollars(float(spent.cost_usd))]) if spent.turns else ""
 
 
@@ -142,19 +141,15 @@ def _action(step: Draft) -> Action:
     facts = [
         "" if is_running or step.state == "completed" else step.state.replace("_", " "),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
-        step.error,
+        step.error or step.problem,
         step.model,
         dollars(float(step.usage.cost_usd)) if step.usage.cost_usd else "",
         duration(step.ended_at - began) if step.ended_at and began else "",
     ]
-    name = step.name
-    if step.kind == "turn":
-        number = step.activity_id.removeprefix("turn-").replace(".again-", ", again ")
-        name = words("live", "turn", number=number, purpose=step.purpose)
     return Action(
         id=step.id,
-        words=name,
-        tone=_TONES.get(step.state, "failure"),
+        words=step_words(step),
+        tone="failure" if step.problem else _TONES.get(step.state, "failure"),
         facts=tuple(fact for fact in facts if fact),
         since=began if is_running else None,
         text=safe_text(text_end(step.written, _MOST_WRITTEN)) if is_running else "",

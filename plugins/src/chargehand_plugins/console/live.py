@@ -76,7 +76,9 @@ class _News:
     async def listen(self) -> None:
         try:
             with translated(self._session_id):
-                async with aclosing(watch(self._backend.connect().client, self._session_id)) as events:
+                async with aclosing(
+                    watch(self._backend.connect().client, self._session_id, has_contents=True)
+                ) as events:
                     async for event, work in events:
                         self.work, self._read_at = work, time.monotonic()
                         if event.kind == "text":

@@ -95,7 +95,7 @@ def _row(summary: SessionSummary) -> Row:
         summary.failure.cause if summary.failure else "",
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
-        dollars(summary.cost_usd) if summary.cost_usd is not None else "",
+        _cost(summary),
     ]
     return Row(
         href=f"/sessions/{quote(summary.id, safe='')}",
@@ -104,6 +104,12 @@ def _row(summary: SessionSummary) -> Row:
         facts=tuple(fact for fact in facts if fact),
         started_at=summary.started_at,
     )
+
+
+def _cost(summary: SessionSummary) -> str:
+    if summary.cost_usd is None:
+        return ""
+    return dollars(summary.cost_usd) if summary.is_cost_final else f"≥ {dollars(summary.cost_usd)}"
 
 
 async def spend_rows(backend: Backend) -> tuple[list[Spend], Spend]:
