@@ -1,15 +1,17 @@
 """Every view of a recorded session says the same, after each of its events."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionTerminatedEventAttributes
 
 from chargehand.contracts import (
     CallEvent,
@@ -30,8 +32,9 @@ from chargehand.converter import data_converter
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import Decoder, SessionResult
 from chargehand.history.steps import Draft, Scope, Written
-from chargehand.history.tree import status_of, trace_of
+from chargehand.history.tree import status_of, trace_of, under_way
 from chargehand_cli.live_tree import session_tree
+from chargehand_cli.rendering.progress import step_words
 from chargehand_cli.rendering.text import count, dollars
 from chargehand_plugins.console.activity import AgentView
 from chargehand_plugins.console.views import view_of_status
@@ -40,6 +43,11 @@ from tests.parameters import first_fast
 from tests.replay.record import RECORDED, histories_in
 
 _DECODER: Final = Decoder(data_converter())
+_TERMINATED: Final = HistoryEvent(
+    event_id=9_999,
+    event_time=Timestamp(seconds=2_000_000_000),
+    workflow_execution_terminated_event_attributes=WorkflowExecutionTerminatedEventAttributes(reason="by hand"),
+)
 _STOPPED: Final = {"cancelled", "terminated", "timed_out"}
 
 
@@ -51,7 +59,7 @@ class Recorded:
         self.root = Projection(Scope(_DECODER, session_id, Draft.of(session_id)))
         self.events: list[Event] = []
 
-    async def prefixes(self) -> AsyncIterator[None]:
+    async def prefixes(self) -> AsyncGenerator[None]:
         """Read all of it, and stop after each event."""
         async for _ in self._read(self.root):
             yield
@@ -140,6 +148,11 @@ def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
             stopped = each.state in _STOPPED
             state, reason = ("failure", each.state) if stopped else (each.state, each.reason)
             records[each.subtask] = state, reason, 0 if state == "skipped" else each.attempt
+    for id_ in open_requests(events)[0] & records.keys():
+        records[id_] = "running", "", records[id_][2]
+    if any(isinstance(each, EndEvent) for each in events):
+        left = {id_ for id_, (state, *_) in records.items() if state == "waiting"}
+        records |= dict.fromkeys(left, ("skipped", "not started", 0))
     return records
 
 
@@ -155,19 +168,24 @@ def open_requests(events: list[Event]) -> tuple[set[str], set[str]]:
     return {id_ for id_, is_open in questions.items() if is_open}, {id_ for id_, is_open in calls.items() if is_open}
 
 
-def tree_text(status: Status) -> str:
-    """The live tree of a status."""
+def tree_text(status: Status, root: Projection) -> str:
+    """The live tree of a session."""
     output = StringIO()
     at = status.started_at
     assert at is not None
     limits = {"max_turns": 99, "budget_usd": 5}
-    Console(file=output, width=200).print(session_tree("s", status.model_copy(update=limits), "", at, at))
+    Console(file=output, width=200).print(session_tree("s", status.model_copy(update=limits), "", at, at, work=root))
     return output.getvalue()
 
 
 def agents_of(agent: AgentView) -> list[AgentView]:
     """List an agent and all below it."""
     return [agent, *(found for each in agent.below for found in agents_of(each))]
+
+
+def spent_words(usage: Usage) -> str:
+    """What the page says of a cost."""
+    return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
 
 def check(session: Recorded) -> None:
@@ -189,16 +207,24 @@ def check(session: Recorded) -> None:
     assert {each.id: (each.state, each.reason, each.attempts) for each in status.subtasks} == records_in(events)
     requests = {each.subtask for each in status.questions}, {each.id for each in status.calls}
     assert requests == open_requests(events)
+    going_on = [*under_way(session.root)]
+    begun = calls_in(events, TurnEvent) | calls_in(events, ToolEvent)
+    assert {(path, step.activity_id) for path, step in going_on} == {
+        call for call, (state, *_) in begun.items() if state == "running"
+    }
     if status.started_at:
-        tree = tree_text(status)
+        tree = tree_text(status, session.root)
+        roots = {"", *(each.id for each in status.subtasks)}
+        assert all(step_words(step) in tree for path, step in going_on if path.partition("/")[0] in roots)
         assert f"{spent.turns} of 99 turns · " in tree.splitlines()[1]
         assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
     page = view_of_status(status, None, session.root)
     assert page.tree is not None
-    assert page.tree.spent == (
-        f"{count(spent.turns, 'turn')} · {dollars(float(spent.cost_usd))}" if spent.turns else ""
-    )
-    assert [(each.id, each.state) for each in page.tree.below] == [(each.id, each.state) for each in status.subtasks]
+    assert page.tree.spent == spent_words(spent)
+    assert [(each.id, each.state, each.spent) for each in page.tree.below] == [
+        (each.id, each.state, spent_words(each.usage)) for each in status.subtasks
+    ]
+    assert sum(len(each.now) for each in agents_of(page.tree)) <= len(going_on)
     over = sum(len(each.actions) + each.earlier for each in agents_of(page.tree))
     assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])
 
@@ -218,6 +244,33 @@ async def test_views_agree_after_every_event(name: str) -> None:
             spent_below = sum((each.usage for each in below if isinstance(each, SpendEvent)), Usage())
             assert _cost(spent_below) == _cost(attempts)
         assert _span_dollars(trace_of(session.root)) == pytest.approx(float(spent.cost_usd))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
+async def test_nothing_goes_on_in_a_session_that_the_server_has_ended(name: str, share: float) -> None:
+    """Wherever a session is terminated, each view says so, and that no agent works, no subtask runs or is still to
+    begin, and nothing awaits a person."""
+    for whole, session in zip(recorded_sessions(RECORDED[name]), recorded_sessions(RECORDED[name]), strict=True):
+        length = len([None async for _ in whole.prefixes()])
+        async with aclosing(session.prefixes()) as prefixes:
+            for _ in range(int(share * length)):
+                await anext(prefixes)
+        root = session.root
+        if root.scope.draft.ended_at or root.scope.draft.started_at is None:
+            continue
+        change = await root.read(_TERMINATED)
+        session.events += [each for each in change.outputs if not isinstance(each, Written)]
+
+        check(session)
+        status = status_of(root)
+        assert (status.state, status.questions, status.calls) == ("terminated", (), ())
+        assert not {each.state for each in status.subtasks} & {"running", "waiting"}
+        assert not [*under_way(root)]
+        page = view_of_status(status, None, root)
+        assert page.tree is not None
+        assert (page.standing.words, page.since, page.can_steer) == ("terminated", None, False)
+        assert not any(each.since or each.now for each in agents_of(page.tree))
 
 
 def _cost(usage: Usage) -> tuple[int, Decimal]:

@@ -1,17 +1,20 @@
 """What is shown while a session runs."""
 
-import re
 from datetime import datetime
 from decimal import Decimal
 from io import StringIO
-from typing import Any, get_args
+from typing import get_args
 
 from rich.console import Console
 
-from chargehand import AgentTextEvent, Question, Status, SubtaskRecord, TurnEvent
+from chargehand import Question, Status, SubtaskRecord
 from chargehand.contracts import SessionState
+from chargehand.converter import data_converter
+from chargehand.history.projection import Child, Projection
+from chargehand.history.records import Decoder
+from chargehand.history.steps import Draft, Scope
 from chargehand_cli.live_session import user_action
-from chargehand_cli.live_tree import Lines, LiveTree, session_tree
+from chargehand_cli.live_tree import Lines, session_tree
 from tests.unit.cli.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
@@ -25,10 +28,10 @@ def status(*records: SubtaskRecord, **changes: object) -> Status:
     return made.model_copy(update={"turns": 1, "budget_usd": Decimal(2), **changes})
 
 
-def drawn(found: Status, remark: str = "", moment: datetime | None = None) -> str:
+def drawn(found: Status, remark: str = "", moment: datetime | None = None, work: Projection | None = None) -> str:
     output = StringIO()
     console = Console(file=output, width=100, force_terminal=False)
-    console.print(session_tree(found.session, found, remark, moment or at(4), at(0)))
+    console.print(session_tree(found.session, found, remark, moment or at(4), at(0), work=work))
     return output.getvalue()
 
 
@@ -64,40 +67,48 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
         "1 of 20 turns · $0.00 of $2.00 · 4.0 s\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
         "├── · T2 writer waiting for T1  Write it up.\n"
-        "├── ✘ T3 analyst failure, attempt 3, 2.0 s  no_answer  Count.\n"
+        "├── ✘ T3 analyst failure, attempt 3, 2.0 s  no answer  Count.\n"
         "└── no worker answers\n"
     )
 
 
-def test_the_tree_shows_what_agents_write_until_their_turns_end() -> None:
-    """The end of each text stands below its subtask, a nested agent's by its path; a text that is told again once its
-    turn is over does not come back."""
-    tree = LiveTree("s")
-    tree.update(status(_RUNNING))
-    for subtask, offset, text in (
-        ("T1", 0, "It is nown."),
-        ("T1", 6, "known."),
-        ("T1/X1", 0, "long " * 50 + "So it is."),
-    ):
-        if not offset:
-            tree.note(TurnEvent(state="started", purpose="work", **_turn(subtask)))
-        tree.note(AgentTextEvent(offset=offset, text=text, **_turn(subtask)))
-    written = _screen(tree)
-    tree.note(TurnEvent(state="completed", purpose="work", **_turn("T1")))
-    tree.note(AgentTextEvent(offset=0, text="It is known.", **_turn("T1")))
+def test_what_goes_on_is_shown_with_what_is_written() -> None:
+    """The supervisor's turn stands above all subtasks, an agent's and the end of its text below its own, a nested one's
+    by its path. Lines name the supervisor's turns that its
+    state does not tell, each once."""
+    session = _projection("s")
+    session.scope.add("turn-1", "turn", "supervisor: plan").state = "completed"
+    reviewing = session.scope.add("turn-2", "turn", "supervisor: judge_claims")
+    reviewing.purpose, reviewing.started_at = "judge_claims", at(2)
+    agent = _child(session, "T1")
+    for projection, purpose, text in ((agent, "work", "It is known."), (_child(agent, "T1/X1"), "plan", "")):
+        turn = projection.scope.add("turn-1", "turn", f"reader: {purpose}")
+        turn.purpose, turn.written = purpose, text
+    lines: list[str] = []
+    shown = Lines(write=lines.append, clock=lambda: at(0))
+    for _ in range(2):
+        shown.note(session)
 
-    assert re.fullmatch(r"├── It is known\. └── X1 …[long ]*(long ){20,40}So it is\.", written)
-    assert "known" not in _screen(tree)
+    assert lines == ["[   0.0 s] supervisor turn 2: judge claims"]
+    assert drawn(status(_RUNNING), work=session).splitlines()[2:] == [
+        "├── supervisor turn 2: judge claims, 2.0 s",
+        "└── ▶ T1 reader running, 3.0 s  Read the rules.",
+        "    ├── turn 1: work",
+        "    │   └── It is known.",
+        "    └── X1 turn 1: plan",
+    ]
 
 
-def _turn(subtask: str) -> dict[str, Any]:
-    return {"session": "s", "subtask": subtask, "at": at(2), "cursor": "", "turn": "turn-1", "agent": "reader"}
+def _projection(id_: str, subtask: str = "") -> Projection:
+    draft = Draft.of(id_) if not subtask else Draft.below("s", id_, "Subtask")
+    return Projection(Scope(Decoder(data_converter()), "s", draft, subtask))
 
 
-def _screen(tree: LiveTree) -> str:
-    output = StringIO()
-    Console(file=output, width=100, force_terminal=False).print(tree._tree())  # pyright: ignore[reportPrivateUsage]  # what is redrawn
-    return " ".join(output.getvalue().partition("Read the rules.\n")[2].split())
+def _child(parent: Projection, path: str) -> Projection:
+    child = Child(Draft.below(parent.scope.draft.id, path, "Subtask"), 1, path, "", 1)
+    parent.children.append(child)
+    child.projection = _projection(path, path)
+    return child.projection
 
 
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
