@@ -6,7 +6,7 @@ from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
 from chargehand.messages import UPDATES
-from chargehand.state_words import SUBTASK_MARKS, standing
+from chargehand.state_words import SUBTASK_MARKS
 
 _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
@@ -15,7 +15,7 @@ def details(status: Status) -> str:
     """Render a session's status: the plan with states, and turns and dollars against their limits."""
     # No dollar signs: the Web UI renders text between two of them as mathematics.
     lines = [
-        f"**{standing(status.state).words}**",
+        f"**{status.standing.words}**",
         "",
         f"- turns: {status.turns} of {status.max_turns}",
         f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import PrivateAttr
 
@@ -17,6 +17,7 @@ from chargehand.contracts import (
     Plan,
     PlanDecision,
     Question,
+    Report,
     Route,
     SessionState,
     Status,
@@ -123,6 +124,8 @@ class Progress(Carried):
     ignored_messages: int = left_out(0)
     """Signals that no workflow of this session can have sent, or that could not be handled."""
     unknown_signals: dict[str, None] = present({})
+    _ending: dict[str, Any] = PrivateAttr(default_factory=dict[str, Any])
+    """What the status says of its report, once there is one."""
     _has_decision: bool = False
     """Whether a decision was received, even if it is not applied yet."""
     _answered: set[str] = PrivateAttr(default_factory=set[str])
@@ -192,6 +195,13 @@ class Progress(Carried):
 
     def enter(self, state: SessionState) -> None:
         self.state = state
+
+    def finish(self, report: Report | None) -> None:
+        """End with a report, or as a conversation without one."""
+        self.state = "finished"
+        if report:
+            self._ending = {"stop_reason": report.stop_reason, "verification": report.verification}
+            self.records = report.subtasks
 
     def fail(self, failure: FailureCause) -> None:
         self.state, self.failure = "failed", failure
@@ -365,6 +375,7 @@ class Progress(Carried):
             failure=self.failure,
             ignored_messages=self.ignored_messages,
             unknown_signals=tuple(self.unknown_signals),
+            **self._ending,
         )
         if self.ledger is None or self.clock is None:
             return status

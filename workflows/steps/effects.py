@@ -167,7 +167,10 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
 
 def enter(session: Session, state: SessionState, report: Report | None = None) -> None:
     """Change to another state, and show it; of one that ends with a report also how, in words."""
-    session.progress.enter(state)
+    if state == "finished":
+        session.progress.finish(report)
+    else:
+        session.progress.enter(state)
     # A task without commands could be merged with the update waited for.
     publish(session, always=state in WAITING_STATES, report=report)
     if state in WAITING_STATES:

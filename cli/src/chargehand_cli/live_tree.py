@@ -11,7 +11,7 @@ from chargehand import PendingCall, Question, Status, SubtaskRecord
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import under_way
-from chargehand.state_words import SUBTASK_MARKS, standing
+from chargehand.state_words import SUBTASK_MARKS
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.progress import (
     TONES,
@@ -77,7 +77,7 @@ class Lines:
         if status.state != self._state:
             self._state = status.state
             spend = spend_facts(status) if status.turns else []
-            self._line(" · ".join([f"session {standing(status.state).words}", *spend]))
+            self._line(" · ".join([f"session {status.standing.words}", *spend]))
         self._update_subtasks(each for each in status.subtasks if each.state in _GO_ON)
         for question in status.questions:
             if (question.subtask, question.open_until) not in self._questions:
@@ -199,7 +199,7 @@ def session_tree(
     from rich.text import Text
     from rich.tree import Tree
 
-    state, tone = standing(status.state) if status else ("starting", "running")
+    state, tone = status.standing if status else ("starting", "running")
     started_at, ended_at = (status.started_at, status.ended_at) if status else (None, None)
     began_at = started_at if started_at and ended_at else min(shown_since, started_at or shown_since)
     elapsed = duration((ended_at or at) - began_at)

@@ -147,6 +147,8 @@ def status_of(report: Report) -> Status:
         session=report.session,
         goal=report.goal,
         state="finished",
+        stop_reason=report.stop_reason,
+        verification=report.verification,
         subtasks=report.subtasks,
         routes=report.routes,
         turns=report.usage.turns,

@@ -102,7 +102,8 @@ def ending(session_id: str, cause: BaseException) -> ChargehandError:
         case CancelledError():
             return SessionCancelled(f"Session '{session_id}' was cancelled.")
         case TerminatedError():
-            return SessionTerminated(f"Session '{session_id}' was terminated. {cause.message}".strip())
+            reason = f": {cause.message}" if cause.message else "."
+            return SessionTerminated(f"Session '{session_id}' was terminated{reason}")
         case WorkflowTimedOut():
             return SessionTerminated(
                 f"Session '{session_id}' was ended by the server at its execution time-out: no worker had ended it by "

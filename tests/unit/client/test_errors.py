@@ -94,7 +94,7 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
         (_refusal("workflow execution already completed", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
         (WorkflowQueryFailedError("no query"), ServerRefused, "'session-1' cannot answer: it is no session, or was"),
         (WorkflowFailureError(cause=CancelledError("x")), SessionCancelled, "Session 'session-1' was cancelled."),
-        (WorkflowFailureError(cause=TerminatedError("by hand")), SessionTerminated, "was terminated. by hand"),
+        (WorkflowFailureError(cause=TerminatedError("by hand")), SessionTerminated, "was terminated: by hand"),
         (
             WorkflowFailureError(
                 cause=WorkflowTimedOut("x", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[])

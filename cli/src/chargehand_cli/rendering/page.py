@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from chargehand import LimitUse, Report, Source, Status, Step, SubtaskRecord, Trace
 from chargehand.contracts import Recorded, Verification
-from chargehand.state_words import ENDED, NO_REPORT, standing
+from chargehand.state_words import ENDED, NO_REPORT
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
@@ -104,7 +104,7 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
     body = render(
         "unfinished.html",
         status=status,
-        standing=standing(status.state),
+        standing=status.standing,
         ended=status.state in ENDED,
         facts=_status_facts(status),
         problem=problem or (status.failure.cause if status.failure else NO_REPORT[status.state]),

@@ -175,7 +175,6 @@ async def _write_standing(
     Raises:
         BadRequest: the format is for reports only.
     """
-    from chargehand import state_words
     from chargehand_cli.attachments import Attachments
     from chargehand_cli.live_session import user_action
     from chargehand_cli.rendering.page import unfinished_page
@@ -187,7 +186,7 @@ async def _write_standing(
         page = unfinished_page(status, trace, problem=problem, action=user_action(status))
         content = await asyncio.to_thread(write, page, None, Attachments()) if write else page.encode()
     if content is None:
-        reason = problem or f"{state_words.standing(status.state).words}."
+        reason = problem or f"{status.standing.words}."
         raise BadRequest(
             f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )

@@ -343,6 +343,10 @@ class Status(Contract):
     """The goal of the request."""
     state: SessionState
     """The current step."""
+    stop_reason: StopReason | None = left_out(None)
+    """Why it stopped, if it has a report."""
+    verification: Verification | None = left_out(None)
+    """How well the weakest claim of its report is verified, if it has one."""
     plan: Plan | None = None
     """The plan; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
@@ -381,6 +385,11 @@ class Status(Contract):
     """When it ended, if it has."""
     deadline_at: datetime | None = None
     """The latest time for the report to be written."""
+
+    @property
+    def standing(self) -> Standing:
+        """The words and the tone of its state, or of how it has ended."""
+        return standing(self.state, self.stop_reason or "", self.verification)
 
 
 class VerificationRequest(TypedByPeople):

@@ -21,6 +21,7 @@ from chargehand.contracts import (
     SubtaskRecord,
     SubtaskState,
     Usage,
+    Verification,
 )
 
 _Value = TypeVar("_Value")
@@ -121,6 +122,7 @@ class SessionResult(Contract):
     answer: str = ""
     stop_reason: StopReason
     confidence: int = 0
+    verification: Verification | None = None
     usage: Usage = Usage()
     subtasks: tuple[SubtaskRecord, ...] = ()
 

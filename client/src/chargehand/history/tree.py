@@ -143,7 +143,7 @@ async def _as_ended(client: Client, status: Status) -> Status:
     subtasks = (
         each.model_copy(update={"instruction": whole.get(each.id, each.instruction)}) for each in ended.subtasks
     )
-    names = ("state", "questions", "calls", "waits", "turns", "spent_usd", "ended_at")
+    names = ("state", "stop_reason", "verification", "questions", "calls", "waits", "turns", "spent_usd", "ended_at")
     return status.model_copy(update={"subtasks": tuple(subtasks), **{name: getattr(ended, name) for name in names}})
 
 
@@ -182,12 +182,15 @@ def status_of(session: Projection, goal: str = "") -> Status:
     )
     if scope.draft.ended_at:
         subtasks = ended_records(subtasks)
-    if isinstance(session.result, SessionResult):
-        subtasks = session.result.subtasks
+    report = session.result if isinstance(session.result, SessionResult) else None
+    if report:
+        subtasks = report.subtasks
     return Status(
         session=scope.session,
         goal=goal,
         state=scope.state or "planning",
+        stop_reason=report and report.stop_reason,
+        verification=report and report.verification,
         subtasks=subtasks,
         questions=tuple(session.requests.questions.values()),
         calls=tuple(session.requests.calls.values()),

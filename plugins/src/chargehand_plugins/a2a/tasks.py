@@ -37,7 +37,7 @@ from chargehand import (
     Status,
 )
 from chargehand.messages import ConversationMessages
-from chargehand.state_words import NEEDS, standing
+from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
@@ -163,7 +163,7 @@ def _open_task(status: Status) -> a2a.Task:
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, asked)
     if needs := NEEDS.get(status.state):
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, f"{needs} Decide in the console.")
-    told = f"{standing(status.state).words}: {status.turns} of {status.max_turns} turns"
+    told = f"{status.standing.words}: {status.turns} of {status.max_turns} turns"
     return _as_task(status.session, a2a.TASK_STATE_WORKING, told)
 
 

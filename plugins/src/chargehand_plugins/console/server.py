@@ -1,8 +1,9 @@
 """The console as an ASGI application, with the guard in front of the API and the pages, and how it is served."""
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -64,8 +65,18 @@ async def serving(backend: Backend, settings: ConsoleSettings) -> AsyncGenerator
     except OSError as error:  # SSLError is one
         listening.close()
         raise UnusableConsole(f"The certificate cannot be used: {error.strerror or error}.") from error
-    async with running(server, listening):
-        yield RunningConsole(settings.url(port), port, access)
+    reading = asyncio.create_task(_read_ahead(backend))
+    try:
+        async with running(server, listening):
+            yield RunningConsole(settings.url(port), port, access)
+    finally:
+        reading.cancel()
+
+
+async def _read_ahead(backend: Backend) -> None:
+    """Read what words are looked up in, so that the first search need not."""
+    with suppress(ChargehandError):
+        await backend.known.find(backend.list, ())
 
 
 def _listen(settings: ConsoleSettings) -> socket.socket:

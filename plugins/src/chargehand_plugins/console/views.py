@@ -27,7 +27,7 @@ from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader, status_of, trace_of
 from chargehand.messages import UPDATES
 from chargehand.spans import SUPERVISOR
-from chargehand.state_words import ENDED, NEEDS, SESSION_STATES, Standing, standing
+from chargehand.state_words import ENDED, NEEDS, SESSION_STATES, Standing
 from chargehand.temporal_errors import translated
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import spend_facts
@@ -191,7 +191,7 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
     return SessionView(
         goal=status.goal,
         state=status.state,
-        standing=standing(status.state),
+        standing=status.standing,
         facts=(*spend_facts(status), *took),
         since=None if took else status.started_at,
         remark=NEEDS["paused"] if status.state == "paused" else "",
