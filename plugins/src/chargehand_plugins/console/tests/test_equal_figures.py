@@ -5,10 +5,11 @@ import json
 import random
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +19,7 @@ from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
 from chargehand.contracts import SessionRequest, SpendEvent, Status, Usage
+from chargehand.errors import SessionEnded
 from chargehand.session import Session
 from chargehand_cli import live_session
 from chargehand_cli.connection import Connection
@@ -63,7 +65,7 @@ class Books:
 
 
 def _read(facts: str) -> Figures:
-    turns, dollars = re.search(r"(\d+)(?: of 60)? turns?", facts), re.search(r"\$([\d.]+)", facts)
+    turns, dollars = re.search(r"(\d+)(?: of \d+)? turns?", facts), re.search(r"\$([\d.]+)", facts)
     return (int(turns[1]), Decimal(dollars[1])) if turns and dollars else (0, Decimal(0))
 
 
@@ -134,12 +136,9 @@ class _Views:
 async def _open_views(
     console: OpenConsole, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Sequence[View]]:
-    terminal, chargehand = _Terminal(write=lambda _: None), console.environment.chargehand
+    terminal = _Terminal(write=lambda _: None)
     monkeypatch.setattr(live_session, "choose_progress", partial(_Terminal.chosen, terminal))
-    address = chargehand.client.service_client.config.target_host
-    options = LocationOptions(address=address, task_queue=chargehand.task_queue)
-    connection = Connection(find_location(options, {}, console.folder, here=console.folder, project=console.folder))
-    await connection.open(worker=False)
+    connection = await _connect(console)
     async with console.browser() as browser:
         views = _Views(console, session, browser, terminal)
         showing = live_session.follow(connection, session.id, quiet=False)
@@ -147,6 +146,16 @@ async def _open_views(
             for each in (showing, views.follow(), views.stream()):
                 following.create_task(each)
             yield views.all
+
+
+async def _connect(console: OpenConsole) -> Connection:
+    """Connect as the command line does."""
+    chargehand = console.environment.chargehand
+    address = chargehand.client.service_client.config.target_host
+    options = LocationOptions(address=address, task_queue=chargehand.task_queue)
+    connection = Connection(find_location(options, {}, console.folder, here=console.folder, project=console.folder))
+    await connection.open(worker=False)
+    return connection
 
 
 async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str, str]]:
@@ -222,3 +231,59 @@ async def _await_equal(view: View, figures: Figures, latest_seconds: float) -> s
     except TimeoutError:
         return f"{view.__name__} says {await view()}"
     return ""
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [("cancel", "cancelled"), ("terminate", "terminated"), ("finish", "stopped by `finish`")]
+)
+async def test_every_view_says_how_a_session_has_ended(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, words: str
+) -> None:
+    """In the same words and to the same cent, with no agent at work and no call to approve, whoever has ended it."""
+    held = Held(answer("Late."))
+    async with open_console(
+        client, tmp_path, Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("T1", held)
+    ) as console:
+        chargehand = console.environment.chargehand
+        session = await chargehand.start(SessionRequest(goal="What is known of the topics?", review="never"))
+        await held.reached.wait()
+        match end:
+            case "cancel":
+                await session.cancel()
+            case "terminate":
+                await client.get_workflow_handle(session.id).terminate()
+            case _:
+                await session.finish_now()
+        with suppress(SessionEnded):
+            await session.result()
+        await eventually(session.recorded_status, lambda found: found.turns == 2)  # an agent ends after its session
+        told = list[str]()
+        monkeypatch.setattr(live_session, "choose_progress", partial(_lines, told))
+        async with console.browser() as browser:
+            with suppress(SessionEnded):
+                await live_session.follow(await _connect(console), session.id, quiet=False)
+            page = (await browser.get(f"/sessions/{session.id}")).text
+            rows = (await browser.get("/sessions")).text
+        found = [await session.status(), await session.recorded_status()]
+        http = (await console.api.get(f"/api/v1/sessions/{session.id}/status")).json()
+        await eventually(partial(_listed, session), lambda listed: listed == words)
+
+    assert [each.standing.words for each in found] == [words] * 2
+    assert f'id="standing">{escape(words)}<' in page
+    assert f">{escape(words)}</span>" in rows
+    assert told[-1].partition("session ")[2].startswith(f"{words} · ")
+    assert {_read(" ".join(spend_facts(found[0]))), _read(told[-1]), _read(page)} == {
+        (found[1].turns, found[1].spent_usd.quantize(Decimal("0.0001")))
+    }
+    assert [each["state"] for each in http["subtasks"]] == ["failure", "skipped"]
+    assert found[0].ended_at == found[1].ended_at is not None
+    assert 'class="state state-running"' not in page
+    assert "Approve" not in page
+
+
+async def _listed(session: Session) -> str:
+    return next(each.shown for each in await session.thread() if each.id == session.id)
+
+
+def _lines(told: list[str], *_: object, **__: object) -> Lines:
+    return Lines(write=told.append)
