@@ -1,4 +1,4 @@
-"""Take the pictures in images/, by `make docs-images`: a taped session and the example question, in Chromium."""
+"""Take the pictures in images/, by `make docs-images`: taped, scripted and example sessions, in Chromium."""
 
 import asyncio
 import io
@@ -9,8 +9,12 @@ from typing import Final, Literal
 
 from PIL import Image
 
+from chargehand.contracts import SessionRequest
+from chargehand_plugins.console.tests.conftest import open_console
 from tests.acceptance.test_embedded_cli import process
 from tests.browser.chromium import Tab, open_chromium
+from tests.conftest import local_server
+from tests.scripted_model import Held, Script, answer, request_tool, subtask
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
@@ -19,6 +23,7 @@ DOCUMENTS: Final = ROOT / "examples" / "harbour-ferries"
 TAPE: Final = ROOT / "examples" / "tapes" / "engine-faults.jsonl"
 
 _MOST_BYTES: Final = 200_000
+_NESTED: Final = "Find out how engine faults are prevented, and whether that is done."
 _PHONE: Final = 390
 """Pixels of width."""
 
@@ -36,6 +41,7 @@ async def main() -> None:
             started = _run("start", "--state-dir", state, *request)
             web_ui = _found(r"Session ferries: (\S+)", started).replace("/ferries", f"/{taped.name}")
             async with open_chromium() as chromium, chromium.tab() as tab:
+                await _take_running(tab, Path(folder))
                 await _open(tab, (taped / "report.html").as_uri(), "main")
                 await _take(tab, "report")
                 await _open(tab, sign_in, "#goal")
@@ -50,6 +56,38 @@ async def main() -> None:
                 await _open(tab, web_ui, "text=supervisor: plan")
                 await tab.page.get_by_text("supervisor: synthesis").first.scroll_into_view_if_needed()
                 await _take(tab, "web-ui")
+
+
+async def _take_running(tab: Tab, folder: Path) -> None:
+    """Show a session in which two agents are held at work, one of them in a nested session."""
+    held = Held(answer("Known."))
+    script = (
+        Script()
+        .plan(
+            subtask("T1", "analyst", instruction="Count the minutes lost to engine faults in 2025, by vessel."),
+            subtask("T2", "supervisor", instruction=_NESTED),
+            subtask("T3", "reader", instruction="List the vessels and their engines."),
+            subtask("T4", "analyst", ["T1", "T3"], instruction="Compare the vessels by the age of their engines."),
+        )
+        .plan(
+            subtask("T1", "reader", instruction="Quote what the manual says about preventing engine faults."),
+            subtask("T2", "reader", ["T1"], instruction="Check it against the reports of the workshop."),
+            goal=_NESTED,
+        )
+        .work("minutes lost", request_tool("query_data", table="outages-2025", group_by="vessel"), held)
+        .work("manual", request_tool("search_documents", query="preventing engine faults"), held)
+    )
+    async with local_server() as client, open_console(client, folder, script) as console:
+        session = await console.environment.chargehand.start(SessionRequest(goal=QUESTION))
+        await _open(tab, console.running.sign_in_link(), "#goal")
+        await _open(tab, f"{console.running.url}/sessions/{session.id}", "#live")
+        for subtask_id in ("T1", "T2"):
+            at_work = f".subtask:has(> div > strong:text-is('{subtask_id}')) .now:has-text('turn 2')"
+            await tab.page.wait_for_selector(at_work)
+        await session.tell(text="Leave out the days in the dock.")
+        await tab.page.wait_for_selector("text=not read yet")
+        await _take(tab, "console-running")
+        await _take(tab, "console-running-phone-dark", width=_PHONE, scheme="dark")
 
 
 async def _open(tab: Tab, url: str, selector: str) -> None:
