@@ -34,7 +34,7 @@ def test_follow_ups_stand_below_what_they_follow() -> None:
         "finished ↳ b",
         "awaiting approval ↳ c",
         "a decision: `chargehand status c`",
-        "stopped at its deadline $0.5000 research other What␛[2J?",
+        "stopped at its deadline ≥ $0.5000 research other What␛[2J?",
         "finished lost",
     ]
 

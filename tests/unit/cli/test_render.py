@@ -100,7 +100,7 @@ _ON_THE_PAGE = (
     "tested every six months",
     "12,000",
     "3 of 20",
-    "no_answer",
+    "no answer",
 )
 
 

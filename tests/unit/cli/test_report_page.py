@@ -330,7 +330,7 @@ def test_a_session_without_a_report_says_why() -> None:
         )  # fmt: skip
         page = Page(unfinished_page(status, trace(), problem=problem))
 
-        assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in page.words] == []
+        assert [part for part in (*said, "How <safe>?", "3 of 20", "no answer") if part not in page.words] == []
         assert page.each("aria-label", "section") == ["Plan", "Timeline"]
         unlimited = Page(unfinished_page(status.model_copy(update={"max_turns": 0})))
         assert "Turns3Cost$0.00" in unlimited.words

@@ -149,9 +149,9 @@ def duration(length: timedelta) -> str:
 
 
 def clock_time(moment: datetime, now: datetime) -> str:
-    """Format a moment in local time, with its date if it is more than a day away."""
-    is_near = abs(moment - now) < timedelta(days=1)
-    return f"{moment.astimezone():%H:%M:%S}" if is_near else f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    """Format a moment in local time, with its date if that is not today's."""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
 
 
 def wasted_words(wasted: Usage) -> str:

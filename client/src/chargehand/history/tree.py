@@ -143,7 +143,18 @@ async def _as_ended(client: Client, status: Status) -> Status:
     subtasks = (
         each.model_copy(update={"instruction": whole.get(each.id, each.instruction)}) for each in ended.subtasks
     )
-    names = ("state", "stop_reason", "verification", "questions", "calls", "waits", "turns", "spent_usd", "ended_at")
+    names = (
+        "state",
+        "stop_reason",
+        "verification",
+        "questions",
+        "calls",
+        "waits",
+        "turns",
+        "spent_usd",
+        "started_at",
+        "ended_at",
+    )
     return status.model_copy(update={"subtasks": tuple(subtasks), **{name: getattr(ended, name) for name in names}})
 
 
