@@ -272,6 +272,7 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
         "failure": None,
         "cost_usd": float(report.usage.cost_usd),
         "turns": report.usage.turns,
+        "is_cost_final": True,
         "follows": "",
         "thread": session.id,
         "shown": report.ending.words,

@@ -136,7 +136,7 @@ async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: Ope
         session = await opened.chargehand.start(limited)
         async for event in session.follow():
             events.append(event)
-            if isinstance(event, TurnEvent) and (event.subtask, event.turn) == ("T1", "turn-2"):
+            if isinstance(event, TurnEvent) and (event.subtask, event.turn, event.state) == ("T1", "turn-2", "started"):
                 (child,) = (each.workflow_id for each in events if isinstance(each, SubtaskEvent))
                 await opened.chargehand.client.get_workflow_handle(child).terminate()
         rests = await asyncio.gather(*(events_of(session, each.cursor) for each in events))

@@ -216,24 +216,17 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
 
 
 def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionView:
-    ending = report.ending
-    return SessionView(
-        goal=report.goal,
-        state="finished",
-        standing=ending,
-        facts=tuple(fact for fact in session_facts(report) if fact != ending.words),
+    view = view_of_status(status_of(work, report.goal), web_ui, work)
+    return replace(
+        view,
+        facts=tuple(fact for fact in session_facts(report) if fact != view.standing.words),
         remark=report.notice,
-        subtasks=report.subtasks,
-        tree=supervisor_view(work, report.subtasks),
-        messages=messages_of(work),
-        timeline=_timeline(work),
         answer=safe_html(answer_below_notice(report), report.sources),
         gaps=report.gaps,
         is_open=False,
         language=report.language,
         has_report=True,
         artifacts=report.artifacts,
-        web_ui=web_ui,
     )
 
 
