@@ -35,6 +35,8 @@ from chargehand.wire import ErrorType
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body from connection")
 """What the SDK says of a connection that ended in the middle of a call, as at a restart of the server."""
+_NO_POLLER: Final = "no poller seen for task queue"
+"""What the server says at once of a query when no worker has polled for minutes."""
 _DENIED: Final = {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}
 _NO_ANSWER: Final = (
     "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
@@ -85,7 +87,7 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
         if error.message.startswith("Namespace "):
             return NoNamespace(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
         return AlreadyEnded(session_id) if "already completed" in error.message else SessionNotFound(session_id)
-    if error.status in _UNANSWERED or error.message.startswith(_CUT_OFF):
+    if error.status in _UNANSWERED or error.message.startswith(_CUT_OFF) or _NO_POLLER in error.message:
         return NotReachable(_NO_ANSWER)
     if error.status in _DENIED:
         return AccessDenied(

@@ -90,6 +90,7 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
         (_refusal("transport error", RPCStatusCode.UNKNOWN), NotReachable, ""),
         (_refusal("h2 protocol error: reset", RPCStatusCode.UNKNOWN), NotReachable, ""),
         (_refusal("error reading a body from connection", RPCStatusCode.UNKNOWN), NotReachable, ""),
+        (_refusal("no poller seen for task queue recently", RPCStatusCode.FAILED_PRECONDITION), NotReachable, ""),
         (_refusal("Namespace no is not found.", RPCStatusCode.NOT_FOUND), NoNamespace, "set TEMPORAL_NAMESPACE"),
         (_refusal("workflow execution already completed", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
         (WorkflowQueryFailedError("no query"), ServerRefused, "'session-1' cannot answer: it is no session, or was"),
