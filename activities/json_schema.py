@@ -5,6 +5,7 @@ A schema refers to itself only, its patterns run in linear time, and checking a 
 
 import json
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime, time, timedelta
@@ -74,7 +75,7 @@ _STATES_A_STEP: Final = 150
 _ITEMS_A_STEP: Final = 20
 """What a keyword goes through without applying another one."""
 _STEPS_AN_ERROR: Final = 4
-"""The library keeps those of every branch, each about a kilobyte: so all together take 25 MB at most."""
+"""Each is about a kilobyte."""
 _ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
 
 
@@ -285,6 +286,20 @@ def _check_unique(_: object, is_unique: object, instance: object, __: object) ->
             yield InvalidValue("has an item twice")
 
 
+def _check_any(validator: Any, branches: Any, instance: object, _: object) -> Iterator[InvalidValue]:
+    """Stop at each branch's first error: keeping them all makes one garbage collection hold every thread."""
+    if not any(validator.evolve(schema=branch).is_valid(instance) for branch in branches):
+        yield InvalidValue(f"{reprlib.repr(instance)} is not valid under any of the given schemas")
+
+
+def _check_one(validator: Any, branches: Any, instance: object, _: object) -> Iterator[InvalidValue]:
+    valid = (branch for branch in branches if validator.evolve(schema=branch).is_valid(instance))
+    found = len([*islice(valid, 2)])
+    if found != 1:
+        how = "each of several" if found else "none"
+        yield InvalidValue(f"{reprlib.repr(instance)} is valid under {how} of the given schemas, instead of one")
+
+
 def _counted(name: str, check: _Check) -> _Check:
     """Count the steps of a keyword, which goes through its own value, through the instance, and writes errors."""
 
@@ -329,6 +344,7 @@ def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -
 
 def _bounded(dialect: Any) -> Any:
     own = {"pattern": _check_pattern, "format": _check_format, "uniqueItems": _check_unique}
+    own |= {"anyOf": _check_any, "oneOf": _check_one}
     counted = {name: _counted(name, check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
     bounded = cast("Any", validators).extend(dialect, counted)
     bounded.evolve = _evolve

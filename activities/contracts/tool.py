@@ -1,6 +1,6 @@
 """The interface of a tool that an agent may use."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -34,6 +34,11 @@ LookUpResult = ToolAnswer | NotYetKnown | None
 
 READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
 READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "reaches_out"})
+
+
+def knows_documents(able: Collection[Capability]) -> bool:
+    """Whether a model is told what stands in the list of documents: it could open them, and can tell no one."""
+    return "reads_private" in able and "reaches_out" not in able
 
 
 class ToolSpec(Contract):

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import PICTURE_TOKENS
 from activities.contracts.setting import Setting
-from activities.contracts.tool import Tool
+from activities.contracts.tool import Tool, knows_documents
 from activities.crews.versions import CrewVersions
 from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
@@ -56,7 +56,7 @@ from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import JsonSchema, Usage
+from chargehand.contracts import Capability, JsonSchema, Usage
 from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.spans import SpanAttribute
 from chargehand.wire import ActivityType, ErrorType
@@ -156,7 +156,7 @@ class TurnActivities:
         agent = crew.agent(request.agent)
         setting = Setting.of(
             pinned.specs,
-            has_web="search" in self.tools and self._reaches_out(("search",)),
+            has_web="search" in self.tools and "reaches_out" in self._able(("search",)),
             has_documents=bool(catalog.documents),
             profile=request.profile,
         )
@@ -218,7 +218,7 @@ class TurnActivities:
         for subtask in answer.subtasks if answer else ():
             agent = crew.agent(subtask.agent)
             written = f"{subtask.instruction} {subtask.input or ''}"
-            if agent and self._reaches_out(agent.tools) and repeats(written, words, (task.goal,)):
+            if agent and "reaches_out" in self._able(agent.tools) and repeats(written, words, (task.goal,)):
                 return (
                     f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
                     "headings or contents of the documents that the request does not mention; leave them out, or have "
@@ -230,12 +230,12 @@ class TurnActivities:
         """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
         if request.hides_documents:
             return catalog.outline(request.documents)
-        if agent is not None and (not agent.tools or self._reaches_out(agent.tools)):
+        if agent is not None and not knows_documents(self._able(agent.tools)):
             return None
         return catalog
 
-    def _reaches_out(self, tools: Sequence[str]) -> bool:
-        return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
+    def _able(self, tools: Sequence[str]) -> frozenset[Capability]:
+        return frozenset[Capability]().union(*(self.tools[tool].capabilities for tool in tools))
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
         """Make a call; returns it as it was made, and the reply."""

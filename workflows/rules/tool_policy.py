@@ -62,9 +62,10 @@ def is_judged(policy: Iterable[Obligation]) -> bool:
     return any(rule.judged for rule in _automatic(policy))
 
 
-def is_within(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool:
-    """Whether a rule lists a value of an argument among those that need no approval."""
-    return any(name in rule.within and not _beyond(value, rule.within[name]) for rule in _automatic(policy))
+def is_listed(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool:
+    """Whether a rule lists a value of an argument; the digits of a number within a range can spell private text."""
+    listed = (rule.within.get(name) for rule in _automatic(policy))
+    return any(isinstance(values, tuple) and not _beyond(value, values) for values in listed)
 
 
 def _automatic(policy: Iterable[Obligation]) -> Iterable[ToolRule]:
@@ -171,7 +172,7 @@ def why_approved(
     if calls >= MOST_UNASKED:
         return f"{_READ} and has made {calls} calls that reach out"
     sent = {name: value for name, value in arguments.items() if name not in kept}
-    own = [name for name, value in sent.items() if not (is_within(policy, name, value) or _is_said(value, said))]
+    own = [name for name, value in sent.items() if not (is_listed(policy, name, value) or _is_said(value, said))]
     if not own:
         return ""
     names = ", ".join(printable(name, 60) for name in own[:5])

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from activities.contracts.rounds import Round, ToolCall
+from activities.contracts.tool import knows_documents
 from activities.tools.recall import RECALL
 from activities.turn.contracts import Counted, TurnResult
 from activities.turn_kinds.work import CompactAnswer, CompactTask, ConverseTask, WorkTask
@@ -59,10 +60,11 @@ class Conversation:
 
     @property
     def is_private(self) -> bool:
-        """Whether private text was read in it, or is among what the agent was given."""
-        private, request = self._request.agent.private, self._request
-        read = (result.tool in private for past in self.rounds for result in past.results)
-        return self._state.is_private or request.has_private_inputs or any(read)
+        """Whether private text was read in it, or is among what the agent was given or told of the documents."""
+        agent, request = self._request.agent, self._request
+        read = (result.tool in agent.private for past in self.rounds for result in past.results)
+        is_told = bool(request.documents) and knows_documents(agent.capabilities)
+        return self._state.is_private or request.has_private_inputs or is_told or any(read)
 
     @property
     def tool_calls(self) -> int:

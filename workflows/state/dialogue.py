@@ -52,6 +52,8 @@ class Dialogue(Carried):
     """That of the agent which has the floor; None if it begins with the transcript."""
     reads: Reads = left_out(frozenset())
     """What kinds of text the transcript rests on."""
+    outgoing: int = left_out(0)
+    """Calls of tools that reach out, since private text was read: the next agent has made them too."""
     given: tuple[GivenReply, ...] = left_out(())
     is_closing: bool = present(default=False)
     working_on: str = present("")
@@ -127,7 +129,7 @@ class Dialogue(Carried):
         """Have an agent go on with a message: in its own conversation, or from the transcript."""
         before, text = self.conversation, message.text
         if before is None:
-            talk = ConversationState(opening=text, summary=self._so_far(message.number))
+            talk = ConversationState(opening=text, summary=self._so_far(message.number), outgoing=self.outgoing)
         else:
             rounds, last = before.rounds, before.rounds[-1] if before.rounds else Round()
             if last.answer and not last.said:
@@ -142,6 +144,8 @@ class Dialogue(Carried):
     def end_attempt(self, ended: SubtaskResult, reads: Reads) -> None:
         self.working_on = ""
         self.conversation, self.reads = ended.conversation, self.reads | reads
+        if ended.conversation is not None:
+            self.outgoing = ended.conversation.outgoing
 
     def give_floor(self, agent: str, text: str, at: datetime) -> None:
         """Have another agent go on, which begins with the transcript."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
+from activities.contracts.tool import knows_documents
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
@@ -35,7 +36,7 @@ from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
-from workflows.rules.information_flow import Provenance
+from workflows.rules.information_flow import Provenance, Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
@@ -149,7 +150,13 @@ class Session:
         """
         is_read = isinstance(task, PlanTask) and task.is_approved_by_person
         may_leave = is_read or self.request.vouches_for_documents
-        return "reaches_out" in self.authority.capabilities and not may_leave
+        return not (may_leave or knows_documents(self.authority.capabilities))
+
+    @property
+    def reads(self) -> Reads:
+        """What kinds of text the session rests on: what its agents read, and the list of documents if it was told."""
+        is_told = bool(self.request.documents) and knows_documents(self.authority.capabilities)
+        return self.provenance.everything | ({"reads_private"} if is_told else frozenset())
 
     @property
     def said(self) -> tuple[str, ...]:

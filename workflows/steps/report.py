@@ -136,7 +136,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
-        reads=tuple(sorted(session.provenance.everything)),
+        reads=tuple(sorted(session.reads)),
         sources=written.text.sources,
         gaps=gaps,
         contradictions=tuple(progress.contradictions),

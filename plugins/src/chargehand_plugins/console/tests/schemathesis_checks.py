@@ -18,7 +18,7 @@ RULES: Final = (
     "there is no agent",
     "there is no session",
     "cannot be used",  # a document
-    "is valid under each of",  # an output schema
+    "is valid under each of several",  # an output schema
     "was used for another request",
 )
 
