@@ -186,6 +186,8 @@ class SubtaskRequest(Message):
 class SubtaskResult(Contract):
     outcome: Outcome
     """Without quotations of sources that its findings repeat; see `workflows.rules.evidence.with_quotes`."""
+    is_private: bool = left_out(False)
+    """Whether it rests on private text."""
     wasted: Usage = left_out(Usage())
     """Part of its spend whose turns gave nothing."""
     notes: tuple[Note, ...] = left_out(())

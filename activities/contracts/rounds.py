@@ -51,6 +51,7 @@ class ToolResult(Contract):
     """Files that the tool made; the model is told their names, the user gets them with the report."""
     pictures: tuple[str, ...] = left_out(())
     """Pages of documents that are shown to a model that sees."""
+    is_private: bool = left_out(False)
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
     elicitation: Elicitation | None = left_out(None)

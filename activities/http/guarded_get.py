@@ -116,7 +116,7 @@ class GuardedBackend(AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> AsyncNetworkStream:
-        allowed = self._is_allowed(host, port)
+        allowed = self.is_internal(host, port)
         if port not in PORTS and not allowed:
             raise AddressRefusedError(f"port {port} is not one that web pages are served from (80 and 443)")
         try:
@@ -132,7 +132,8 @@ class GuardedBackend(AsyncNetworkBackend):
         addresses = addresses[:_ADDRESSES_TRIED]
         return _SmallReads(await self._connect_to_first(addresses, port, timeout, local_address, socket_options))
 
-    def _is_allowed(self, host: str, port: int) -> bool:
+    def is_internal(self, host: str, port: int) -> bool:
+        """Whether a host is one that the operator opens."""
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
 

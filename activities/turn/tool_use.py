@@ -90,6 +90,7 @@ class ToolActivities:
             sources=answer.sources,
             artifacts=answer.artifacts,
             pictures=answer.pictures,
+            is_private=answer.is_private,
             elicitation=answer.elicitation if isinstance(answer, NeedsInput) else None,
             is_unknown=is_unknown,
         )

@@ -101,14 +101,18 @@ def test_only_the_users_words_pass(value: JsonValue) -> None:
 
 
 def test_a_list_of_the_crew_passes() -> None:
-    """What a rule lists is sent, and what a tool keeps for itself is not asked about; not for the other arguments."""
-    rule = ToolRule(tool="mail", approval="auto", within={"to": ("@ours.example",)})
+    """What a rule lists is sent, and what a tool keeps for itself is not asked about; not for the other arguments.
+
+    A number within a range is on no list: its digits can spell what was read.
+    """
+    rule = ToolRule(tool="mail", approval="auto", within={"to": ("@ours.example",), "amount": 500})
     policy = [Obligation(key="k", tool="mail", rule=rule)]
 
     def decide(**arguments: JsonValue) -> str:
         return why_approved(arguments, kept=("find",), said=(GOAL,), policy=policy, calls=0)
 
     assert decide(to="bob@ours.example", text="notice period", find=SECRET) == ""
+    assert "amount is neither" in decide(to="bob@ours.example", amount=48.25013579)
     assert "text is neither" in decide(to="bob@ours.example", text=SECRET)
     assert "to is neither" in decide(to="bob@theirs.example", text="notice period")
 
@@ -138,6 +142,20 @@ description = "Mails what it is told to."
 prompt = "Do what you are told."
 tools = ["mail"]
 capabilities = ["reaches_out"]
+
+[[agents]]
+name = "rememberer"
+description = "Reads no documents."
+prompt = "Do what you are told."
+tools = ["recall"]
+capabilities = []
+
+[[agents]]
+name = "browser"
+description = "Reads pages, internal ones too."
+prompt = "Do what you are told."
+tools = ["read_page"]
+capabilities = ["reads_untrusted", "reaches_out"]
 """
 READ: Final = use("read_document")
 OWN: Final = request_tool("mail", to="ada@ours.example", text="notice period")
@@ -150,7 +168,7 @@ async def opened_desk(script: Script, folder: Path, client: Client | None = None
     crews = folder / "crews"
     crews.mkdir()
     (crews / "desk.toml").write_text(CREW)
-    (folder / "lease.md").write_text(f"# Lease\n\nThe notice period of {SECRET} is three months.\n")
+    (folder / "lease.md").write_text(f"# Lease of {SECRET}\n\nThe notice period of {SECRET} is three months.\n")
     script = script.synthesis(report("Done."))
     async with open_environment(
         client,
@@ -283,3 +301,65 @@ async def test_a_compaction_forgets_neither_reading_nor_calls(tmp_path: Path, mo
 
     assert len(words) > MOST_UNASKED + 1
     assert {str(call["text"]) for call in opened.tools["mail"].calls} == set(words[: MOST_UNASKED - 1])
+
+
+async def test_only_who_may_not_send_knows_the_list_of_documents(tmp_path: Path) -> None:
+    """What stands in it is private too: agents that cannot open documents, or that reach out, are not told of it."""
+    agents = ("clerk", "reader", "rememberer")
+    script = Script().plan(*(subtask(f"T{number}", agent=each) for number, each in enumerate(agents)))
+    async with opened_desk(script.work("", answer("Done.")), tmp_path) as opened:
+        await opened.run(asked(tmp_path))
+
+    told = {call.agent for call in opened.model.calls if SECRET in str(call.messages)}
+    assert told == {"reader"}
+
+
+@pytest.mark.real_server
+async def test_what_was_told_of_the_documents_is_handed_over(client: Client, tmp_path: Path) -> None:
+    """An agent that was told the list of documents, and opened none, does not free the next one to send its words."""
+    script = (
+        Script()
+        .replies("Mail", say(SECRET, hand_over="poster"), agent="reader")
+        .replies("Mail", LEAK, OWN, say("Mailed."), agent="poster")
+    )
+    async with opened_desk(script, tmp_path, client) as opened:
+        talk = await opened.chargehand.converse(
+            crew="desk", agent="reader", documents=asked(tmp_path).documents, answer_within=timedelta(seconds=1)
+        )
+        await asyncio.wait_for(talk.say(text="Mail the notice period to ada@ours.example"), 20)
+
+    assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
+
+
+@pytest.mark.real_server
+async def test_a_hand_over_does_not_forget_calls(client: Client, tmp_path: Path) -> None:
+    """However many agents have the floor, eight calls of a conversation need no approval."""
+    text = "Mail one two three four five six seven eight nine ten to ada@ours.example"
+    own = [("mail", {"to": "ada@ours.example", "text": word}) for word in text.split()[1:11]]
+    script = (
+        Script()
+        .replies("Mail", READ, request_tools(*own[:5]), say("Half.", hand_over="poster"), agent="clerk")
+        .replies("Mail", request_tools(*own[5:]), say("Mailed."), agent="poster")
+    )
+    async with opened_desk(script, tmp_path, client) as opened:
+        talk = await opened.chargehand.converse(
+            crew="desk", agent="clerk", documents=asked(tmp_path).documents, answer_within=timedelta(seconds=1)
+        )
+        await asyncio.wait_for(talk.say(text=text), 20)
+
+    assert len(opened.tools["mail"].calls) == MOST_UNASKED
+
+
+async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
+    """Neither its reader nor an agent that was given what it found sends it, though no tool reads private text."""
+    first, second = (request_tool("read_page", url=f"http://{each}.example/") for each in ("wiki", "other"))
+    script = Script().plan(subtask("T1", agent="browser"), subtask("T2", "poster", ["T1"]))
+    script = script.work("", first, second, answer(SECRET), agent="browser")
+    script = script.work("", LEAK, answer("Done."), agent="poster")
+    async with opened_desk(script, tmp_path) as opened:
+        read = opened.tools["read_page"]
+        read.answer = read.answer.model_copy(update={"is_private": True})
+        result = await opened.run(REQUEST)
+
+    assert (len(read.calls), opened.tools["mail"].calls) == (1, [])
+    assert "reads_private" in result.reads

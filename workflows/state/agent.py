@@ -129,6 +129,7 @@ class AgentWork:
         }
         return SubtaskResult(
             outcome=without_quotes(outcome.model_copy(update=beside)),
+            is_private=self.conversation.is_private,
             notes=self.conversation.notes.kept,
             messages_read=self.inbox.read,
             wasted=self.spending.wasted,

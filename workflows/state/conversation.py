@@ -62,7 +62,7 @@ class Conversation:
     def is_private(self) -> bool:
         """Whether private text was read in it, or is among what the agent was given or told of the documents."""
         agent, request = self._request.agent, self._request
-        read = (result.tool in agent.private for past in self.rounds for result in past.results)
+        read = (result.is_private or result.tool in agent.private for past in self.rounds for result in past.results)
         is_told = bool(request.documents) and knows_documents(agent.capabilities)
         return self._state.is_private or request.has_private_inputs or is_told or any(read)
 

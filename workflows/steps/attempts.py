@@ -151,6 +151,8 @@ async def attempt_once(
         )
         ended = await _run(session, job, tier)
         read = ended.messages_read
+    if ended.is_private:
+        session.provenance.record_attempt(subtask.id, reads | _READS_DOCUMENTS, own)
     session.approvals.abandon(child)
     own_time = timedelta(0)
     if session.facts.crew.agent(subtask.agent):

@@ -198,7 +198,12 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     session.progress.count_use(LimitUsage(depth=deepest))
     # What was not read below, that report names itself.
-    return SubtaskResult(outcome=nested_outcome(report), wasted=report.wasted, messages_read=tuple(job.way.given))
+    return SubtaskResult(
+        outcome=nested_outcome(report),
+        is_private="reads_private" in report.reads,
+        wasted=report.wasted,
+        messages_read=tuple(job.way.given),
+    )
 
 
 @contextmanager

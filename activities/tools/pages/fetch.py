@@ -19,7 +19,7 @@ class Fetcher:
     """Fetches pages of text, and documents."""
 
     def __init__(self, backend: GuardedBackend, limits: FetchLimits) -> None:
-        self._limits = limits
+        self._backend, self._limits = backend, limits
         self._http = GuardedGet(
             backend,
             limits,
@@ -31,6 +31,11 @@ class Fetcher:
     async def fetch(self, url: str) -> Fetched:
         """Follow redirects to a page and return its body. Raises `FetchError`."""
         return await self._http.get(url, _check, self._take)
+
+    def is_internal(self, url: str) -> bool:
+        """Whether a page is of a host that only the operator opens, so that what stands there is private."""
+        at = URL(url)
+        return self._backend.is_internal(at.host, at.port or (443 if at.scheme == "https" else 80))
 
     async def _take(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> Fetched:
         media_type, charset = _content_type(headers)

@@ -39,6 +39,7 @@ class KeptPage(NamedTuple):
 
     url: str
     page: Page
+    is_internal: bool
 
 
 class ReadPage:
@@ -84,9 +85,8 @@ class ReadPage:
             return failed(f"{unreadable}. Try another page.")
         if first >= len(kept.page.text):
             return failed(f"The page ends at {len(kept.page.text):,} characters: `from` must be less.")
-        if words:
-            return await asyncio.to_thread(_search, kept, words, first)
-        return _window(kept, first)
+        answer = await asyncio.to_thread(_search, kept, words, first) if words else _window(kept, first)
+        return answer.model_copy(update={"is_private": kept.is_internal})
 
     async def close(self) -> None:
         """End the processes that parse pages."""
@@ -96,7 +96,7 @@ class ReadPage:
         if self._fetcher is None:
             self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
         fetched = await self._fetcher.fetch(url)
-        return KeptPage(fetched.url, await self._texts.read(fetched))
+        return KeptPage(fetched.url, await self._texts.read(fetched), self._fetcher.is_internal(fetched.url))
 
 
 def _problem(arguments: Mapping[str, JsonValue]) -> str:

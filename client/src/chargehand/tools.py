@@ -86,6 +86,8 @@ class ToolAnswer(Contract):
     pictures: tuple[str, ...] = left_out(())
     """Pages of the session's documents, such as `photo.png#page=1`, and stored pictures, that a model which sees is
     shown."""
+    is_private: bool = left_out(False)
+    """Whether the user's own text is in it, of a tool that is not declared to read such."""
 
 
 def failed(error: str) -> ToolAnswer:

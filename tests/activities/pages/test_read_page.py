@@ -28,15 +28,14 @@ async def read(arguments: Mapping[str, JsonValue], allowed: str = "", limits: Fe
 
 
 async def test_a_page_is_a_source(server: PageServer) -> None:
-    """What the page says is the quotation, and where it stands its name."""
+    """What the page says is the quotation, and where it stands its name; that of an internal host is private."""
     server.pages["/tides.txt"] = answer(b"The tide comes in twice a day.")
     url = f"http://{server.host}/tides.txt"
 
     answered = await read({"url": f" {url}#top "}, server.host)
 
-    assert answered == ToolAnswer(
-        output={"characters": 30}, sources=(Source(ref=url, url=url, quote="The tide comes in twice a day."),)
-    )
+    quoted = Source(ref=url, url=url, quote="The tide comes in twice a day.")
+    assert answered == ToolAnswer(output={"characters": 30}, sources=(quoted,), is_private=True)
 
 
 async def test_a_page_states_what_it_is(server: PageServer) -> None:
@@ -151,7 +150,7 @@ async def test_what_is_kept_is_bounded() -> None:
 
     async def read_page(url: str) -> KeptPage:
         reads.append(url)
-        return KeptPage(url, Page(text="x" * 400, characters=400))
+        return KeptPage(url, Page(text="x" * 400, characters=400), is_internal=False)
 
     cache = PageCache(most_characters=3_000)
     for url in ("a", "b", "a", "c", "a", "b"):
