@@ -17,7 +17,7 @@ from activities.contracts.crew import Agent, Crew, obligations_of, watched_of
 from activities.contracts.model import OutputCaps
 from activities.contracts.session import AddAgentsRequest, AddedAgents, OpenSessionRequest, SessionFacts, SessionTerms
 from activities.contracts.setting import Setting
-from activities.contracts.tool import Tool, ToolSpec, tool_capabilities
+from activities.contracts.tool import READS_DOCUMENTS, Tool, ToolSpec, tool_capabilities
 from activities.crews.checks import capabilities_of, custom_agents
 from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.documents.catalog import Catalog
@@ -43,7 +43,6 @@ _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 _MOST_UNREAD: Final = 100
-_PRIVATE: Final[frozenset[Capability]] = frozenset({"reads_private"})
 _PROBLEM_CHARACTERS: Final = 400
 _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
@@ -180,7 +179,7 @@ class SessionActivities:
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
         """Say what a tool lets an agent do in a session; documents that the caller vouches for are not private."""
         is_public = request.vouches_for_documents and not spec.reads_elsewhere
-        return self.tools[spec.name].capabilities.difference(_PRIVATE if is_public else ())
+        return self.tools[spec.name].capabilities.difference(READS_DOCUMENTS if is_public else ())
 
     def _card(
         self, pinned: PinnedCrew, request: SessionRequest, profile: Profile, work: type[WorkTask] = WorkTask

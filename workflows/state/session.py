@@ -9,7 +9,7 @@ from typing import Any, Final
 from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
-from activities.contracts.tool import knows_documents
+from activities.contracts.tool import READS_DOCUMENTS, knows_documents
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
@@ -156,7 +156,7 @@ class Session:
     def reads(self) -> Reads:
         """What kinds of text the session rests on: what its agents read, and the list of documents if it was told."""
         is_told = bool(self.request.documents) and knows_documents(self.authority.capabilities)
-        return self.provenance.everything | ({"reads_private"} if is_told else frozenset())
+        return self.provenance.everything.union(READS_DOCUMENTS if is_told else ())
 
     @property
     def said(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import Note
+from activities.contracts.tool import READS_DOCUMENTS
 from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
@@ -42,7 +43,6 @@ from workflows.steps.decisions import ask_person
 from workflows.steps.effects import publish, try_turn, wait_for_budget
 from workflows.steps.review import judge
 
-_READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 
 
@@ -152,7 +152,7 @@ async def attempt_once(
         ended = await _run(session, job, tier)
         read = ended.messages_read
     if ended.is_private:
-        session.provenance.record_attempt(subtask.id, reads | _READS_DOCUMENTS, own)
+        session.provenance.record_attempt(subtask.id, reads | READS_DOCUMENTS, own)
     session.approvals.abandon(child)
     own_time = timedelta(0)
     if session.facts.crew.agent(subtask.agent):
@@ -258,7 +258,7 @@ def _means(session: Session, subtask: Subtask) -> Means:
     if fallback:
         able = capabilities_of(fallback, session.facts.crew)
         # Without documents, an agent that reads nothing else could only find nothing.
-        is_idle = able == _READS_DOCUMENTS and not session.request.documents
+        is_idle = able == READS_DOCUMENTS and not session.request.documents
         if is_idle or is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
             fallback = None
     return Means(

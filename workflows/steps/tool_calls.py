@@ -17,6 +17,7 @@ from activities.tools.recall import RECALL
 from activities.turn.contracts import TurnResult
 from activities.turn.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
+from chargehand.contracts.problems import UNSEEN
 from chargehand.contracts.waits import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
@@ -319,6 +320,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
 def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
     """Collect the user's own words, and what a person has approved as it is."""
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
+    approved = tuple(text for text in approved if not UNSEEN.search(text))  # nobody has seen what that says
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)
 
 

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chargehand import Plan, Question, Status, Subtask, SubtaskRecord
+from chargehand import PendingCall, Plan, Question, Status, Subtask, SubtaskRecord
 from chargehand_cli import terminal
 from chargehand_cli.live_tree import Lines, now, session_tree
-from chargehand_cli.rendering.progress import plan_lines
+from chargehand_cli.rendering.escaping import exact_text
+from chargehand_cli.rendering.progress import argument_lines, plan_lines
 from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
 from tests.unit.cli.reports import at, report
@@ -30,6 +31,8 @@ OPENINGS = [
 ENDINGS = [
     "2J", "31m", "6n", "52;c;aGk=\x07", "8;;http://e\x1b\\x", "0;title\x9c", "?1049h", "c", "\\", "#8", "$q\x1b\\", "",
 ]  # fmt: skip
+UNSEEN = [each for code in range(0x110000) if unicodedata.category(each := chr(code)) in ("Cf", "Co", "Zs", "Zl", "Zp")]
+SHAPELESS = [*"\u034f\u115f\u1160\u17b4\u2800\u3164\ufe0f\uffa0", *map(chr, range(0xE0100, 0xE01F0))]
 hostile = st.lists(
     st.sampled_from([*CONTROLS, *BIDI])
     | st.tuples(st.sampled_from(OPENINGS), st.sampled_from(ENDINGS)).map("".join)
@@ -136,3 +139,19 @@ def test_commands_write_by_these_functions_alone() -> None:
     }
 
     assert found == {"verbs/inspect.py: console(sys.stdout).print"}
+
+
+def test_a_person_sees_all_that_is_approved() -> None:
+    """Of a call that waits, every character is shown, also those that nobody would see, however many there are."""
+    hidden = {*UNSEEN, *SHAPELESS, *CONTROLS, *BIDI} - {" ", "\n"}
+    visible = {unicodedata.name(each).split()[0] for each in hidden if each in exact_text(f"a{each}b")}
+    assert visible == {"ARABIC", "SYRIAC", "KAITHI"}  # signs of numbers, which have a shape
+    call = PendingCall(
+        id="c1", hash="h", subtask="T1", agent="a", tool="mail", workflow_id="w", open_until=at(0),
+        arguments={"text": "word " * 3_000 + "end\n\U000e0041"},
+    )  # fmt: skip
+
+    [line] = argument_lines(call)
+
+    assert line.endswith('word end\\n<U+E0041>"')
+    assert len(line) > len("word " * 3_000)

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from chargehand.contracts.problems import UNSEEN
+
 _CONTROL_PICTURES: Final = 0x2400
 _DANGEROUS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # terminal control, tab and line feed excepted
@@ -16,6 +18,11 @@ _MARK: Final = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(:]")
 def safe_text(text: str) -> str:
     """Make characters visible that could move the cursor, set colours, make links or reverse the text direction."""
     return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def exact_text(text: str) -> str:
+    """Make every character visible, for people who approve that a text is sent."""
+    return UNSEEN.sub(_visible, safe_text(text))
 
 
 def json_text(text: str) -> str:

@@ -9,7 +9,7 @@ from chargehand import PendingCall, Plan, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
 from chargehand.history.steps import Draft
 from chargehand.state_words import Tone
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.escaping import exact_text, one_safe_line, safe_text
 from chargehand_cli.rendering.text import count, dollars, duration
 
 TONES: Final[Mapping[Tone | SubtaskState, str]] = {
@@ -33,9 +33,9 @@ def spend_facts(status: Status) -> list[str]:
 
 
 def argument_lines(call: PendingCall) -> Iterator[str]:
-    """Show the arguments of a call that waits for a person, a line each."""
+    """Show all that is in the arguments of a call that waits for a person, a line each."""
     for name, value in call.arguments.items():
-        yield f"{one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}"
+        yield exact_text(f"{name}: {json.dumps(value, ensure_ascii=False)}").replace("\n", "\N{SYMBOL FOR LINE FEED}")
 
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:

@@ -1,5 +1,6 @@
 """What is wrong with a value, in the words of every way in: Python, commands, HTTP and payloads."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, get_args
@@ -20,6 +21,11 @@ _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "Input should be an object"),
 }
 """By pydantic's kind of error, where it would say something else of Python's values than of JSON."""
+UNSEEN: Final = re.compile(
+    "[\t\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
+    "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+"""What is not seen at all, or looks like a blank; writing in some languages needs a few of these."""
 
 
 def join_problems(problems: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from starlette.datastructures import FormData
 
 from chargehand.contracts import CallDecision, Plan, PlanDecision, TypedByPeople
 from chargehand.messages import Row
-from chargehand_cli.rendering.escaping import json_text, one_safe_line, safe_text
+from chargehand_cli.rendering.escaping import exact_text, json_text, one_safe_line, safe_text
 from chargehand_plugins.console.operations import parse
 from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.words import words
@@ -175,9 +175,9 @@ class Argument:
 
     @property
     def shown(self) -> str:
-        """What is read: a text that could be taken for something else stands in quotation marks."""
+        """What is read, each character: a text that could be taken for something else stands in quotation marks."""
         is_plain = isinstance(self.value, str) and self.value.strip() and not _is_json(self.value)
-        return self.typed if is_plain else self._json
+        return exact_text(self.value if is_plain else self._json)
 
     @property
     def _json(self) -> str:

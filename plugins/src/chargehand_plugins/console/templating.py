@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
-from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.escaping import exact_text, one_safe_line
 from chargehand_cli.rendering.page import templates
 from chargehand_cli.rendering.text import dollars, duration, size
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
@@ -36,6 +36,7 @@ def _environment() -> Environment:
         "mark": SUBTASK_MARKS.get,
         "moment": _moment,
         "one_line": one_safe_line,
+        "exact": exact_text,
         "rows": plan_rows,
         "size": size,
         "standing": standing,
