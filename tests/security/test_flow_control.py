@@ -368,7 +368,9 @@ async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
 async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path) -> None:
     """The words of an approved instruction may be sent, unless some of them are invisible to who approved it."""
     hidden, seen = ADAPTIVE["tags"](SECRET), "Ada Byron, Esq."
-    steps = [subtask(f"T{number}", "poster", ["T1"], f"Mail {text}") for number, text in ((2, hidden), (3, seen))]
+    steps = [
+        subtask(f"T{number}", "poster", ["T1"], instruction=f"Mail {text}") for number, text in ((2, hidden), (3, seen))
+    ]
     mails = [request_tool("mail", to="ada@ours.example", text=each) for each in (hidden, seen)]
     script = Script().plan(subtask("T1", agent="reader"), *steps).work("", READ, answer("Read."), agent="reader")
     script = script.work("", *mails, answer("Done."), agent="poster")
