@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from activities.contracts.calls import ToolRequest
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
+from activities.contracts.tool import READS_DOCUMENTS
 from activities.tools.note import NOTE
 from activities.tools.recall import RECALL
 from activities.turn.contracts import TurnResult
@@ -180,7 +181,8 @@ def _tool_request(
     kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
     recallable = {entry.id: entry for entry in kept}
     acts = call.tool in request.agent.acting
-    reads = reads_of([frozenset(request.reads)], frozenset(request.agent.capabilities)) if acts else ()
+    own = frozenset(request.agent.capabilities).union(READS_DOCUMENTS if agent.conversation.is_private else ())
+    reads = reads_of([frozenset(request.reads)], own) if acts else ()
     return ToolRequest(
         session=request.session,
         step=step,
