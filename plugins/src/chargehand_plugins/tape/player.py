@@ -96,6 +96,8 @@ def read_tape(path: Path) -> Tape:
         SettingsError: it cannot be read; the message names the line.
     """
     lines: list[Line] = []
+    if path.exists() and not path.is_file():  # opening a named pipe would wait for its writer
+        raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} is not a regular file.")
     try:
         with path.open("rb") as opened:
             if path.stat().st_size > MOST_BYTES:

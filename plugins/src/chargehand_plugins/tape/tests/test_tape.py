@@ -1,6 +1,7 @@
 """Tapes: what identifies a request, what is written and shown, and what is refused of a file or a setting."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -101,6 +102,9 @@ def test_a_file_that_is_no_tape_is_refused(tmp_path: Path) -> None:
         with pytest.raises(SettingsError) as refused:
             read_tape(file)
         assert problem in str(refused.value)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="not a regular file"):
+        read_tape(tmp_path / "pipe")
 
 
 def test_the_same_request_gets_its_entries_in_order() -> None:
