@@ -200,3 +200,21 @@ def test_a_schema_is_measured_before_it_is_walked(schema: JsonValue) -> None:
     """A request refuses one that is too long or too deep."""
     with pytest.raises(ValidationError, match=r"has 40,018 bytes|more than 32 levels deep"):
         SessionRequest.model_validate({"goal": "a goal", "output_schema": schema})
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_errors_of_branches_are_not_kept(keyword: str) -> None:
+    """However many branches are tried, little is kept meanwhile: the collector of garbage would hold every thread."""
+    value: JsonValue = {}
+    for _ in range(30):
+        value = {"a": value}
+    branch = {"properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["z"]}
+    schema: dict[str, Any] = {"$ref": "#/$defs/a", "$defs": {"a": {keyword: [branch] * 3}}}
+    tracemalloc.start()
+    try:
+        assert value_problems(schema, value, most_steps=10_000)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 1 << 19
