@@ -72,7 +72,7 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
         return
     if activity.info().attempt - 1 > entry.unbilled_failures:
         raise attempt_lost(
-            "A worker was lost while it made this call; whether the provider charged for it is not known."
+            "Nothing was heard of a worker that made this call; whether the provider charged for it is not known."
         )
 
 

@@ -324,7 +324,7 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path) -> None:
         await until(lambda: _are_recorded(scene, 2), 60)
         [record, *_] = scene.records("attempt failed")
         assert (record["session"], record["error_type"]) == (session.id, "AttemptLost")
-        assert "why workers exit" in record["remedy"]
+        assert "whether they exit" in record["remedy"]
         assert await scene.alerts("ChargehandWorkersLost")
 
 

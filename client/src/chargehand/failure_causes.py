@@ -13,11 +13,14 @@ class _Words(NamedTuple):
 
 
 _LIMITS: Final = "Raise max_turns or budget_usd."
-_WORKERS: Final = "Find out why workers exit: their log, and the memory that they may have."
+_LOST: Final = _Words(
+    "Nothing was heard of a worker in the middle of a call: it ended, was too busy, or was cut off.",
+    "Look in the workers' logs whether they exit, and else at their load, memory and connection to the server.",
+)
 _PROVIDER: Final = "See the provider's status page; CHARGEHAND_FALLBACK_MODELS names models that take over."
 _LOG: Final = "The worker's log has the place; `chargehand trace SESSION` has the step."
 _DISK: Final = _Words(
-    "A disk or a network of the worker failed.",
+    "The operating system of the worker refused something: a file, a disk or a connection.",
     "Check the space in CHARGEHAND_STATE_DIR, and access to CHARGEHAND_ARTIFACTS and CHARGEHAND_STORAGE.",
 )
 _WORDS: Final[Mapping[str, _Words]] = {
@@ -43,9 +46,11 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.RATE_LIMITED: _Words(
         "The model provider limits the rate.", "Set CHARGEHAND_REQUESTS_PER_SECOND below the provider's limit."
     ),
-    ErrorType.ATTEMPT_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
-    ErrorType.QUARANTINED: _Words("Two workers died or froze over this call, so no third one gets it.", _WORKERS),
-    ErrorType.WORKER_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
+    ErrorType.ATTEMPT_LOST: _LOST,
+    ErrorType.QUARANTINED: _Words(
+        "Nothing was heard of two workers in the middle of this call, so no third one gets it.", _LOST.remedy
+    ),
+    ErrorType.WORKER_LOST: _LOST,
     ErrorType.CONVERSATION_MISSING: _Words(
         "A stored conversation cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS."
     ),
@@ -61,9 +66,11 @@ _WORDS: Final[Mapping[str, _Words]] = {
     "Timeout": _Words("The model provider did not answer in time.", _PROVIDER),
     "OSError": _DISK,
     "OperationalError": _DISK,  # of SQLite
-    "HeartbeatTimeout": _Words("Workers died or froze in the middle of a call.", _WORKERS),
-    "StartToCloseTimeout": _Words("Each attempt exceeded its time limit.", _LOG),
+    "HeartbeatTimeout": _LOST,
+    "StartToCloseTimeout": _Words("The last attempt took longer than it may.", _LOG),
 }
+_FAILED: Final = 500
+_SERVER_ERROR: Final = _Words("The model provider, or what stands before it, answered with an error.", _PROVIDER)
 _UNKNOWN: Final = _Words("The worker reports an error of an unknown type.", _LOG)
 _BY_STATUS: Final[Mapping[int, _Words]] = {
     400: _Words(
@@ -72,14 +79,14 @@ _BY_STATUS: Final[Mapping[int, _Words]] = {
     ),
     401: _Words("The model provider does not accept the API key.", "Check the API key."),
     402: _Words("The model provider asks for payment.", "Check the account's billing."),
-    403: _Words("The API key may not use this model or this region.", "Check what the account permits the key to use."),
+    403: _Words("The model provider forbids the call.", "Check what the account permits the key to use, and where."),
     404: _Words(
-        "The model provider does not know the model, or has retired it.",
+        "The model provider has nothing under this name or address, or has retired it.",
         "Check the model's name and the base URL in the settings.",
     ),
     413: _Words("The request is too large for the model.", "Use fewer or shorter documents."),
     429: _Words(
-        "The account's rate limit or quota at the model provider is used up.",
+        "The model provider takes no more calls for now, or of this account.",
         "Look at the account's rate limit, quota and billing.",
     ),
 }
@@ -88,7 +95,8 @@ _BY_STATUS: Final[Mapping[int, _Words]] = {
 
 def failure_cause(error_type: str, *, status: int | None = None, provider: str = "", model: str = "") -> FailureCause:
     """Say why something failed; an unknown type, of a newer worker or of a library, is said to be one."""
-    words = _BY_STATUS.get(status or 0) or _WORDS.get(error_type, _UNKNOWN)
+    answered = _BY_STATUS.get(status or 0) or (_SERVER_ERROR if (status or 0) >= _FAILED else None)
+    words = answered or _WORDS.get(error_type, _UNKNOWN)
     return FailureCause(error_type=error_type, http_status=status, provider=provider, model=model, **words._asdict())
 
 
