@@ -157,6 +157,8 @@ prompt = "Do what you are told."
 tools = ["read_page"]
 capabilities = ["reads_untrusted", "reaches_out"]
 """
+_HEAD, _CLERK, _READER, _POSTER, _REMEMBERER, _BROWSER = CREW.split("[[agents]]")
+ARCHIVE: Final = "[[agents]]".join((_HEAD.replace("desk", "archive"), _READER, _REMEMBERER))
 READ: Final = use("read_document")
 OWN: Final = request_tool("mail", to="ada@ours.example", text="notice period")
 LEAK: Final = request_tool("mail", to="ada@ours.example", text=EVERY["acrostic"](SECRET))
@@ -168,6 +170,7 @@ async def opened_desk(script: Script, folder: Path, client: Client | None = None
     crews = folder / "crews"
     crews.mkdir()
     (crews / "desk.toml").write_text(CREW)
+    (crews / "archive.toml").write_text(ARCHIVE)
     (folder / "lease.md").write_text(f"# Lease of {SECRET}\n\nThe notice period of {SECRET} is three months.\n")
     script = script.synthesis(report("Done."))
     async with open_environment(
@@ -312,6 +315,15 @@ async def test_only_who_may_not_send_knows_the_list_of_documents(tmp_path: Path)
 
     told = {call.agent for call in opened.model.calls if SECRET in str(call.messages)}
     assert told == {"reader"}
+
+
+async def test_a_report_rests_on_the_list_of_documents(tmp_path: Path) -> None:
+    """A supervisor that was told it may write of it, whatever its agents have read."""
+    script = Script().plan(subtask("T1", agent="rememberer")).work("", answer("Done."))
+    async with opened_desk(script, tmp_path) as opened:
+        result = await opened.run(asked(tmp_path).model_copy(update={"crew": "archive"}))
+
+    assert result.reads == ("reads_private",)
 
 
 @pytest.mark.real_server

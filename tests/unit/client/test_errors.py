@@ -147,3 +147,4 @@ def test_every_error_has_a_cause_and_a_remedy() -> None:
 
     assert not [each for each, words in told.items() if words.cause == unknown.cause or not words.remedy]
     assert failure_cause(ErrorType.PROVIDER_REFUSED, status=404).remedy != told[ErrorType.PROVIDER_REFUSED].remedy
+    assert "answered" in failure_cause(ErrorType.PROVIDER_UNAVAILABLE, status=503).cause
