@@ -176,8 +176,8 @@ class Argument:
     @property
     def shown(self) -> str:
         """What is read, each character: a text that could be taken for something else stands in quotation marks."""
-        is_plain = isinstance(self.value, str) and self.value.strip() and not _is_json(self.value)
-        return exact_text(self.value if is_plain else self._json)
+        plain = self.value if isinstance(self.value, str) else ""
+        return exact_text(plain if plain.strip() and not _is_json(plain) else self._json)
 
     @property
     def _json(self) -> str:
