@@ -157,9 +157,10 @@ class Dialogue(Carried):
         self.jobs += 1
         return f"j{self.jobs}"
 
-    def end_job(self, job: str, outcome: Outcome, at: datetime) -> None:
+    def end_job(self, job: str, outcome: Outcome, reads: Reads, at: datetime) -> None:
         """Have the agent that has the floor report on a job, with the outcome as its input."""
         self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
+        self.reads |= reads
         number = self.numbered
         text = f"The job {job} has ended; its outcome is above. Tell me what came of it."
         self._waiting[number] = QueuedMessage(number=0, text=text)

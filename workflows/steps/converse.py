@@ -55,8 +55,7 @@ class Talk:
     def end_job(self, job: Subtask, outcome: Outcome) -> None:
         """Have the agent that then has the floor report on a job."""
         del self.jobs[job.id]
-        self.dialogue.reads |= self.session.provenance.of_attempts(job.id)
-        self.dialogue.end_job(job.id, outcome, workflow.now())
+        self.dialogue.end_job(job.id, outcome, self.session.provenance.of_attempts(job.id), workflow.now())
 
 
 async def converse(talk: Talk) -> EndReason:
