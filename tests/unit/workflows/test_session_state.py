@@ -225,7 +225,7 @@ def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) ->
             unadmitted[text] = dialogue.receive(text, text, START)
             waiting.append(text)
         elif step == "end job":
-            dialogue.end_job(text, Success(content="", confidence=80), START)
+            dialogue.end_job(text, Success(content="", confidence=80), frozenset(), START)
             waiting.append(text)
         elif step.startswith("admit") and unadmitted:
             chosen = [*unadmitted][0 if step == "admit first" else -1]
