@@ -39,6 +39,7 @@ from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tie
 from chargehand.record import Record
 from chargehand_plugins.verification.activity import VerificationActivities
 from tests.in_memory_temporal import in_memory_client
+from tests.recording_server import Saved
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.parts import WorkerParts
 from worker.settings import Settings, settings_type
@@ -169,6 +170,7 @@ async def open_environment(
     at_once: Sequence[str] = (),
     more_tools: Sequence[str] = (),
     queues: Mapping[Kind, int] | None = None,
+    saved: Saved | None = None,
     **of_backends: Any,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
@@ -196,7 +198,8 @@ async def open_environment(
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)
         if client is None:
-            client = await closing.enter_async_context(in_memory_client(activities, cached_workflows=cached_workflows))
+            in_memory = in_memory_client(activities, cached_workflows=cached_workflows, saved=saved)
+            client = await closing.enter_async_context(in_memory)
         else:
             worker = build_worker(client, settings, activities, cached_workflows=cached_workflows)
             await closing.enter_async_context(worker)

@@ -31,7 +31,7 @@ from chargehand.converter import data_converter
 from chargehand_plugins.testing.in_memory import jobs
 from chargehand_plugins.testing.in_memory.activities import RunningActivities
 from chargehand_plugins.testing.in_memory.executions import Execution, at
-from tests.recording_server import OVER, RecordedExecution, RecordingServer, Task, Update
+from tests.recording_server import OVER, RecordedExecution, RecordingServer, Saved, Task, Update
 
 _COMPLETED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
 _ACCEPTED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED
@@ -56,11 +56,15 @@ class _ForgetfulServer(RecordingServer):
 class InMemoryTemporal:
     """The part of Temporal's `WorkflowService` that sessions need, and the worker that serves them in real time."""
 
-    def __init__(self, activities: Iterable[Callable[..., Any]], *, forgets: bool) -> None:
+    def __init__(self, activities: Iterable[Callable[..., Any]], *, forgets: bool, saved: Saved | None) -> None:
         self._activities = RunningActivities({each.__name__: each for each in activities})
         since_epoch = datetime.now(UTC) - at(0)
         self._began = int(since_epoch.total_seconds() * 1e9) - time.monotonic_ns()
         self._server = (_ForgetfulServer if forgets else RecordingServer)(self._activities, now=self._now())
+        if saved is not None:
+            with _no_loop_runs():
+                self._server.load(saved)
+            self._began = self._server.now - time.monotonic_ns()
         self._reasons: dict[str, str] = {}
         """Why workflows were terminated."""
         self._changed = asyncio.Event()
@@ -91,6 +95,11 @@ class InMemoryTemporal:
         """Let time pass at once."""
         self._began += int(time.total_seconds() * 1e9)
         self._changed.set()
+
+    async def saved(self) -> Saved:
+        """Copy what the server knows once everything has happened that can happen by now."""
+        await self._until(lambda: True)
+        return self._server.saved()
 
     def runs(self, workflow_id: str) -> int:
         """Count the runs of a workflow."""
@@ -253,10 +262,13 @@ class InMemoryTemporal:
 
 @asynccontextmanager
 async def in_memory_client(
-    activities: Iterable[Callable[..., Any]], *, cached_workflows: int = 1_000
+    activities: Iterable[Callable[..., Any]], *, cached_workflows: int = 1_000, saved: Saved | None = None
 ) -> AsyncGenerator[Client]:
-    """Connect the SDK's client to a server in memory whose worker has these activities."""
-    temporal = InMemoryTemporal(activities, forgets=not cached_workflows)
+    """Connect the SDK's client to a server in memory whose worker has these activities.
+
+    `saved` is what a server before it knew: everything else of that one is lost.
+    """
+    temporal = InMemoryTemporal(activities, forgets=not cached_workflows, saved=saved)
     serving = asyncio.create_task(temporal.run())
     try:
         service: Any = SimpleNamespace(workflow_service=temporal, config=SimpleNamespace(identity="test"))

@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 from temporalio.api.common.v1 import Payload
@@ -65,6 +67,9 @@ class RecordedExecution(Execution):
         below = cast("list[RecordedExecution]", list(self.children.values()))
         return [*below, *(further for child in below for further in child.descendants)]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "instance"}
+
     def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
         """Hand jobs over and record what came of them, in the latest task."""
         task = self.history[-1]
@@ -96,7 +101,8 @@ class RecordedExecution(Execution):
         Raises:
             NotDeterministic: it came to other commands than the first time.
         """
-        self.evict()
+        if hasattr(self, "instance"):
+            self.evict()
         self.instance = self.instantiate()
         self._held_back = []
         history = [task for task in self.history if task.activations]
@@ -175,11 +181,34 @@ class Update:
         return self.result is not None or self.failure is not None
 
 
+_Timers = dict[tuple[str, int], tuple[int, timedelta]]
+Saved = tuple[int, dict[str, Execution], dict[str, Update], _Timers]
+
+
 @dataclass
 class RecordingServer(Server):
     """A server that keeps histories, and what became of updates."""
 
     updates: dict[str, Update] = field(default_factory=dict[str, Update])
+    timers: _Timers = field(default_factory=_Timers)
+    """When timers were started, and how long they are, by run and number."""
+
+    def saved(self) -> Saved:
+        """Copy what a server has in its database; nothing may be on its way."""
+        assert len(self._coming) == sum(when > self.now for when, *_ in self._coming), "something is on its way"
+        return deepcopy((self.now, self.executions, self.updates, self.timers))
+
+    def load(self, saved: Saved) -> None:
+        """Start from what another server has saved: attempts under way are made anew, and no worker knows anything."""
+        now, self.executions, self.updates, self.timers = deepcopy(saved)
+        for execution in filter(lambda each: each.is_open, self.recorded):
+            execution.rebuild()
+            for activity in execution.activities.values():
+                self.activities.begin(execution, activity)
+            for seq in tuple(execution.timers):
+                self.now, length = self.timers[execution.run_id, seq]
+                self._start_timer(execution, seq, length)
+        self.now = now
 
     @property
     def recorded(self) -> list[RecordedExecution]:
@@ -219,6 +248,10 @@ class RecordingServer(Server):
         execution = RecordedExecution(workflow_id, workflow_type, arguments, self.now, **about)
         self.executions[workflow_id] = execution
         return execution
+
+    def _start_timer(self, execution: Execution, seq: int, length: timedelta) -> None:
+        self.timers[execution.run_id, seq] = self.now, length
+        super()._start_timer(execution, seq, length)
 
     def _work_on(self, execution: Execution) -> None:
         if execution.is_open and isinstance(execution, RecordedExecution):

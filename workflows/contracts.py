@@ -18,7 +18,6 @@ from chargehand.contracts import (
     LiveTexts,
     Message,
     Outcome,
-    Reply,
     SessionRequest,
     Source,
     SpendLine,
@@ -211,14 +210,6 @@ class QueuedMessage(Contract):
     number: int
     """Its place in the transcript; 0 if it is about a job."""
     text: str
-    update: str = left_out("")
-
-
-class GivenReply(Contract):
-    """A reply, for an update that is sent again to another run."""
-
-    update: str
-    reply: Reply
 
 
 class ConversationStartRequest(ConversationRequest, title="ConversationRequest"):

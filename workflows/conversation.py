@@ -77,7 +77,9 @@ class ConversationWorkflow(SessionWorkflow):
     @say.validator
     def _check_message(self, message: ConversationMessage) -> None:  # noqa: ARG002  # the handler's signature
         self._refuse_if_over()
-        self._dialogue.check()
+        update = workflow.current_update_info()
+        if update is None or self._dialogue.number_of(update.id) is None:
+            self._dialogue.check()
 
     @workflow.query(**handles(ConversationMessages.transcript))
     def transcript(self) -> Transcript:

@@ -269,28 +269,39 @@ async def _talk_through(talk: Conversation, numbers: Iterable[int], decide: Call
 
 
 async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of thirty messages gets its own reply though the worker is lost after every task and runs continue as new;
-    an approval can wait for a day, and costs the agent no time; the agent reads the whole conversation."""
+    """Each of thirty messages gets its own reply though the worker is lost after every task, server, worker and client
+    are lost in the middle, while an approval waits, and runs continue as new; an approval can wait for a day, and costs
+    the agent no time; the agent reads the whole conversation."""
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
-    async with desk(Script().on("converse", _support), cached_workflows=0) as opened:
+    script = Script().on("converse", _support)
+
+    async def wait_a_day() -> None:
+        server_of(opened).skip(timedelta(days=1))
+
+    async with desk(script, cached_workflows=0) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=3), answer_within="2d")
-        server = server_of(opened)
-
-        async def wait_a_day() -> None:
-            server.skip(timedelta(days=1))
-
-        await _talk_through(talk, range(1, 31), wait_a_day)
+        await _talk_through(talk, range(1, 23), wait_a_day)
+        asking = asyncio.create_task(_say(talk, SUPPORT[22], update="u23"))
+        await pending(talk)
+        saved = await server_of(opened).saved()
+        asking.cancel()
+        await asyncio.wait({asking})
+        before = opened
+    async with desk(script, cached_workflows=0, saved=saved) as opened:
+        talk = opened.chargehand.conversation(talk.id)
+        await _talk_through(talk, range(23, 31), wait_a_day)
         transcript = await talk.transcript()
-        runs = server.runs(talk.id)
-        server.skip(timedelta(days=3))
+        runs = server_of(opened).runs(talk.id)
+        server_of(opened).skip(timedelta(days=3))
         end = await asyncio.wait_for(talk.result(), 20)
 
     rounds = opened.model.tasks(ConverseTask)[-1].rounds
     assert runs > 3
     assert [line.text for line in transcript.lines] == _both_sides()
     assert [past.said for past in rounds if past.said] == SUPPORT[1:]
-    assert [call["amount"] for call in opened.tools["refund"].calls] == [*REFUNDS]
+    assert [call["amount"] for each in (before, opened) for call in each.tools["refund"].calls] == [*REFUNDS]
     assert (end.reason, end.messages, end.replies, end.usage.turns) == ("idle", 30, 30, 32)
+    assert len(before.model.calls) + len(opened.model.calls) == 32
 
 
 @pytest.mark.slow

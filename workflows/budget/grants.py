@@ -36,14 +36,16 @@ class Grants:
         """Whether nothing can come back: no child runs, or none that runs can go on without a larger grant."""
         return set(self._open) <= {child for child, is_optional in self._waiting if not is_optional}
 
-    def reserve(self, least: Amount, most: Amount, not_started: int) -> Reservation | None:
+    def reserve(
+        self, least: Amount, most: Amount, not_started: int, most_usd: Decimal | None = None
+    ) -> Reservation | None:
         """Reserve a share of what is left for a subtask; None if not even the least can be paid.
 
-        All that have not started, this one included, have the same share.
+        All that have not started, this one included, have the same share. `most_usd` bounds what it is enlarged to.
         """
         fair = self._ledger.unspent.share(not_started)
         share = most.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
-        return self._ledger.reserve(share) or self._ledger.reserve(least)
+        return self._ledger.reserve(share, most_usd) or self._ledger.reserve(least, most_usd)
 
     def open(self, child: str, reservation: Reservation) -> bool:
         """Grant a reservation to a child; False, and nothing changes, if a child of that id holds one already."""
@@ -59,9 +61,10 @@ class Grants:
         """
         grant = self._open.get(child)
         left = self._ledger.unspent
-        if grant is None or not left.covers(asked):
+        if grant is None or not left.covers(asked) or not grant.may_grow(asked):
             return Amount()
         more = asked + grant.amount.at_most((left - asked).share(max(sharers, 1)))
+        more = more if grant.may_grow(more) else asked
         extended = self._ledger.extend(grant, more)
         if extended is None:
             return Amount()
@@ -96,6 +99,10 @@ class Grants:
 
     def dequeue(self, child: str, *, is_optional: bool) -> None:
         self._waiting.remove((child, is_optional))
+
+    def may_grow(self, child: str, more: Amount) -> bool:
+        """Whether a child's grant may be so much larger, if there is enough."""
+        return child in self._open and self._open[child].may_grow(more)
 
     def is_hopeless(self, child: str, *, is_optional: bool) -> bool:
         """Whether waiting is in vain: all that run wait, and this child goes without.

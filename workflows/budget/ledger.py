@@ -6,7 +6,7 @@ A grant to a child is a reservation like any other.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Final, NamedTuple
 
@@ -56,6 +56,14 @@ class Amount:
 class Reservation:
     number: int
     amount: Amount
+    most_usd: Decimal | None = None
+    """What it may be enlarged to; None for as much as there is."""
+
+    def extended(self, more: Amount) -> "Reservation":
+        return replace(self, amount=self.amount + more)
+
+    def may_grow(self, more: Amount) -> bool:
+        return self.most_usd is None or self.amount.usd + more.usd <= self.most_usd
 
 
 class Ledger:
@@ -79,12 +87,12 @@ class Ledger:
         """Compute what would have to be granted so that an amount could be reserved."""
         return (self.spent + self.reserved + amount).beyond(self.granted)
 
-    def reserve(self, amount: Amount) -> Reservation | None:
+    def reserve(self, amount: Amount, most_usd: Decimal | None = None) -> Reservation | None:
         """Reserve an amount; None, and nothing changes, if it does not fit."""
         if not self.unspent.covers(amount):
             return None
         self._numbers += 1
-        reservation = Reservation(self._numbers, amount)
+        reservation = Reservation(self._numbers, amount, most_usd)
         self._open[reservation.number] = reservation
         return reservation
 
@@ -92,8 +100,7 @@ class Ledger:
         """Enlarge a reservation; None, and nothing changes, if it does not fit."""
         if not self.unspent.covers(more):
             return None
-        extended = Reservation(reservation.number, self._open[reservation.number].amount + more)
-        self._open[reservation.number] = extended
+        extended = self._open[reservation.number] = self._open[reservation.number].extended(more)
         return extended
 
     def grant(self, more: Amount) -> None:

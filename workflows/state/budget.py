@@ -159,8 +159,8 @@ class Budget:
             rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
             most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
         if most_usd is not None:
-            most = most.at_most(Amount(most.turns, max(most_usd, least.usd)))
-        return self.grants.reserve(least, most, not_started)
+            most = most.at_most(Amount(most.turns, most_usd))
+        return self.grants.reserve(least, most, not_started, most_usd)
 
     def reserve_report(self, words: int) -> None:
         """Set aside for a report of about so many words, or of any length for 0, what the present outcomes need."""

@@ -118,15 +118,15 @@ class Approvals(Carried):
         self._pending[shown.id] = Pending(shown, request, envelope.number)
         return self._pending[shown.id]
 
-    def expire(self, pending: Pending) -> CallReply:
+    def expire(self, pending: Pending, why: str) -> CallReply:
         self._pending.pop(pending.shown.id, None)
-        return CallReply(verdict="expired", reason="it was not approved in time")
+        return CallReply(verdict="expired", reason=why)
 
-    def abandon(self, workflow_id: str) -> None:
-        """Close the calls of a workflow that has ended, as one does that an operator terminates."""
+    def abandon(self, workflow_id: str, why: str) -> None:
+        """Close the calls of a workflow that has ended, as one does that an operator terminates, or is interrupted."""
         for pending in self.open_calls:
             if pending.shown.workflow_id == workflow_id:
-                pending.decide(self.expire(pending))
+                pending.decide(self.expire(pending, why))
 
     def check(self, decision: CallDecision) -> Pending:
         pending = self._pending.get(decision.call)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from hashlib import sha256
 from itertools import accumulate
 from typing import Final, Literal, TypeVar
 
@@ -14,7 +15,6 @@ from workflows.budget.ledger import Amount
 from workflows.carried import Carried, present
 from workflows.contracts import (
     ConversationState,
-    GivenReply,
     QueuedMessage,
     SpendingState,
     SubtaskResult,
@@ -29,7 +29,8 @@ _Item = TypeVar("_Item", bound=Contract)
 _MOST_WAITING: Final = 50
 _TRANSCRIPT_BYTES: Final = 200_000
 _GIVEN_BYTES: Final = 100_000
-"""Of replies that updates can be sent again for, in a later run."""
+"""Of replies that are given again in a later run, to updates that are sent again."""
+_MOST_KNOWN_MESSAGES: Final = 5_000
 _OPENING_CHARACTERS: Final = 24_000
 """Of the transcript, as an agent reads it that gets the floor."""
 _LINE_CHARACTERS: Final = 4_000
@@ -54,7 +55,9 @@ class Dialogue(Carried):
     """What kinds of text the transcript rests on."""
     outgoing: int = left_out(0)
     """Calls of tools that reach out, since private text was read: the next agent has made them too."""
-    given: tuple[GivenReply, ...] = left_out(())
+    given: tuple[Reply, ...] = left_out(())
+    numbers: dict[str, int] = left_out({})
+    """Of messages, by the hash of the update that brought them: one that is sent again is the same message."""
     is_closing: bool = present(default=False)
     working_on: str = present("")
     _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
@@ -62,14 +65,14 @@ class Dialogue(Carried):
     _admitted: set[int] = PrivateAttr(default_factory=set[int])
     _told: dict[int, int] = PrivateAttr(default_factory=dict[int, int])
     """Messages that were handed to the agent while it works, by the number under which it knows them."""
-    _numbers: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
-    """Of messages, by the update that brought them."""
+    _answered: int = PrivateAttr(default=0)
+    """Up to this number, messages were answered in earlier runs."""
     _replies: dict[int, Reply] = PrivateAttr(default_factory=dict[int, Reply])
 
     def model_post_init(self, _: object) -> None:
         """Remember the replies of earlier runs, for updates that are sent again."""
-        self._numbers = {each.update: each.reply.answers[0] for each in self.given}
-        self._replies = {number: each.reply for each in self.given for number in each.reply.answers}
+        self._answered = self.numbered
+        self._replies = {number: reply for reply in self.given for number in reply.answers}
 
     @property
     def has_message(self) -> bool:
@@ -90,13 +93,21 @@ class Dialogue(Carried):
         self.is_closing = True
 
     def number_of(self, update: str) -> int | None:
-        return self._numbers.get(update)
+        """Find the place of a message that has come before.
+
+        Raises:
+            Refused: it was answered so long ago that the reply is not kept.
+        """
+        number = self.numbers.get(_key(update))
+        if number is not None and number <= self._answered and number not in self._replies:
+            raise Refused(f"This message was answered before; it is number {number} of the transcript.")
+        return number
 
     def receive(self, update: str, text: str, at: datetime) -> int:
         """Number a message; it waits until it is admitted."""
         number = self._add("message", USER, text, at)
-        self._numbers[update] = number
-        self._waiting[number] = QueuedMessage(number=number, text=text, update=update)
+        self.numbers = dict([*self.numbers.items(), (_key(update), number)][-_MOST_KNOWN_MESSAGES:])
+        self._waiting[number] = QueuedMessage(number=number, text=text)
         self.messages += 1
         return number
 
@@ -173,8 +184,7 @@ class Dialogue(Carried):
         number = self._add("reply", reply.agent, reply.text, reply.at)
         reply = reply.model_copy(update={"number": number, "answers": numbers})
         self._replies |= dict.fromkeys(numbers, reply)
-        given = [GivenReply(update=each.update, reply=reply) for each in answered if each.number]
-        self.replies, self.given = self.replies + 1, _newest((*self.given, *given), _GIVEN_BYTES)
+        self.replies, self.given = self.replies + 1, _newest((*self.given, reply), _GIVEN_BYTES)
         return reply
 
     def _so_far(self, but: int) -> str:
@@ -188,6 +198,10 @@ class Dialogue(Carried):
         line = TranscriptLine(number=self.numbered, kind=kind, speaker=speaker, text=text, at=at)
         self.lines = _newest((*self.lines, line), _TRANSCRIPT_BYTES)
         return self.numbered
+
+
+def _key(update: str) -> str:
+    return sha256(update.encode()).hexdigest()[:16]
 
 
 class ConversationRunState(Contract):

@@ -153,7 +153,7 @@ async def attempt_once(
         read = ended.messages_read
     if ended.is_private:
         session.provenance.record_attempt(subtask.id, reads | READS_DOCUMENTS, own)
-    session.approvals.abandon(child)
+    session.approvals.abandon(child, "its agent has ended")
     own_time = timedelta(0)
     if session.facts.crew.agent(subtask.agent):
         own_time = workflow.now() - began_at - ended.waited

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -70,7 +71,10 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Hand a message to the agent that works, and end the tools that it is using; one that is idle takes it anyway."""
+    """Hand a message to the agent that works, end the tools that it is using, and withdraw its calls that wait.
+
+    An agent that is idle takes the message anyway.
+    """
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
     if subtask not in progress.steering.running:
@@ -78,6 +82,8 @@ async def interrupt(talk: Talk, number: int) -> None:
     text = dialogue.tell(number, progress.steering.next_number)
     await steer(talk.session.mailbox, progress, text, subtask)
     await steer(talk.session.mailbox, progress, "", subtask)
+    for child in [record.workflow_id for record in progress.records if record.id == subtask and record.workflow_id]:
+        talk.session.approvals.abandon(child, "the user has interrupted it")
 
 
 async def _wait_for_message(talk: Talk) -> EndReason | None:
@@ -121,53 +127,52 @@ async def _continue_as_new(talk: Talk) -> None:
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     """Have agents answer a message, one after the other if they hand over; returns why nothing more is answered."""
     session, dialogue, held = talk.session, talk.dialogue, list[str]()
-    heard, said, gaps = [message], list[str](), list[str]()
+    heard, said, gaps, left = [message], list[str](), list[str](), talk.request.limits.message_usd
     talk.touch()
     await talk.place.idle(is_idle=False)
     enter(session, "executing")
     list_state(session)
     while True:
         held.append(dialogue.floor)
-        ended = await _attempt(talk, message)
+        ended = await _attempt(talk, message, left)
         raise_if_cancelled()  # the wait for a child takes the cancellation, and returns what the child has
-        if ended is None:
-            outcome: Outcome = _NO_BUDGET
-            break
         outcome = ended.outcome
+        left = left and max(left - usage_of(outcome.spend).cost_usd, Decimal(0))
         heard += dialogue.heard(ended.messages_read)
         if not ended.hand_over:
             break
-        problem = _problem_of(talk, ended.hand_over, held)
+        problem = _problem_of(talk, ended.hand_over, held, left)
         if problem:
             gaps.append(f"Not handed over to another agent: {problem}.")
             break
         said += [outcome.content] if outcome.content else []
         note = outcome.content or str(getattr(outcome, "message", ""))
         dialogue.give_floor(ended.hand_over, note, workflow.now())
-    if ended is not None and ended.job:
+    if ended.job:
         gaps += _begin_job(talk, ended.job)
     reply = _reply(talk, outcome, heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
-    if ended is None:
+    if outcome is _NO_BUDGET:
         return "out_of_budget"
     if not (dialogue.has_message or dialogue.is_closing or session.clock.is_overcharged):
         await announce_reply(session, reply.number, reply.text)
     return None
 
 
-async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
-    """Have the agent that has the floor work on a message, as a child workflow; None if not even that can be paid."""
+async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None) -> SubtaskResult:
+    """Have the agent that has the floor work on a message, as a child workflow, if that can be paid."""
     session, dialogue = talk.session, talk.dialogue
     title = message.text[:_TITLE_CHARACTERS]
     subtask = Subtask(
         id=dialogue.begin_attempt(), agent=dialogue.floor, instruction=title, depends_on=dialogue.known_jobs
     )
     _plan(talk, subtask)
-    reservation = await reserve_in_time(session, subtask, most_usd=talk.request.limits.message_usd)
+    problem = _unpaid(talk, dialogue.floor, most_usd)
+    reservation = None if problem else await reserve_in_time(session, subtask, most_usd=most_usd)
     if reservation is None:
-        session.progress.end(subtask.id, _NO_BUDGET, workflow.now())
-        return None
+        session.progress.end(subtask.id, problem or _NO_BUDGET, workflow.now())
+        return SubtaskResult(outcome=problem or _NO_BUDGET)
     state = dialogue.opening(message, reservation.amount, workflow.now())
     ended = await attempt_once(session, Try(subtask), reservation, state=state)
     reads = session.provenance.of_attempts(subtask.id)
@@ -198,7 +203,19 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
     session.progress.steering.forget(subtask.id)
 
 
-def _problem_of(talk: Talk, agent: str, held: Sequence[str]) -> str:
+def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
+    """Say that the limit of one message does not pay for the least that an agent needs, if it does not."""
+    least = talk.session.budget.least_grant(agent).usd
+    if most_usd is None or most_usd >= least:
+        return None
+    need = least.quantize(Decimal("0.01"), rounding=ROUND_UP)
+    return Failure(
+        reason="out_of_budget",
+        message=f"{agent} needs up to ${need} to reply, and limits.message_usd leaves ${most_usd} for this message.",
+    )
+
+
+def _problem_of(talk: Talk, agent: str, held: Sequence[str], left: Decimal | None) -> str:
     """Say why an agent cannot get the floor; empty if it can."""
     session = talk.session
     if session.facts.crew.agent(agent) is None:
@@ -207,6 +224,8 @@ def _problem_of(talk: Talk, agent: str, held: Sequence[str]) -> str:
         return "it had the floor for this message already"
     if is_leak(capabilities_of(agent, session.facts.crew), talk.dialogue.reads):
         return "it reaches out, and the conversation rests on private text"
+    if unpaid := _unpaid(talk, agent, left):
+        return unpaid.message.rstrip(".")
     return ""
 
 

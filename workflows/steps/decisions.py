@@ -154,7 +154,8 @@ async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) 
     missing, granted = Amount(request.turns, request.usd), Amount()
 
     def is_in_vain() -> bool:
-        return session.budget.grants.is_hopeless(child, is_optional=request.is_optional)
+        grants = session.budget.grants
+        return not grants.may_grow(child, missing) or grants.is_hopeless(child, is_optional=request.is_optional)
 
     is_hopeless = missing == granted  # only a forged request asks for nothing
     while granted == Amount() and not is_hopeless:
@@ -215,7 +216,8 @@ async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply
         enter(session, "awaiting_call_approval")
     publish(session)
     await wait_for_person(session, wait, lambda: pending.reply is not None or session.progress.work_is_over)
-    reply = pending.reply or session.approvals.expire(pending)
+    why = "the work was stopped" if session.progress.work_is_over else "it was not approved in time"
+    reply = pending.reply or session.approvals.expire(pending, why)
     if session.progress.state == "awaiting_call_approval":
         resume(session)
     publish(session)

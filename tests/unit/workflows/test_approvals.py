@@ -126,7 +126,7 @@ def test_a_new_run_remembers_which_calls_act() -> None:
     before = Approvals()
     assert before.judge(_request()) is not None
     before.note_outcome(call_hash("T1", "refund", {"amount": 100}), is_applied=True)
-    before.expire(_open(before, _request(7, needs_approval=True)))
+    before.expire(_open(before, _request(7, needs_approval=True)), "it was not approved in time")
     before.policy.count(_LIMITED, {"amount": 99.5})
     before.policy.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
     after = Approvals.model_validate_json(before.model_dump_json())
