@@ -96,6 +96,10 @@ class InMemoryTemporal:
         self._began += int(time.total_seconds() * 1e9)
         self._changed.set()
 
+    def forget_updates(self) -> None:
+        """Forget what was answered, as a server does with updates of earlier runs."""
+        self._server.updates.clear()
+
     async def saved(self) -> Saved:
         """Copy what the server knows once everything has happened that can happen by now."""
         await self._until(lambda: True)

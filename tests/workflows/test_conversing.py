@@ -1,9 +1,12 @@
 """Conversations: messages in, replies out, tools between, by one agent at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+import os
+import signal
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,14 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
+from chargehand.converter import data_converter
 from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused
 from chargehand.messages import ConversationMessages
+from chargehand_cli.embedded.server import end_process, start_server
+from chargehand_cli.embedded.user import find_temporal
 from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
+from tests.scripted_model import COST, Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
 from tests.waiting import eventually, runs_of, until
 from tests.workflows.conftest import OpenEnvironment, server_of
 from workflows import continue_as_new
@@ -145,6 +151,42 @@ async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: 
     assert (after.text, after.answers) == ("I see.", (4,))
 
 
+async def test_an_interruption_withdraws_a_call_that_waits_for_a_person(desk: Desk) -> None:
+    """The user gets a reply at once, and nobody can approve the call any more."""
+    script = Script().replies("money", request_tool("refund", amount=7), say("Not refunded."))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        asking = asyncio.create_task(talk.say(text="I want my money."))
+        call = await pending(talk)
+        withdrawing = asyncio.create_task(talk.say(text="Forget it.", mode="interrupt"))
+        replies = await asyncio.wait_for(asyncio.gather(asking, withdrawing), 20)
+        with pytest.raises(UpdateRefused, match="'c1' does not wait for a decision"):
+            await talk.approve_call(call)
+
+    [told] = opened.model.tasks(ConverseTask)[-1].latest().rounds[-1].results
+    assert [reply.answers for reply in replies] == [(1, 2), (1, 2)]
+    assert str(told.output["error"]).startswith("The call was not made: the user has interrupted it.")
+    assert not opened.tools["refund"].calls
+
+
+async def test_a_message_that_comes_again_after_long_replies_is_not_answered_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a later run, which keeps the latest replies alone, it is refused."""
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 10)
+    async with desk(Script().on("converse", say("x" * 60_000))) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        for number in range(3):
+            await asyncio.wait_for(_say(talk, "Hello", update=f"u{number}"), 20)
+        server_of(opened).forget_updates()  # those of earlier runs, as a real server does
+        with pytest.raises(UpdateRefused, match="answered before; it is number 1 of the transcript"):
+            await asyncio.wait_for(_say(talk, "Hello", update="u0"), 20)
+        again = await asyncio.wait_for(_say(talk, "Hello", update="u2"), 20)
+
+    assert again.answers == (5,)
+    assert len(opened.model.calls) == 3
+
+
 async def test_an_agent_hands_over_and_the_next_goes_on_from_the_transcript(desk: Desk) -> None:
     """The other agent answers the same message, knows what was said, and keeps the floor; who had it does not get it
     back for the same message."""
@@ -232,6 +274,24 @@ async def test_its_limits_hold_for_all_messages_and_for_each(desk: Desk) -> None
     assert end.usage.turns == len(opened.model.calls) <= 5
 
 
+@pytest.mark.parametrize(("most", "least"), [("0.01", "0"), ("0.06", "0.01"), ("0.09", "0.03")])
+async def test_no_message_costs_more_than_its_limit(desk: Desk, most: str, least: str) -> None:
+    """Nor do all agents together that answer it, and its reply states what they cost; the conversation goes on."""
+    looking = (use("search_documents", about=number) for number in range(9))
+    script = Script().replies("Look", say("I ask.", hand_over="clerk")).replies("Look", *looking, agent="clerk")
+    async with desk(script) as opened:
+        limits = ConversationLimits(message_usd=Decimal(most))
+        talk = await opened.chargehand.converse(crew="desk", limits=limits, agent="engineer")
+        reply = await asyncio.wait_for(talk.say(text="Look here."), 20)
+        status = await talk.status()
+        await talk.close()
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    assert Decimal(least) <= reply.usage.cost_usd <= Decimal(most)
+    assert reply.usage.cost_usd == end.usage.cost_usd == len(opened.model.calls) * COST
+    assert (status.state, end.reason) == ("awaiting_message", "closed")
+
+
 async def _say(talk: Conversation, text: str, update: str) -> Reply:
     return await talk.send(ConversationMessages.say, ConversationMessage(text=text), id=update)
 
@@ -304,13 +364,39 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
     assert len(before.model.calls) + len(opened.model.calls) == 32
 
 
+@contextmanager
+def _server_to_kill(folder: Path) -> Generator[tuple[str, Callable[[], None]]]:
+    """Run a real server on a database of its own; yields its address, and what kills it and starts it anew."""
+    with (folder / "lock").open("w") as lock:
+        files = (find_temporal(), folder / "temporal.db", folder / "server.log")
+        servers = [start_server(*files, lock_descriptor=lock.fileno(), prefer=0)]
+
+        def restart() -> None:
+            os.killpg(servers[-1].process.pid, signal.SIGKILL)
+            servers[-1].process.wait()
+            servers.append(start_server(*files, lock_descriptor=lock.fileno(), prefer=servers[0].port))
+            assert servers[-1].port == servers[0].port
+
+        yield servers[0].address, restart
+        end_process(servers[-1].process, grace_seconds=5)
+
+
 @pytest.mark.slow
 @pytest.mark.real_server
-async def test_it_survives_its_worker_and_goes_on_in_new_runs(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_it_survives_server_and_worker_and_goes_on_in_new_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker is replaced while a call waits for a person and while a message waits for an answer, and runs continue
-    as new between messages: none is lost or answered twice, whichever run it is sent to again."""
+    """The server is killed and the worker replaced while a call waits for a person, the worker again while a message
+    waits for an answer, and runs continue as new between messages: none is lost or answered twice, whichever run it is
+    sent to again."""
+    with _server_to_kill(tmp_path) as (address, restart):
+        client = await Client.connect(address, data_converter=data_converter())
+        await _survive(client, restart, tmp_path, monkeypatch)
+
+
+async def _survive(
+    client: Client, restart: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
     folder, queue = crew_folder(tmp_path, "desk", **DESK), f"talk-{uuid4().hex[:8]}"
     options: dict[str, Any] = {"own_crews": (folder,), "acting": ("refund",), "task_queue": queue}
@@ -324,7 +410,10 @@ async def test_it_survives_its_worker_and_goes_on_in_new_runs(
         await _talk_through(talk, range(1, 8), at_once)
         refunding = asyncio.create_task(_say(talk, SUPPORT[7], update="u8"))
         call = await pending(talk)
+        refunding.cancel()
+    await asyncio.to_thread(restart)
     async with open_environment(client, tmp_path, script, **options) as second:
+        refunding = asyncio.create_task(_say(talk, SUPPORT[7], update="u8"))
         await talk.approve_call(call)
         assert (await asyncio.wait_for(refunding, 30)).text == "Reply 8."
         await _talk_through(talk, range(9, 16), at_once)

@@ -11,7 +11,7 @@ from typing import Final
 from temporalio import workflow
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, Subtask
+from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
 from chargehand.contracts.conversation import EndReason
 from workflows import continue_as_new, options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
@@ -126,22 +126,23 @@ async def _continue_as_new(talk: Talk) -> None:
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     """Have agents answer a message, one after the other if they hand over; returns why nothing more is answered."""
-    session, dialogue, held = talk.session, talk.dialogue, list[str]()
-    heard, said, gaps, left = [message], list[str](), list[str](), talk.request.limits.message_usd
+    session, dialogue, request, held = talk.session, talk.dialogue, talk.request, list[str]()
+    heard, said, gaps, spend, most = [message], list[str](), list[str](), list[SpendLine](), request.limits.message_usd
     talk.touch()
     await talk.place.idle(is_idle=False)
     enter(session, "executing")
     list_state(session)
     while True:
         held.append(dialogue.floor)
+        left = most and max(most - usage_of(spend).cost_usd, Decimal(0))
         ended = await _attempt(talk, message, left)
         raise_if_cancelled()  # the wait for a child takes the cancellation, and returns what the child has
         outcome = ended.outcome
-        left = left and max(left - usage_of(outcome.spend).cost_usd, Decimal(0))
+        spend += outcome.spend
         heard += dialogue.heard(ended.messages_read)
         if not ended.hand_over:
             break
-        problem = _problem_of(talk, ended.hand_over, held, left)
+        problem = _problem_of(talk, ended.hand_over, held, most and most - usage_of(spend).cost_usd)
         if problem:
             gaps.append(f"Not handed over to another agent: {problem}.")
             break
@@ -150,7 +151,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
         dialogue.give_floor(ended.hand_over, note, workflow.now())
     if ended.job:
         gaps += _begin_job(talk, ended.job)
-    reply = _reply(talk, outcome, heard, said, gaps)
+    reply = _reply(talk, outcome.model_copy(update={"spend": tuple(spend)}), heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
     if outcome is _NO_BUDGET:
