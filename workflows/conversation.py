@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -34,6 +35,7 @@ class ConversationWorkflow(SessionWorkflow):
         self._dialogue = self._state.dialogue if self._state else Dialogue()
         self._talk: Talk | None = None
         self._is_over = False
+        self._failure = ""
 
     @workflow.run
     async def run(self, request: ConversationStartRequest) -> ConversationEnd:
@@ -53,7 +55,7 @@ class ConversationWorkflow(SessionWorkflow):
                 gaps=tuple(self._progress.gaps),
             )
         except (asyncio.CancelledError, Exception) as error:
-            self._is_over = True
+            self._is_over, self._failure = True, error.message if isinstance(error, ApplicationError) else ""
             await close_early(error, self._session, self._progress, self._place)
             raise
 
@@ -71,7 +73,7 @@ class ConversationWorkflow(SessionWorkflow):
         await workflow.wait_condition(lambda: self._is_over or self._dialogue.reply_to(number) is not None)
         reply = self._dialogue.reply_to(number)
         if reply is None:
-            raise Refused("The conversation has ended before this was answered.")
+            raise Refused(f"The conversation has ended before this was answered. {self._failure}".strip())
         return reply
 
     @say.validator

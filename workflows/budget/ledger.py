@@ -59,9 +59,6 @@ class Reservation:
     most_usd: Decimal | None = None
     """What it may be enlarged to; None for as much as there is."""
 
-    def extended(self, more: Amount) -> "Reservation":
-        return replace(self, amount=self.amount + more)
-
     def may_grow(self, more: Amount) -> bool:
         return self.most_usd is None or self.amount.usd + more.usd <= self.most_usd
 
@@ -100,7 +97,8 @@ class Ledger:
         """Enlarge a reservation; None, and nothing changes, if it does not fit."""
         if not self.unspent.covers(more):
             return None
-        extended = self._open[reservation.number] = self._open[reservation.number].extended(more)
+        known = self._open[reservation.number]
+        extended = self._open[known.number] = replace(known, amount=known.amount + more)
         return extended
 
     def grant(self, more: Amount) -> None:

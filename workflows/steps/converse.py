@@ -71,10 +71,7 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Hand a message to the agent that works, end the tools that it is using, and withdraw its calls that wait.
-
-    An agent that is idle takes the message anyway.
-    """
+    """Hand a message to the agent that works, and end its calls; one that is idle takes the message anyway."""
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
     if subtask not in progress.steering.running:
