@@ -10,13 +10,17 @@ import pytest
 from temporalio.client import Client
 from temporalio.runtime import Runtime
 
-from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand import Conversation
+from chargehand.contracts import ConversationMessage, Limits, PendingCall, Reply, Report, SessionRequest
 from chargehand.converter import data_converter
+from chargehand.messages import ConversationMessages
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
-from tests.scripted_model import Respond
+from tests.scripted_model import Respond, Script
+from tests.waiting import eventually
 
 
 async def connect(
@@ -91,3 +95,32 @@ def run(environment: OpenEnvironment) -> RunSession:
             return await opened.run(request), opened
 
     return run_session
+
+
+DESK = {
+    "clerk": f'tools = ["refund", "search_documents"]\n{READS_DOCUMENTS}\napprove = ["refund"]',
+    "engineer": "",
+    "scout": f'tools = ["search"]\n{READS_THE_WEB}',
+}
+
+Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
+
+
+@pytest.fixture
+def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
+    """Open a worker with the crew `desk`."""
+
+    def opened(script: Script, **options: object) -> AbstractAsyncContextManager[SessionEnvironment]:
+        return environment(script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",), **options)  # pyright: ignore[reportArgumentType]
+
+    return opened
+
+
+async def pending(conversation: Conversation) -> PendingCall:
+    """Wait until a call waits for a person."""
+    return (await eventually(conversation.status, lambda status: len(status.calls) == 1)).calls[0]
+
+
+async def say_once(talk: Conversation, text: str, update: str) -> Reply:
+    """Say something by an update of that id."""
+    return await talk.send(ConversationMessages.say, ConversationMessage(text=text), id=update)
