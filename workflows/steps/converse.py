@@ -123,23 +123,23 @@ async def _continue_as_new(talk: Talk) -> None:
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     """Have agents answer a message, one after the other if they hand over; returns why nothing more is answered."""
-    session, dialogue, request, held = talk.session, talk.dialogue, talk.request, list[str]()
-    heard, said, gaps, spend, most = [message], list[str](), list[str](), list[SpendLine](), request.limits.message_usd
+    session, dialogue, left = talk.session, talk.dialogue, talk.request.limits.message_usd
+    held, said, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
     talk.touch()
     await talk.place.idle(is_idle=False)
     enter(session, "executing")
     list_state(session)
     while True:
         held.append(dialogue.floor)
-        left = most and max(most - usage_of(spend).cost_usd, Decimal(0))
         ended = await _attempt(talk, message, left)
         raise_if_cancelled()  # the wait for a child takes the cancellation, and returns what the child has
         outcome = ended.outcome
         spend += outcome.spend
+        left = left and max(left - usage_of(outcome.spend).cost_usd, Decimal(0))
         heard += dialogue.heard(ended.messages_read)
         if not ended.hand_over:
             break
-        problem = _problem_of(talk, ended.hand_over, held, most and most - usage_of(spend).cost_usd)
+        problem = _problem_of(talk, ended.hand_over, held, left)
         if problem:
             gaps.append(f"Not handed over to another agent: {problem}.")
             break
