@@ -147,11 +147,14 @@ def test_whatever_was_asked_is_recognised(
 
 
 @given(
-    turns=st.lists(st.lists(st.sampled_from(["read A", "read B", "act X", "act Y", "poll", "other acts"])), max_size=8),
+    turns=st.lists(
+        st.lists(st.sampled_from(["read A", "read B", "act X", "act Y", "poll", "other acts"]), max_size=MOST_CALLS),
+        max_size=8,
+    ),
     others_act=st.booleans(),
 )
 def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) -> None:  # noqa: FBT001  # drawn
-    """A read is refused only if nothing acted since its result; an act is made once; what is repeatable always."""
+    """A read is refused only if nothing acted since its result; an act is made once; a poll, always."""
     effects = Effects(acting={"act"}, repeatable={"poll"}, others_act=others_act)
     version, rounds = 0, list[Round]()
     seen, done = dict[str, int](), set[str]()
