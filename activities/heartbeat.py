@@ -35,7 +35,7 @@ With a heartbeat timeout that is longer than usual, heartbeats are as much rarer
 """
 _BEATS, _LEAST_BEATS = 6.25, 3.0
 """Heartbeats within the heartbeat timeout, and the fewest, where many activities run."""
-_BEATS_A_SECOND: Final = 100.0
+_BEATS_A_SECOND: Final = 25.0
 """Of all activities of a process, as far as the fewest of each allow it: each is a write of the server's."""
 LIVE_SECONDS: Final = 0.25
 """How often a heartbeat may tell something new, such as text that is being written."""
@@ -109,7 +109,7 @@ class Pulse:
     @property
     def is_late(self) -> bool:
         """Whether the event loop has not sent a heartbeat in time."""
-        return time.monotonic() - self._beaten_at > 2 * self.seconds
+        return time.monotonic() - self._beaten_at > self.seconds + BEAT_SECONDS
 
     async def send_beside(self) -> None:
         """Send a heartbeat from the thread."""

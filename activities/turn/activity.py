@@ -63,8 +63,8 @@ from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
-_BRIEF_SECONDS: Final = 0.02
-"""Less than a heartbeat on its way to the server takes may pass before a paid reply is recorded by one."""
+_BRIEF_SECONDS: Final = 0.1
+"""So long a paid reply waits for the disk before a heartbeat records it, which costs the server a write of its own."""
 _COUNT_MARGIN: Final = 50
 """Providers call their counts estimates: a prompt may have so many tokens more, and a fiftieth more."""
 _MOST_SOURCES: Final = 40

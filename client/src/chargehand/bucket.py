@@ -115,34 +115,46 @@ class Directory:
 
     def copy(self, key: str, source: BinaryIO) -> None:
         """Store what is left of an open file."""
-        with self._draft(key, source) as (draft, path):
+        path = self._root / key
+        self._make_folder(path.parent)
+        with self._draft(path, source) as draft:
             draft.replace(path)
 
     def put_new(self, key: str, content: bytes) -> bool:
-        with self._draft(key, io.BytesIO(content)) as (draft, path):
+        path = self._root / key
+        is_new = self._make_folder(path.parent)
+        with self._draft(path, io.BytesIO(content)) as draft:
             try:
                 path.hardlink_to(draft)
             except FileExistsError:
                 return False
-        sync_folders(path.parent, self._root)
+        sync_folders(path.parent, *((self._root,) if is_new else ()))
+        return True
+
+    def _make_folder(self, folder: Path) -> bool:
+        """Make the folder of a file; whether there was none."""
+        if folder.is_dir():
+            return False
+        for each in (self._root, folder):  # `parents` are created without the mode
+            each.mkdir(self._mode, parents=True, exist_ok=True)
         return True
 
     @contextmanager
-    def _draft(self, key: str, source: BinaryIO) -> Generator[tuple[Path, Path]]:
-        """Write a file beside the one of a key; yield both paths."""
-        path = self._root / key
-        mode = 0o700 if self._is_private or _is_in_private(self._root) else 0o777
-        for folder in (self._root, path.parent):  # `parents` are created without the mode
-            folder.mkdir(mode, parents=True, exist_ok=True)
+    def _draft(self, path: Path, source: BinaryIO) -> Generator[Path]:
+        """Write a file beside the one of a path; yield its own."""
         draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode & 0o666), "wb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
-            yield draft, path
+            yield draft
         finally:
             draft.unlink(missing_ok=True)
+
+    @property
+    def _mode(self) -> int:
+        return 0o700 if self._is_private or _is_in_private(self._root) else 0o777
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         try:
