@@ -9,7 +9,17 @@ from typing import Final
 
 from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from benchmarks.tables import Row
-from workflows.budget.estimates import DECISION, PLAN, REPORT, WORK, Purpose, double_range, output_range, worst_case
+from workflows.budget.estimates import (
+    DECISION,
+    LIKELY_BYTES_PER_TOKEN,
+    PLAN,
+    REPORT,
+    WORK,
+    Purpose,
+    double_range,
+    output_range,
+    worst_case,
+)
 
 _SESSIONS: Final = 400
 _MODEL: Final = ModelCard(
@@ -52,8 +62,9 @@ class _Turn:
         read = cached * _CACHED_USD + (self.tokens - cached) * _WRITTEN_USD
         return (read + min(self.written, cap) * _OUTPUT_USD) / 1e6
 
-    def bound(self, bytes_per_token: int) -> int:
-        return self.known + (self.tokens - self.known) * bytes_per_token
+    def bound(self, per_token: float) -> int:
+        """Bound its prompt, of whose new part so many tokens are reserved for each that it has."""
+        return self.known + int((self.tokens - self.known) * per_token)
 
 
 _Cap = Callable[[_Turn, Sequence[int]], int]
@@ -65,13 +76,19 @@ async def reserves() -> tuple[Sequence[Row], Sequence[str]]:
     chance = random.Random(26)
     sessions = [list(_session(chance)) for _ in range(_SESSIONS)]
     prior = {purpose: sorted(_written(purpose, chance, 1) for _ in range(_PRIOR)) for purpose in (WORK, *_OTHERS)}
-    ways: dict[str, tuple[_Cap, int]] = {
-        "in use, money to spare": (lambda turn, _: output_range(turn.purpose, OutputCaps(), _MODEL).most, 4),
-        "in use, money short": (lambda turn, _: turn.purpose.least_output, 2),
+    ways: dict[str, tuple[_Cap, float]] = {
+        "in use, money to spare": (
+            lambda turn, _: output_range(turn.purpose, OutputCaps(), _MODEL).most,
+            _BYTES_PER_TOKEN,
+        ),
+        "in use, money short": (
+            lambda turn, _: turn.purpose.least_output,
+            _BYTES_PER_TOKEN / LIKELY_BYTES_PER_TOKEN,
+        ),
     }
     for quantile in _QUANTILES:
-        for prompt, bytes_per_token in (("by its bytes", _BYTES_PER_TOKEN), ("counted before", 1)):
-            ways[f"learned, {quantile:.1%} of replies fit, prompt {prompt}"] = (_learned(quantile), bytes_per_token)
+        for prompt, per_token in (("by its bytes", _BYTES_PER_TOKEN), ("counted before", 1)):
+            ways[f"learned, {quantile:.1%} of replies fit, prompt {prompt}"] = (_learned(quantile), per_token)
     rows = [_row(name, sessions, prior, *way) for name, way in ways.items()]
     return rows, [
         f"{_SESSIONS} sessions of {sum(map(len, sessions)) / _SESSIONS:.0f} turns",
@@ -119,7 +136,11 @@ def _learned(quantile: float) -> _Cap:
 
 
 def _row(
-    name: str, sessions: Sequence[Sequence[_Turn]], prior: Mapping[Purpose, Sequence[int]], choose: _Cap, per_token: int
+    name: str,
+    sessions: Sequence[Sequence[_Turn]],
+    prior: Mapping[Purpose, Sequence[int]],
+    choose: _Cap,
+    per_token: float,
 ) -> Row:
     ratios, cut, turns, wasted, spent = list[float](), 0, 0, 0.0, 0.0
     for session in sessions:

@@ -38,8 +38,8 @@ _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 _USUAL_BYTES_PER_TOKEN: Final = 3
 """Of prompts in practice: English has more, other scripts about as many."""
-_LIKELY_BYTES_PER_TOKEN: Final = 2
-"""Few prompts have more tokens than that."""
+LIKELY_BYTES_PER_TOKEN: Final = 3
+"""Few prompts have more tokens than that; one that has is refused unpaid, and reserved again as it was counted."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
 NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation usually grows in a round of tool calls."""
@@ -68,10 +68,10 @@ class Purpose:
 
 
 PLAN: Final = Purpose("plan", "high", 4_000)
-WORK: Final = Purpose("work", "medium", 4_000)
+WORK: Final = Purpose("work", "medium", 3_500)
 REPORT: Final = Purpose("report", "high", 6_000)
 OUTPUT: Final = Purpose("report", "medium", 4_000)
-DECISION: Final = Purpose("decision", "low", 2_000)
+DECISION: Final = Purpose("decision", "low", 1_000)
 _BY_KIND: Final[Mapping[str, Purpose]] = {
     "plan": PLAN,
     "design": PLAN,
@@ -183,7 +183,7 @@ def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
     if not model.counts_input:
         return bound
     tokens = min(counted.tokens if counted else 0, bound)
-    return tokens + (bound - tokens) // _LIKELY_BYTES_PER_TOKEN
+    return tokens + (bound - tokens) // LIKELY_BYTES_PER_TOKEN
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
