@@ -115,46 +115,36 @@ class Directory:
 
     def copy(self, key: str, source: BinaryIO) -> None:
         """Store what is left of an open file."""
-        path = self._root / key
-        self._make_folder(path.parent)
-        with self._draft(path, source) as draft:
+        with self._draft(key, source) as (draft, path):
             draft.replace(path)
 
     def put_new(self, key: str, content: bytes) -> bool:
-        path = self._root / key
-        is_new = self._make_folder(path.parent)
-        with self._draft(path, io.BytesIO(content)) as draft:
+        with self._draft(key, io.BytesIO(content)) as (draft, path):
             try:
                 path.hardlink_to(draft)
             except FileExistsError:
                 return False
-        sync_folders(path.parent, *((self._root,) if is_new else ()))
-        return True
-
-    def _make_folder(self, folder: Path) -> bool:
-        """Make the folder of a file; whether there was none."""
-        if folder.is_dir():
-            return False
-        for each in (self._root, folder):  # `parents` are created without the mode
-            each.mkdir(self._mode, parents=True, exist_ok=True)
+        sync_folder(path.parent)
         return True
 
     @contextmanager
-    def _draft(self, path: Path, source: BinaryIO) -> Generator[Path]:
-        """Write a file beside the one of a path; yield its own."""
+    def _draft(self, key: str, source: BinaryIO) -> Generator[tuple[Path, Path]]:
+        """Write a file beside the one of a key; yield both paths."""
+        path = self._root / key
+        mode = 0o700 if self._is_private or _is_in_private(self._root) else 0o777
+        if not path.parent.is_dir():
+            for folder in (self._root, path.parent):  # `parents` are created without the mode
+                folder.mkdir(mode, parents=True, exist_ok=True)
+            sync_folder(self._root)
         draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode & 0o666), "wb") as file:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
-            yield draft
+            yield draft, path
         finally:
             draft.unlink(missing_ok=True)
-
-    @property
-    def _mode(self) -> int:
-        return 0o700 if self._is_private or _is_in_private(self._root) else 0o777
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         try:
@@ -169,14 +159,13 @@ class Directory:
         return sorted(each.name for each in found if not each.name.startswith("."))
 
 
-def sync_folders(*folders: Path) -> None:
-    """Put the names in folders on the disk: otherwise a host that loses power may forget what it has stored."""
-    for folder in folders:
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk: otherwise a host that loses power may forget what it has stored."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _is_in_private(folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """The record of effects, in a directory and in buckets: what is added stays, once."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -113,9 +114,18 @@ def test_with_keys_nothing_lies_in_clear(tmp_path: Path) -> None:
     assert Record(tmp_path, Encryption({"k": bytes(32)}, "k", accept_plain=True)).last_call("s", "plain")
 
 
-def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
-    """The second to store under a name changes nothing, and leaves no draft behind."""
-    files = Directory(tmp_path)
+def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second to store under a name changes nothing, and leaves no draft behind; what is new reaches the disk: the
+    content, the name of the file and, once, that of its folder."""
+    synced, fsync, files = list[Path](), os.fsync, Directory(tmp_path)
 
-    assert (files.put_new("a/b", b"first"), files.put_new("a/b", b"second")) == (True, False)
-    assert [(each.name, each.read_bytes()) for each in tmp_path.rglob("*") if each.is_file()] == [("b", b"first")]
+    def note(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").readlink())
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+
+    assert [files.put_new(*new) for new in (("a/b", b"1"), ("a/b", b"2"), ("a/c", b"3"))] == [True, False, True]
+    assert {each.name: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()} == {"b": b"1", "c": b"3"}
+    assert [each for each in synced if each.is_dir()] == [tmp_path, tmp_path / "a", tmp_path / "a"]
+    assert len(synced) == 3 + 3  # contents, and folders

@@ -26,7 +26,7 @@ from temporalio.converter import (
     StorageDriverWorkflowInfo,
 )
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket, sync_folders
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket, sync_folder
 from chargehand.errors import BucketError
 from chargehand.payloads.encryption import ENCRYPTED, unpack
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
@@ -131,7 +131,7 @@ class PayloadDirectory(PayloadStore):
 
     def _write(self, payload: Payload) -> str:
         digest = super()._write(payload)
-        sync_folders((self.folder / artifact_key(digest)).parent)
+        sync_folder((self.folder / artifact_key(digest)).parent)
         return digest
 
 
