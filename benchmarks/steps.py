@@ -53,7 +53,7 @@ async def subtask_steps() -> tuple[Sequence[Row], Sequence[str]]:
         f"a child alone, by hand: {alone}",
         f"Chargehand's processor time: {times}",
         f"each job includes the {_SETTLING_SECONDS} s after it, when the server's timers fire",
-        "a tool call by hand is an activity; Chargehand makes it within the turn",
+        "a tool call by hand is an activity; in Chargehand that of each third subtask, a web search, is one too",
     ]
 
 
