@@ -122,7 +122,7 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
         f"each: {jobs} jobs one by one, {_BURSTS} bursts, {_WIDE_JOBS} wide jobs, {_STARTS} starts, {_KILLS} kills",
         "medians (least–most); all take turns; the kill comes in a tool call",
         "by hand: Temporal's and OpenAI's SDK, heartbeats with a timeout of 10 s; one workflow, or one per subtask",
-        "tools by hand run in activities; in Chargehand within the turn, except web searches and where the column says so",
+        "tools run in activities by hand, in Chargehand within the turn but for web searches, or as the column says",
     ]
     return [_row(asked, sides) for asked in _ROWS if asked.what in sides[0].figures], notes
 
