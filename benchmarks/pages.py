@@ -17,8 +17,8 @@ _SPEED_TAIL: Final = """
 ## What keeps it from the bars
 
 - **Jobs at once, and width**: a child workflow for each subtask. It gives a subtask its own history, cancel, reset and
-  loop guard, and takes 0.7 times what the subtask takes without one ([steps](steps.md)): by hand, too, jobs with
-  children reach 0.4 times the rate of jobs without.
+  loop guard, and takes 0.7 times what the subtask takes without one (`make bench ARGS=steps`): by hand, too, jobs
+  with children reach 0.4 times the rate of jobs without.
 - **History**: Temporal writes 16 of the 84 kB around the payloads, and an outcome stands in its turn, in its subtask's
   result and in the session's copy of that, 20 kB together. Two ways out were computed on a recorded job with English
   sentences in place of the one that repeats. Compressing what only workers read, from 1 KiB on, leaves 63 kB, and the
