@@ -36,8 +36,7 @@ from chargehand.wire import ErrorType
 from tests.crew_files import crew_folder
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, say, subtask, use
-from tests.workflows.conftest import OpenEnvironment, connect
-from tests.workflows.test_conversing import DESK
+from tests.workflows.conftest import DESK, OpenEnvironment, connect
 from tests.workflows.test_tool_approval import desk
 from workflows import continue_as_new
 
