@@ -111,9 +111,9 @@ def language_of(text: str) -> str | None:
     )
 
 
-def spoken_in(text: str) -> tuple[str, ...]:
-    """Return the code of the language of a text, or all codes if it cannot be told."""
-    code = language_of(text)
+def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
+    """Return the code of the language of a text or else of what it is said of, or all codes if neither can be told."""
+    code = language_of(text) or language_of(context)
     return (code,) if code else tuple(languages())
 
 

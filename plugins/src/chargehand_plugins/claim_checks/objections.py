@@ -62,9 +62,10 @@ def objections_of(
 
 def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
     if all(extreme_of(claim, table) is False for table in tables):
-        yield Objection("Another row has the most or the least.")
+        is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
+        yield Objection("Another row has the most or the least.", is_certain=is_clear)
     if all(runs_against(claim, table) for table in tables):
-        yield Objection("The figures run the other way.")
+        yield Objection("The figures run the other way.", is_certain=True)
 
 
 def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
@@ -78,16 +79,15 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
             before = claim[max(figure.start - _BOUND, 0) : figure.start]
             is_bound = bool(sides_of("amount", before, spoken_in(claim)))
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
-        elif places:
+        elif places or any(is_computed_from(figure, claim, table) for table in tables):
             continue
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
-            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not tables)
+            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=True)
         elif not (
             (
                 figure.is_word and figure.scale == 1 and not any(map(figure.counts_as, there))
             )  # it may count what no figure counts
             or is_derived(figure, there)
-            or any(is_computed_from(figure, claim, table) for table in tables)
         ):
             yield Objection(f"{figure.written} is not there.")
 

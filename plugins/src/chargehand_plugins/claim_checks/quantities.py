@@ -13,7 +13,7 @@ from workflows.rules.claim_words import languages, spoken_in, units
 
 _DIGITS: Final = 40
 """Of a number; a longer one is compared as it is written."""
-_FIGURE: Final = r"(?:\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
+FIGURE: Final = r"(?:\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
 _CURRENCY: Final = r"US\$|USD|EUR|GBP|CHF|JPY|[$€£¥]"
 _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
@@ -90,14 +90,12 @@ class Quantity:
         """Whether the other has its value, or one that it rounds."""
         is_same = self.unit != other.unit or self.size == other.size
         mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
-        if not mine.isdisjoint(theirs):
-            return True
         least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
-        for one in mine:
-            for two in theirs:
-                if isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two, least):
-                    return True
-        return False
+        return not mine.isdisjoint(theirs) or _is_rounded(mine, theirs, least)
+
+    def rounds(self, other: "Quantity") -> bool:
+        """Whether it may be the other's figure, rounded to a single digit, without scale and unit."""
+        return _is_rounded(self.digits, other.digits, 1)
 
 
 @lru_cache(maxsize=4096)
@@ -260,6 +258,11 @@ def _noun(text: str, end: int) -> str:
     return following[1].casefold() if following else ""
 
 
+def _is_rounded(mine: Iterable[Decimal | str], theirs: Iterable[Decimal | str], least: int) -> bool:
+    pairs = ((one, two) for one in mine for two in theirs)
+    return any(isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two, least) for one, two in pairs)
+
+
 def _rounds(rounded: Decimal, exact: Decimal, least: int) -> bool:
     """Whether a number is another one, rounded to fewer digits of which enough are left."""
     if rounded == exact or exact.adjusted() != rounded.adjusted():
@@ -291,10 +294,10 @@ def _figure_pattern() -> re.Pattern[str]:
     every = (words for language in languages().values() for words in language.scales.values())
     scales = "|".join(dict.fromkeys(every))
     return re.compile(
-        rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{_FIGURE})"
+        rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{FIGURE})"
         # An m is a million beside a currency, else a metre.
         rf"(?P<scales>(?:{_GAP}(?:{scales}|m(?=[ \u00a0]?[€$£])|(?(currency)m|(?!)))(?:\b|(?<=[万萬만亿億억]))\.?)*)"
-        rf"(?:{_GAP}(?:d’|d'|de |of |di |van )?(?P<unit>{_all_units()})(?!\w))?",
+        rf"(?:{_GAP}(?:d’|d'|de |of |di |van )?(?P<unit>{all_units()})(?!\w))?",
         re.IGNORECASE,
     )
 
@@ -308,7 +311,7 @@ def _number_words(code: str) -> dict[str, re.Pattern[str]]:
 
 
 @cache
-def _all_units() -> str:
+def all_units() -> str:
     every = (words for sizes in units().values() for words in sizes.values())
     parts = (part for words in every for part in re.split(r"\|(?![^(]*\))", words))  # not within brackets
     return "|".join(sorted(parts, key=len, reverse=True))
@@ -316,7 +319,7 @@ def _all_units() -> str:
 
 @cache
 def _unit_pattern() -> re.Pattern[str]:
-    return re.compile(rf"{_GAP}(?:d’|d'|de |di )?(?P<unit>{_all_units()})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"{_GAP}(?:d’|d'|de |di )?(?P<unit>{all_units()})(?!\w)", re.IGNORECASE)
 
 
 @cache

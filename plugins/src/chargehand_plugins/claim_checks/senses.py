@@ -5,16 +5,19 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
+from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
+from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, covered, spoken_in, units
 
-_CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _SAME: Final = 0.65
 """The same, of two that are alike but for a figure, or a negation of the claim's."""
+_COPIED: Final = 0.9
+"""The same, of a claim that may deny what it copies, and has no other word of its own."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -26,18 +29,37 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     own = content(claim)
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
-    about = " ".join(titles)
-    is_denied = is_negated(nearest) != is_negated(claim)
+    about, copy = " ".join(titles), copy_of(claim, nearest)
+    is_denied = is_negated(copy.clause if copy else nearest) != is_negated(claim)
     if is_denied and covered(content(without_negations(claim)), content(f"{about} {nearest}")) >= _SAME:
-        yield Objection("It denies what its source says." if is_negated(claim) else "Its source denies it.")
+        is_copy = copy is not None and copy.share >= _COPIED and not copy.replacements
+        reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
+        yield Objection(reason, is_certain=is_copy)
+    if copy:
+        yield from _replaced(copy, " ".join([about, *sentences]))
     if near >= _RELATED and not is_denied:
+        clause, codes = _clause_of(own, nearest), spoken_in(claim, nearest)
         for subject in ("direction", "amount", "order"):
-            mine, theirs = sides_of(subject, claim), sides_of(subject, nearest)
-            if mine and theirs and not mine & theirs:
-                yield Objection(f"It says the opposite of its source ({subject}).", is_certain=subject == "direction")
+            mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause)
+            if mine and not mine & (theirs or sides_of(subject, nearest) or mine):
+                is_certain = subject == "direction" and bool(theirs)
+                yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
+
+
+def _replaced(copy: Copy, known: str) -> Iterator[Objection]:
+    """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
+    pairs = {(each.theirs, each.mine) for each in copy.replacements}
+    there = quantities(known)
+    for each in copy.replacements:
+        is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
+        is_known = is_figure and any(
+            figure.is_in(there) or is_derived(figure, there) or any(map(figure.rounds, quantities(each.theirs)))
+            for figure in quantities(each.mine)
+        )
+        yield Objection(f"Its source has “{each.theirs}” where it says “{each.mine}”.", is_certain=not is_known)
 
 
 def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
@@ -65,16 +87,19 @@ def _each_time() -> re.Pattern[str]:
 
 
 def _clause_of(own: frozenset[str], sentence: str) -> str:
-    return max(_CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
+    return max(CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
 
 
 def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
-    own, duties, theirs = content(claim), sides_of("modality", claim), sides_of("modality", nearest)
+    codes, own = spoken_in(claim, nearest), content(claim)
+    duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
-        yield Objection("It says more than its source (duty).", is_certain=_MAY not in duties)
-    extent, other = (sides_of("extent", _each_time().sub(" ", text), spoken_in(text)) for text in (claim, nearest))
+        is_narrow = _MAY in duties or phrase_in("denials", nearest)  # who may only do so afterwards must not before
+        yield Objection("It says more than its source (duty).", is_certain=not is_narrow)
+    extent = sides_of("extent", _each_time().sub(" ", claim), codes)
+    other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
     is_wider = _ALL in extent and not other - {_PART}
-    is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
+    is_denied = any(without_negations(text) != text for text in (nearest, claim)) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
         yield Objection("It says more than its source (extent).", is_certain=covered(own, content(nearest)) >= _SAME)
     clause = _clause_of(own, nearest)

@@ -107,7 +107,7 @@ class ResultTable:
             time = re.findall(r"(?:19|20)\d\d", title) or _months([title.replace("_", " ")])
             return "".join(time) or ("before" if _PREVIOUS.search(title) else "now")
         labels = [self.rows[cell.row][column] for column in self.labels]
-        dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
+        dated = [label for label in labels if _YEAR.match(label)]
         return next(iter(dated), "") or "".join(_months(labels))
 
     def in_time(self, columns: frozenset[int]) -> frozenset[int]:
@@ -138,6 +138,8 @@ class ResultTable:
         if cell.isdigit() and not _YEAR.fullmatch(cell):
             return bool(re.search(rf"\b{re.escape(title[:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
         label = _words(cell)
+        if not any(map(_YEAR.fullmatch, words)):
+            label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
         return bool(label) and all(word in words or _is_inflected(word, words) for word in label)
 
 
@@ -180,7 +182,9 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
         other = " | ".join(table.rows[at[0].row])
         return (Objection(f"{figure.written} is of another row: {other}.", is_certain=len(rows) == 1),)
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
-        return (Objection(f"{figure.written} is of another column: {table.header[in_rows[0].column]}."),)
+        is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in in_rows)
+        reason = f"{figure.written} is of another column: {table.header[in_rows[0].column]}."
+        return (Objection(reason, is_certain=is_of_other_year),)
     return ()
 
 
@@ -267,7 +271,7 @@ def _number(cell: str) -> Decimal | None:
 
 def _measure(title: str) -> Quantity:
     """Read unit and scale from the title of a column: `sales_meur`, `level_cm`."""
-    words = [word.casefold() for word in _WORD.findall(title.replace("_", " "))] or [""]
+    words = [word.casefold() for word in _WORD.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)] or [""]
     if scaled := _SCALED.fullmatch(words[-1]):
         unit, size = unit_of(scaled[2])
         return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])

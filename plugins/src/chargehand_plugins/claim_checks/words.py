@@ -13,6 +13,8 @@ _NUMERIC_DATE: Final = re.compile(
     r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})([./])(\d{1,2})(?:\5(\d{2,4})\b|\.(?= [a-zà-ÿ]))"
 )
 _LAST_MONTH: Final = 12
+SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes")
+"""In which one word may say the opposite of another."""
 
 
 @lru_cache(maxsize=8192)

@@ -1,5 +1,6 @@
-"""What speaks against a claim: by 1,900 hand-written cases in twelve languages, and by laws."""
+"""What speaks against a claim: by 2,300 hand-written cases in twelve languages, and by laws."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +72,7 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
+    Of one who finds each claim and no objection in the evidence, certain objections stop 30 of 100 altered ones.
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
@@ -82,6 +84,37 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= 0.70 * len(altered)
+
+
+@pytest.mark.parametrize("file", sorted(CASES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -> None:
+    """Neither against a sentence, nor against a part of one between commas."""
+    groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    said = [(group, part) for group in groups for quote in group.get("said", []) for part in re.split(r"[.;,] ", quote)]
+
+    assert not [
+        part
+        for group, part in said
+        if any(each.is_certain for each in objections_of(part, group["said"], (), group["titles"]))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("The levy rose from 31 to 24 euros in May", "The levy rose from 24 to 31 euros in May."),
+        ("The mill opened in 1931 after the fire of 1948", "The mill opened in 1948 after the fire of 1931."),
+        ("Le pont de Lorient ferme en mai", "Le pont de Vannes ferme en mai."),
+        ("El peaje se paga una vez al mes", "El peaje se paga una vez al año."),
+        ("La soglia massima è di 40 litri", "La soglia minima è di 40 litri."),
+        ("Die Halle fasst mindestens 300 Gäste", "Die Halle fasst höchstens 300 Gäste."),
+        ("O museu será vendido", "O museu abre ao domingo e não será vendido."),
+    ],
+)
+def test_a_copy_with_one_word_that_says_otherwise_is_never_shown(claim: str, said: str) -> None:
+    """Of figures that change places, and of names, units, bounds and denials, no judge decides."""
+    assert any(each.is_certain for each in objections_of(claim, [said]))
 
 
 @pytest.mark.parametrize(

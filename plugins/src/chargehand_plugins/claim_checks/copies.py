@@ -1,0 +1,116 @@
+"""A claim in nearly the words of its source: what it denies, and where it has another figure, unit, month or name."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache, lru_cache
+from typing import Final
+
+from chargehand_plugins.claim_checks.quantities import FIGURE, all_units, quantities, unit_of
+from chargehand_plugins.claim_checks.words import SUBJECTS, is_negated, months_of, sides_of
+from workflows.rules.claim_words import languages, spoken_in
+
+CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
+_COPIED: Final = 0.7
+"""Which part of its words a claim has in the order of its source, if it copies it."""
+_LEAST_TOKENS: Final = 3
+_LEAST_NAME: Final = 4
+_STEM: Final = 4
+
+
+@dataclass(frozen=True)
+class _Token:
+    written: str
+    kind: str = ""
+    """What it may be replaced by; empty if it is a word of no closed class."""
+    meanings: frozenset[object] = frozenset()
+    """Two of a kind that share one say the same."""
+
+    @property
+    def place(self) -> str:
+        return f"<{self.kind}>" if self.kind else self.written.casefold()
+
+    def says(self, other: "_Token") -> bool:
+        """Whether it says what another token of its kind says."""
+        is_same = not self.kind or not self.meanings.isdisjoint(other.meanings)
+        return is_same or any(each.is_in(quantities(other.written)) for each in quantities(self.written))
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A word of a claim that stands where its source has another of its kind."""
+
+    kind: str
+    theirs: str
+    mine: str
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a claim has of a sentence, in its order."""
+
+    share: float
+    """Which part of the claim's words, without negations."""
+    clause: str
+    """Of the sentence, with all that stands between the words that the claim has."""
+    replacements: tuple[Replacement, ...]
+
+
+def copy_of(claim: str, sentence: str) -> Copy | None:
+    """Compare a claim with a sentence word for word; None if it has words of its own."""
+    codes = spoken_in(claim, sentence)
+    (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
+    matcher = SequenceMatcher(None, [each.place for each in theirs], [each.place for each in mine], autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    at = {block.b + step: block.a + step for block in blocks for step in range(block.size)}
+    if len(mine) < _LEAST_TOKENS or len(at) < _COPIED * len(mine):
+        return None
+
+    def is_kept(own: int, other: int) -> bool:
+        return not 0 <= own < len(mine) or (at.get(own) == other and mine[own].says(theirs[other]))
+
+    replaced = (
+        Replacement(mine[own].kind, theirs[other].written, mine[own].written)
+        for own, other in at.items()
+        if not mine[own].says(theirs[other]) and is_kept(own - 1, other - 1) and is_kept(own + 1, other + 1)
+    )
+    first, last = starts[min(at.values())], starts[max(at.values())]
+    ends = [0, *(mark.end() for mark in CLAUSE_END.finditer(sentence)), len(sentence)]
+    clause = sentence[max(end for end in ends if end <= first) : min(end for end in ends if end > last)].rstrip(".")
+    return Copy(len(at) / len(mine), clause, tuple(replaced))
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(rf"{FIGURE}|(?<!\w)(?:{all_units()})(?![\w’'-])|[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.IGNORECASE)
+
+
+def _tokens(text: str, codes: tuple[str, ...]) -> tuple[list[int], list[_Token]]:
+    """List the words of a text but for negations, and where they stand."""
+    found = [match for match in _token().finditer(text) if not is_negated(match[0])]
+    return [match.start() for match in found], [_read(match[0], codes, is_first=not match.start()) for match in found]
+
+
+@lru_cache(maxsize=8192)
+def _read(word: str, codes: tuple[str, ...], *, is_first: bool) -> _Token:
+    return next(_kinds(word, codes, is_first=is_first), _Token(word))
+
+
+def _kinds(word: str, codes: tuple[str, ...], *, is_first: bool) -> Iterator[_Token]:
+    if word[0].isdigit():
+        yield _Token(word, "figure")
+    if months := months_of(f"on {word} 1", codes):
+        yield _Token(word, "month", months)
+    for code in codes:
+        for kind, words in (("scale", languages()[code].scales), ("figure", languages()[code].numbers)):
+            meant = frozenset(each for each, one in words.items() if re.fullmatch(one, word, re.IGNORECASE))
+            if meant:
+                yield _Token(word, kind, meant)
+    for subject in SUBJECTS:
+        if sides := sides_of(subject, word, codes):
+            yield _Token(word, subject, sides)
+    if (unit := unit_of(word))[0]:
+        yield _Token(word, "unit", frozenset({unit}))
+    if word[0].isupper() and not is_first and len(word) >= _LEAST_NAME:
+        yield _Token(word, "name", frozenset({word.casefold()[:_STEM]}))
