@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 from activities.contracts.rounds import PASSAGE_GAP, as_compared
 from chargehand.contracts import Claim, Finding, Source, Verification
 from chargehand.plugins import Hook, installed
-from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
+from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, is_cited, without_citations
 from workflows.rules.claim_words import content, has_number, is_courtesy, not_ended, shared
 
 _WEAKEST_FIRST: Final[Sequence[Verification]] = get_args(Verification)
@@ -86,7 +86,7 @@ class _Block:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        return tuple(cited_numbers(self.text)) or self.inherits
+        return tuple(cited_numbers(self.text)) if is_cited(self.text) else self.inherits
 
     @property
     def is_statement(self) -> bool:
@@ -184,7 +184,7 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
     claims: list[CheckedClaim] = []
     for statement in (statement for block in _blocks(text) for statement in _statements(block)):
         said = plain(statement.text)
-        if said in remarks or (not statement.numbers and said not in findings and is_courtesy(said)):
+        if said in remarks or (not is_cited(statement.text) and said not in findings and is_courtesy(said)):
             continue
         if len(claims) == _MOST_CLAIMS:
             claims.append(CheckedClaim(Claim(text="The statements after these.")))
@@ -382,4 +382,4 @@ def _statements(block: _Block) -> Iterator[_Statement]:
         said = without_citations(sentence).strip()
         if any(map(str.isalnum, said)) and not _REMARK.fullmatch(said):
             # A citation at the end of a paragraph stands for the sentences before it as well, but quotes none of them.
-            yield _Statement(sentence, tuple(cited_numbers(sentence)) or block.numbers)
+            yield _Statement(sentence, tuple(cited_numbers(sentence)) if is_cited(sentence) else block.numbers)

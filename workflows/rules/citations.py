@@ -16,6 +16,10 @@ from chargehand.contracts import Source
 
 CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
 _CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
+CITES_NOTHING: Final = "[S0]"
+"""Stands for a citation of what no tool returned, until the report is finished: its statement has no other source."""
+_BY_NAME: Final = re.compile(r"\[(?:p[1-9][0-9]{0,3}|(?:sql|code):\w+|[^\[\]\s#]+#L[0-9]+(?:-L[0-9]+)?)\](?!\()")
+"""A citation by the name of a source that is not there, as names that are there have become numbers."""
 _JOINED: Final = re.compile(r"\[(S[0-9]+(?:\.[0-9]+)?(?:[,;] ?S[0-9]+(?:\.[0-9]+)?)+)\]")
 """Several citations in one pair of brackets."""
 _LONGEST_NUMBER: Final = 6
@@ -69,18 +73,23 @@ def name_refs(text: str, refs: Sequence[str]) -> str:
     return replace_citations(text, lambda number: f"[{refs[number - 1]}]" if number <= len(refs) else "")
 
 
-def number_refs(text: str, numbers: Mapping[str, int]) -> str:
-    """Replace every `[ref]` by `[S<number>]`; numbers that are in the text already cite nothing and are removed."""
-    return _numbered(text, numbers, lambda _: "")
+def is_cited(text: str) -> bool:
+    """Whether a text cites something, be it nothing that a tool returned."""
+    return bool(CITATION.search(text) or _BY_NAME.search(text))
 
 
-def number_more_refs(text: str, numbers: Mapping[str, int]) -> str:
-    """Replace every `[ref]` by `[S<number>]` in a text that cites by these numbers already; others are removed."""
+def number_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
+    """Replace every `[ref]` by `[S<number>]`; numbers that are in the text already cite nothing and are replaced."""
+    return _numbered(text, numbers, lambda _: unknown)
+
+
+def number_more_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
+    """Replace every `[ref]` by `[S<number>]` in a text that cites by these numbers already, and other numbers."""
     known = set(numbers.values())
 
     def kept(match: re.Match[str]) -> str:
         number, quotation = _number(match[2]), _number(match[3] or "")
-        return f"[S{number}{f'.{quotation}' if quotation else ''}]" if number in known else ""
+        return f"[S{number}{f'.{quotation}' if quotation else ''}]" if number in known else unknown
 
     apart = _JOINED.sub(lambda match: re.sub("[,;] ?", "][", match[0]), text)
     return _numbered(apart, numbers, kept)

@@ -214,7 +214,7 @@ def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason
     noted = {source.ref: quoted.get(source.ref) or read.get(source.ref, source) for source in sources}
     others = [source for source in read.values() if source.ref not in noted][: max(FINDINGS - len(notes), 0)]
     return Partial(
-        content="The findings list what was noted and read before the subtask had to stop.",
+        content="*What was noted and read before this subtask had to stop was not evaluated.*",
         findings=(
             *(_unweighed(note.claim, note.source, 50) for note in notes),
             *(_unweighed(source.quote[:QUOTE_CHARACTERS], source, 30) for source in others),

@@ -32,7 +32,7 @@ from chargehand.contracts import (
     without_control_characters,
 )
 from workflows.rules.citation_checks import Evidence
-from workflows.rules.citations import cited_numbers, number_more_refs, number_refs, replace_citations
+from workflows.rules.citations import CITES_NOTHING, cited_numbers, number_more_refs, number_refs, replace_citations
 from workflows.rules.graph import USABLE, critical_path
 
 _SEVERITIES: Final = get_args(Severity)
@@ -97,9 +97,9 @@ def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gap
     return Evidence(sources, quotations_of(outcomes), findings, tuple(gaps))
 
 
-def check_citations(text: str, sources: Sequence[Source]) -> str:
-    """Remove citations of sources that no agent returned."""
-    return number_more_refs(text, {source.ref: number for number, source in enumerate(sources, start=1)})
+def check_citations(text: str, sources: Sequence[Source], unknown: str = "") -> str:
+    """Replace citations of sources that no agent returned."""
+    return number_more_refs(text, {source.ref: number for number, source in enumerate(sources, start=1)}, unknown)
 
 
 def keep_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
@@ -115,7 +115,7 @@ def keep_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source,
 def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
     """Make a report of one outcome: its own answer, with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    answer = number_refs(outcome.content, numbers)
+    answer = number_refs(outcome.content, numbers, CITES_NOTHING)
     own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
     uncited = [citation for citation in own if citation not in answer]
     if uncited:

@@ -17,6 +17,7 @@ from activities.turn_kinds.judgements import (
 )
 from chargehand.contracts import Claim, Grade, Source, Tier
 from workflows.rules.citation_checks import CheckedClaim, claims_of, mark_uncited
+from workflows.rules.citations import CITES_NOTHING
 from workflows.rules.inputs import DECISION_TOKENS, beginning, tokens_of
 from workflows.rules.report_content import check_citations, evidence_of, keep_cited
 from workflows.state.session import Session
@@ -78,7 +79,7 @@ async def _check(
     session: Session, draft: Draft, material: Material, gaps: Sequence[str], *, is_judged: bool
 ) -> CheckedText:
     evidence = evidence_of(material.known, material.sources, gaps)
-    text = check_citations(draft.text.answer, material.sources)
+    text = check_citations(draft.text.answer, material.sources, CITES_NOTHING)
     found = claims_of(text, evidence)
     claims = await _judge(session, found) if is_judged else tuple(each.claim for each in found)
     is_marked = material.sources and draft.has_to_cite

@@ -67,6 +67,7 @@ from workflows.steps.writer import Draft, Material, PluginReport, material_of, u
 
 _TELLING_CHARACTERS: Final = 5_000
 """Of an answer, from its beginning: they tell its language."""
+_DISPUTED: Final = "Outcomes disagree, and nothing decided which is right:"
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
 _ATTEMPTS: Final = 3
 """The first output, and two more after its errors were named."""
@@ -94,8 +95,11 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     draft, gaps = written.draft, _all_gaps(session, written.draft)
     output, problems = await fill_output(session, written.text.answer, gaps, material, why_not=draft.notice)
     # What the output took is part of what the report states.
-    ending = {"output_problems": problems, "stop_reason": _stop_reason(material, draft, problems, gaps)}
-    return bound_report(_state(session, written, gaps).model_copy(update={"output": output, **ending}))
+    report = _state(session, written, gaps)
+    ended = _stop_reason(material, draft, problems, gaps)
+    confidence = 0 if ended == "nothing_succeeded" else report.confidence
+    ending = {"output_problems": problems, "stop_reason": ended, "confidence": confidence}
+    return bound_report(report.model_copy(update={"output": output, **ending}))
 
 
 async def _write(session: Session, material: Material, *, by_models: bool) -> _Written:
@@ -207,7 +211,8 @@ def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:
     progress = session.progress
     waiting = [subtask for subtask in progress.subtasks if subtask.id not in progress.outcomes]
     not_started = [f"{subtask.id} ({subtask.agent}) was not started." for subtask in waiting]
-    own = [*progress.gaps, *not_started, *progress.steering.gaps()]
+    disputed = [f"{_DISPUTED} {each.about}" for each in progress.contradictions if not each.resolution]
+    own = [*progress.gaps, *not_started, *disputed, *progress.steering.gaps()]
     return gaps_of(progress.inputs(), [*draft.text.gaps, *own])
 
 

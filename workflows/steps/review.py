@@ -179,7 +179,7 @@ async def _decide(session: Session, found: Contradiction, outcomes: Sequence[Inp
     if len(candidates) < 2:
         return found
     positions = "\n".join(f"- {position}" for position in found.positions)
-    question = f"Outcomes disagree about {found.about}:\n{positions}\nWhich is right?"
+    question = f"Outcomes disagree about {found.about.rstrip('.')}:\n{positions}\nWhich is right?"
     decision = await _ask_judge(session, question, candidates)
     if decision and decision.compatible:
         session.progress.add_compatible([found.about])

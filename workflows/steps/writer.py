@@ -31,7 +31,7 @@ from chargehand.contracts.waits import call_title
 from workflows import options
 from workflows.budget.estimates import REPORT
 from workflows.rules.citation_checks import list_uncited
-from workflows.rules.citations import name_refs, number_more_refs, without_citations
+from workflows.rules.citations import CITES_NOTHING, name_refs, number_more_refs, without_citations
 from workflows.rules.inputs import Numbering, fit_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.state.session import Session
@@ -156,7 +156,7 @@ async def write(
         draft = await try_turn(session, task, SynthesisAnswer, until=until) or (draft if draft.answer else None)
     if draft is None:
         return None
-    answer = number_more_refs(draft.answer, material.numbering.numbers)
+    answer = number_more_refs(draft.answer, material.numbering.numbers, CITES_NOTHING)
     return draft.model_copy(update={"answer": answer, "contradictions": name_sources(draft.contradictions, material)})
 
 

@@ -295,3 +295,14 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         assert bool(claim.claim.sources) is (verification != "unsupported")
         assert claim.claim.verification == ("cited" if claim.claim.sources else "unsupported")
         assert weakest([claim.claim]) == claim.claim.verification
+
+
+@pytest.mark.parametrize("nothing", ["[S0]", "[S0.3]", "[p7]", "[a.md#L99]", "[sql:1f3a]"])
+def test_a_statement_with_a_citation_of_nothing_rests_on_no_other(nothing: str) -> None:
+    """What stands beside it in its paragraph is not its source, and it is no courtesy that needs none."""
+    [known, invented, after] = claims_of(f"It is so [S1]. It is red {nothing}. It is old.", Evidence(SOURCES, {}))
+
+    assert [claim.claim.verification for claim in (known, invented, after)] == ["cited", "unsupported", "cited"]
+    assert [each.claim.text for each in claims_of("It is so [S1]. Kind regards", Evidence(SOURCES, {}))] == [
+        "It is so."
+    ]

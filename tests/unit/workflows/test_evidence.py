@@ -230,7 +230,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     outcome = unfinished_outcome(notes, READ, "out_of_turns", "T1 (reader) stopped.")
 
     assert outcome == Partial(
-        content="The findings list what was noted and read before the subtask had to stop.",
+        content="*What was noted and read before this subtask had to stop was not evaluated.*",
         findings=(
             Finding(claim="Notice is three months.", sources=(HANDBOOK.ref,), confidence=50, quote="three months"),
             Finding(claim="Costs are open.", confidence=50),

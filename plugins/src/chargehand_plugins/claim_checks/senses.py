@@ -9,7 +9,7 @@ from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
 from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import content, covered, spoken_in, units
+from workflows.rules.claim_words import content, covered, language_of, spoken_in, units
 
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
@@ -66,6 +66,8 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
     """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
     own = content(claim)
     new = own - content(known)
+    if own and new == own and language_of(claim) == language_of(known):
+        yield Objection("Its source has none of its words.")
     if len(new) > 1:  # it is in words of its own
         return
     if elsewhere := own - new - content(nearest):
