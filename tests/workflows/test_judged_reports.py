@@ -195,3 +195,19 @@ async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:
         assert result.usage.cost_usd <= limits.budget_usd
         if not opened.model.of_kind("judge_claims"):
             assert "supported" not in _claims(result).values()
+
+
+@pytest.mark.parametrize(
+    ("text", "ending", "gap"),
+    [
+        ("I cannot help with that.", "partial", "The report states nothing."),
+        ("Which lease do you mean?", "partial", "The report states nothing."),
+        ("", "unwritten", ""),
+        (TRUE, "completed", ""),
+    ],
+)
+async def test_a_report_that_states_nothing_is_not_complete(run: RunSession, text: str, ending: str, gap: str) -> None:
+    """A refusal or a question instead of an answer is named, whatever confidence its writer has; so is no text."""
+    result, _ = await run(_written(text).on("judge_claims", claim_judge()), CLAIMS_GOAL)
+
+    assert (result.stop_reason, result.gaps) == (ending, (gap,) if gap else ())

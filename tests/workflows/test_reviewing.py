@@ -65,6 +65,7 @@ async def test_figures_that_differ_are_judged_whether_or_not_the_writer_notices(
     [stated] = result.contradictions
     assert (stated.about, stated.resolution, stated.confidence) == (HEIGHT, resolution, confidence)
     assert ["3 metres" in stated.positions[0], "4 metres" in stated.positions[1]] == [True, True]
+    assert result.gaps == (() if resolution else (f"Outcomes disagree, and nothing decided which is right: {HEIGHT}",))
 
 
 async def test_a_look_that_settles_a_difference_needs_no_judge(run: RunSession) -> None:

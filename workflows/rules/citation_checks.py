@@ -184,13 +184,19 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
     claims: list[CheckedClaim] = []
     for statement in (statement for block in _blocks(text) for statement in _statements(block)):
         said = plain(statement.text)
-        if said in remarks or (not is_cited(statement.text) and said not in findings and is_courtesy(said)):
+        if said in remarks or (said not in findings and _says_nothing(statement)):
             continue
         if len(claims) == _MOST_CLAIMS:
             claims.append(CheckedClaim(Claim(text="The statements after these.")))
             break
         claims.append(_check(statement, evidence, findings.get(said)))
     return tuple(claims)
+
+
+def _says_nothing(statement: _Statement) -> bool:
+    """Whether it greets, refuses or asks, and cites nothing for it."""
+    said = plain(statement.text)
+    return not is_cited(statement.text) and (is_courtesy(said) or said.endswith(("?", "？")))
 
 
 def weakest(claims: Iterable[Claim]) -> Verification | None:
@@ -202,6 +208,11 @@ def weakest(claims: Iterable[Claim]) -> Verification | None:
 def most_confidence(claims: Sequence[Claim]) -> int:
     """Compute the confidence, 0 to 100, that a report with these claims may have at most."""
     return sum(_WORTH[claim.verification] for claim in claims) // len(claims) if claims else 100
+
+
+def is_code(text: str) -> bool:
+    """Whether a text has code, which states nothing."""
+    return any(map(_FENCE.match, text.split("\n")))
 
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
@@ -223,7 +234,7 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
     known = {plain(finding.claim) for finding in evidence.findings if finding.sources}
     known.update(plain(remark) for remark in evidence.remarks)
     for block in _blocks(text):
-        said = [plain(statement.text) for statement in _statements(block)]
+        said = [plain(statement.text) for statement in _statements(block) if not _says_nothing(statement)]
         if said and not block.numbers and not known.issuperset(said):
             yield plain(block.text), block
 

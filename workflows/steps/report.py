@@ -31,7 +31,7 @@ from chargehand.plugins import Hook, installed
 from workflows import options
 from workflows.budget.estimates import OUTPUT
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.citation_checks import most_confidence, weakest
+from workflows.rules.citation_checks import is_code, most_confidence, weakest
 from workflows.rules.citations import inert_links
 from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
@@ -68,6 +68,8 @@ from workflows.steps.writer import Draft, Material, PluginReport, material_of, u
 _TELLING_CHARACTERS: Final = 5_000
 """Of an answer, from its beginning: they tell its language."""
 _DISPUTED: Final = "Outcomes disagree, and nothing decided which is right:"
+_SILENT: Final = "The report states nothing."
+"""It greets, refuses or asks."""
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
 _ATTEMPTS: Final = 3
 """The first output, and two more after its errors were named."""
@@ -93,6 +95,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     material = material_of(outcomes, end_of_work, session.earlier)
     written = await _write(session, material, by_models=by_models)
     draft, gaps = written.draft, _all_gaps(session, written.draft)
+    if not (written.text.claims or written.by_plugin or draft.notice or is_code(written.text.answer)):
+        gaps = (*gaps, _SILENT)
     output, problems = await fill_output(session, written.text.answer, gaps, material, why_not=draft.notice)
     # What the output took is part of what the report states.
     report = _state(session, written, gaps)

@@ -154,7 +154,7 @@ async def write(
         reopened = await _reopen(session, material.numbering, draft.reopen)
         task = task.model_copy(update={"may_reopen": False, "reopened": reopened})
         draft = await try_turn(session, task, SynthesisAnswer, until=until) or (draft if draft.answer else None)
-    if draft is None:
+    if draft is None or not draft.answer.strip():
         return None
     answer = number_more_refs(draft.answer, material.numbering.numbers, CITES_NOTHING)
     return draft.model_copy(update={"answer": answer, "contradictions": name_sources(draft.contradictions, material)})
