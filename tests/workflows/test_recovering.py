@@ -43,6 +43,24 @@ async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: Run
     assert result.stop_reason == "nothing_succeeded"
 
 
+@pytest.mark.parametrize("is_found", [True, False])
+async def test_an_outcome_is_named_after_the_agent_that_gave_it(run: RunSession, *, is_found: bool) -> None:
+    """A report does not say that the planned agent succeeded or failed if another one did, and is not sure of nothing."""
+    refused = answer("Ask another.", status="out_of_scope")
+    script = (
+        Script()
+        .plan(subtask("T1", "reader"))
+        .work("", refused)
+        .work("", answer("Known.") if is_found else refused, agent="researcher")
+    )
+    result, _ = await run(script, GOAL)
+
+    [record] = result.subtasks
+    assert (record.agent, record.attempts) == ("researcher", 2)
+    assert result.confidence == 0 or is_found
+    assert result.gaps[:1] == (() if is_found else ("T1 (researcher) failed: because of out_of_scope",))
+
+
 async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(run: RunSession) -> None:
     """A tool is used once for the same question; after three repetitions the agent gets no more tools."""
     script = Script().plan(subtask("T1")).work("", use("search_documents"), forced=answer("Known.", status="partial"))

@@ -235,10 +235,10 @@ class Progress(Carried):
         """Find the plan's version of a subtask whose agent or instruction was changed since."""
         return next((planned for planned in self.subtasks if planned.id == subtask.id), subtask)
 
-    def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
-        self.begin(subtask_id)
-        record = self._record(subtask_id)
-        began = {"attempts": record.attempts + 1, "started_at": record.started_at or at}
+    def start(self, subtask: Subtask, workflow_id: str, at: datetime) -> None:
+        self.begin(subtask.id)
+        record = self._record(subtask.id)
+        began = {"agent": subtask.agent, "attempts": record.attempts + 1, "started_at": record.started_at or at}
         self._change(record, state="running", workflow_id=workflow_id, **began)
 
     def end(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
@@ -267,11 +267,14 @@ class Progress(Carried):
         """Note which charges of a history that is gone are in the books."""
         self.booked += tuple(charges)
 
-    def record_waste(self, subtask_id: str, usage: Usage) -> None:
-        self._change(self._record(subtask_id), wasted=usage)
+    def settle(self, subtask_id: str, wasted: Usage, agent: str = "") -> None:
+        """Note what attempts cost whose outcome is not used, and the agent whose outcome is."""
+        record = self._record(subtask_id)
+        self._change(record, wasted=wasted, agent=agent or record.agent)
 
     def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
-        subtasks = {subtask.id: subtask for subtask in self.subtasks}
+        agents = {record.id: record.agent for record in self.records}
+        subtasks = {each.id: each.model_copy(update={"agent": agents[each.id]}) for each in self.subtasks}
         chosen = subtasks if ids is None else ids
         return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in chosen if id_ in self.outcomes)
 

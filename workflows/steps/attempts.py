@@ -129,7 +129,7 @@ async def attempt_once(
     text = task_text(subtask) if state is None else f"{subtask.id} {task_text(subtask)}"  # people repeat themselves
     child = child_workflow_id(session.root, session.run, subtask.agent, text, tier.value if tier else "")
     began_at = workflow.now()
-    session.progress.start(subtask.id, child, began_at)
+    session.progress.start(subtask, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
     is_granted = session.budget.grants.open(child, reservation)
     publish(session)
@@ -319,10 +319,13 @@ def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _
     session.progress.count_use(LimitUsage(attempts=len(tried)))
     if chosen is None:
         chosen = best_of(outcomes) if outcomes else Failure(reason="cancelled", message="It was asked to stop.")
-    used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)
+    used = next((each for each in reversed(tried) if _comes_from(chosen, each[1].outcome)), None)
     spend = tuple(line for outcome in outcomes for line in outcome.spend)
-    unused = usage_of(line for _, ended in tried if ended is not used for line in ended.outcome.spend)
-    session.progress.record_waste(subtask.id, unused + used.wasted if used else unused)
+    wasted = usage_of(line for each in tried if each is not used for line in each[1].outcome.spend)
+    if used:
+        session.progress.settle(subtask.id, wasted + used[1].wasted, used[0].subtask.agent)
+    else:
+        session.progress.settle(subtask.id, wasted)
     artifacts = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
     return chosen.model_copy(update={"spend": spend, "artifacts": tuple(artifacts.values())})
 

@@ -287,7 +287,7 @@ def test_a_session_can_be_asked_before_anything_is_known() -> None:
 def test_a_changed_plan_keeps_what_has_happened() -> None:
     """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
     progress = session().progress
-    progress.start("T1", "s/reader/1", START)
+    progress.start(T1, "s/reader/1", START)
     kept = progress.records[0]
 
     progress.adopt(Plan(subtasks=(T1, T2.model_copy(update={"id": "T3"}))))
