@@ -45,7 +45,7 @@ async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: Run
 
 @pytest.mark.parametrize("is_found", [True, False])
 async def test_an_outcome_is_named_after_the_agent_that_gave_it(run: RunSession, *, is_found: bool) -> None:
-    """A report does not say that the planned agent succeeded or failed if another one did, and is not sure of nothing."""
+    """A report does not name the planned agent if another one did the work, and is sure of nothing if that failed."""
     refused = answer("Ask another.", status="out_of_scope")
     script = (
         Script()
