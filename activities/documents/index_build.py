@@ -67,6 +67,8 @@ class LibraryBuild:
                 # Started first: it imports DuckDB while the documents are parsed.
                 child = await stack.enter_async_context(ChildProcess(f"{__package__}.table_process"))
             await self._index()
+            if self._tabular and child is None:
+                child = await stack.enter_async_context(ChildProcess(f"{__package__}.table_process"))
             tables = await self._load_tables(child) if child is not None else []
         catalog = Catalog(
             documents=tuple(self._entries[number] for number in sorted(self._entries)),

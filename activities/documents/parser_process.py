@@ -10,6 +10,7 @@ from typing import Any, Final
 from activities.documents.formats.registry import format_of
 from activities.documents.parsed import NotADocumentError, Result, Source, UnreadableError, describe, write_result
 from activities.documents.passages import cut
+from activities.documents.sheets import sheets_of
 from activities.processes import limits
 from activities.processes.limits import Allowance
 
@@ -47,6 +48,7 @@ def _parse(source: Source, result: Path, allowance: Allowance) -> None:
     if document.is_zip:
         _check_zip(source.path)
     parsed = import_module(f"{__package__}.formats.{document.module}").parse(source, allowance)
+    parsed.sheets = parsed.sheets or [*sheets_of(parsed.blocks, source.tables)]
     parts = allowance.over(parsed.parts, _ROWS_A_PIECE)
     spans = allowance.over(cut(parsed.blocks, parsed.unit), _ROWS_A_PIECE)
     write_result(result, describe(parsed), parts, spans)

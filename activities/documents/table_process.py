@@ -23,7 +23,7 @@ _EMPTY: Final = "['', 'N/A', 'n/a', 'NULL', 'null', '#N/A', '-']"
 _CURRENCY: Final = "[$€£¥]|EUR|USD|GBP|CHF"
 _SIGNED: Final = rf"\s*\(?[-+]?\s*({_CURRENCY})?\s*[-+]?"
 _MONEY: Final = rf"{_SIGNED}(\d{{1,3}}(,\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
-_COMMA_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
+_COMMA_MONEY: Final = rf"{_SIGNED}([1-9]\d{{0,2}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
 """As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
 
 
@@ -63,27 +63,42 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         if options != header or not _is_undivided(connection, question["delimiter"]):
             break
     has_commas = question["delimiter"] == ";" and _has_decimal_commas(connection)
-    if has_commas and (points := [title for title, kind in _kinds(connection) if kind == "DOUBLE"]):
-        # `1.420` is a thousand and more there.
+    if question["delimiter"] == ";" and (points := [title for title, kind in _kinds(connection) if kind == "DOUBLE"]):
+        # `1.420` may be a thousand and more there.
         types = ", ".join(f"{quoted_text(title)}: 'VARCHAR'" for title in points)
         source = f"read_csv({path}, {options}, types={{{types}}})"
         connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM {source}")
-    forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     try:
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
         taken: set[str] = set()
         named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
-        selected = ", ".join(
-            f'{_expression(connection, title, forms) if kind == "VARCHAR" else quoted_name(title)} AS "{name}"'
-            for title, name, kind in named
-        )
+        selected, titles = _selected(connection, named, taken, has_commas=has_commas)
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
     finally:
         connection.execute("DROP TABLE raw")
     return {
         "rows": _scalar(connection, f'SELECT count(*) FROM "{table}"'),
-        "columns": _columns(connection, table, {name: title for title, name, _ in named}),
+        "columns": _columns(connection, table, titles),
     }
+
+
+def _selected(
+    connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], *, has_commas: bool
+) -> tuple[str, dict[str, str]]:
+    """Write the columns, and list their titles; amounts in several currencies have these in a column beside them."""
+    selected: list[str] = []
+    titles: dict[str, str] = {}
+    for title, name, kind in named:
+        column, is_mixed = quoted_name(title), False
+        if kind == "VARCHAR":
+            column, is_mixed = _expression(connection, title, has_commas=has_commas)
+        selected.append(f'{column} AS "{name}"')
+        titles[name] = title
+        if is_mixed:
+            beside = sql_name(f"{name} currency", taken, "column")
+            selected.append(f'regexp_extract({quoted_name(title)}, {quoted_text(_CURRENCY)}) AS "{beside}"')
+            titles[beside] = f"{title} currency"
+    return ", ".join(selected), titles
 
 
 def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool:
@@ -113,21 +128,31 @@ def _has_decimal_commas(connection: duckdb.DuckDBPyConnection) -> bool:
     return False
 
 
-def _expression(connection: duckdb.DuckDBPyConnection, title: str, forms: Sequence[str]) -> str:
-    """The column as a number if all of it is money of one currency or has thousands separators, else as it is."""
+def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas: bool) -> tuple[str, bool]:
+    """Write the column as a number if all of it is one or is money; and whether it has several currencies."""
     column = quoted_name(title)
+    if not has_commas:
+        # `980` beside `1.240` has no decimals, so that the other has none either.
+        without = f"SELECT count(*) FILTER (regexp_full_match({column}, '[1-9]\\d{{0,2}}')) > 0 FROM raw"
+        thousands = (
+            f"SELECT count(*) FILTER (regexp_full_match({column}, '[1-9]\\d{{0,2}}(\\.\\d{{3}})+')) > 0 FROM raw"
+        )
+        has_commas = bool(_scalar(connection, without) and _scalar(connection, thousands))
+    forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     point, comma = f"regexp_replace({column}, '[^0-9.]', '', 'g')", _comma(column)
+    currency = f"nullif(regexp_extract({column}, $2), '')"
     for form in forms:
         digits = point if form == _MONEY else comma
-        amounts, values, plain, currencies = connection.execute(
+        amounts, values, plain, currencies, priced = connection.execute(
             f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
             f" count(*) FILTER (regexp_full_match({column}, '0\\d+')),"
-            f" count(DISTINCT nullif(regexp_extract({column}, $2), '')) FROM raw",
+            f" count(DISTINCT {currency}), count({currency}) FROM raw",
             [form, _CURRENCY],
         ).fetchall()[0]
-        if 0 < values == amounts and not plain and currencies <= 1:
-            return f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END * CAST({digits} AS DOUBLE)"
-    return column
+        if 0 < values == amounts and not plain and (currencies <= 1 or priced == values):
+            sign = f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END"
+            return f"{sign} * CAST({digits} AS DOUBLE)", currencies > 1
+    return column, False
 
 
 def _comma(column: str) -> str:

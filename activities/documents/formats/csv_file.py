@@ -7,6 +7,7 @@ from typing import Final
 
 from activities.documents.formats.plain_text import NOT_TEXT, decode, line_parts
 from activities.documents.parsed import Block, NotADocumentError, Parsed, Sheet, Source, UnreadableError
+from activities.documents.sheets import is_number
 from activities.processes.limits import Allowance
 
 _MOST_INDEXED_LINES: Final = 5_000
@@ -70,12 +71,3 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     )
     parsed.sheets.append(Sheet("", str(csv_path), delimiter, has_header))
     return parsed
-
-
-def is_number(text: str) -> bool:
-    """Whether this is a value; years count as titles of columns."""
-    try:
-        value = float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return not (value.is_integer() and 1900 <= value <= 2100)

@@ -48,7 +48,7 @@ class _Reader(HTMLParser):
         self._skipped = skipped
         self._skipping: list[str] = []
         self._heading: int | None = None
-        self._in_pre = self._in_row = self._in_item = self._in_title = self._in_link = False
+        self._in_pre = self._in_row = self._in_item = self._in_title = self._in_link = self._in_cells = False
         self._text: list[str] = []
         self._plain_characters = 0
         """Outside links: a list item without any is a menu."""
@@ -73,8 +73,8 @@ class _Reader(HTMLParser):
         elif tag == "br":
             self._text.append("\n" if self._in_pre else " ")
         elif tag in {"td", "th"}:
-            if any(text.strip() for text in self._text):
-                self._text.append(" | ")
+            self._text += [" | "] if self._in_cells else []
+            self._in_cells = True
         elif tag not in _INLINE and not (self._in_row and tag in {"p", "div"}):
             self.end_block()
             self._in_pre = tag == "pre"
@@ -122,5 +122,5 @@ class _Reader(HTMLParser):
         self._text.clear()
         self._first = self._last = 0
         self._heading = None
-        self._in_pre = self._in_row = self._in_item = False
+        self._in_pre = self._in_row = self._in_item = self._in_cells = False
         self._plain_characters = 0

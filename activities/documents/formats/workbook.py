@@ -1,20 +1,18 @@
 """Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file."""
 
-import csv
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.formats.csv_file import is_number
-from activities.documents.parsed import Block, Parsed, Part, Sheet, Source, UnreadableError
+from activities.documents.parsed import Block, Parsed, Part, Source, UnreadableError
+from activities.documents.sheets import header_at, write_sheet
 from activities.processes.limits import Allowance
 
 MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000
 _PART_ROWS: Final = 100
 _ROWS_A_PIECE: Final = 500
-_HEADER_WITHIN_ROWS: Final = 20
 
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
@@ -68,16 +66,14 @@ def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int,
         return
     parsed.headings.append(name)
     parsed.units += len(numbered)
-    header_at = _header_at([row for _, row in numbered])
-    header = numbered[header_at][1] if header_at is not None else []
-    data = numbered[header_at + 1 :] if header_at is not None else numbered
+    titled = header_at([row for _, row in numbered])
+    header = numbered[titled][1] if titled is not None else []
+    data = numbered[titled + 1 :] if titled is not None else numbered
     used = [column for column in range(len(numbered[0][1])) if any(row[column] for _, row in data)]
     if data and (len(used) > 1 or len(data) > 1):
-        with csv_path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([header[column] if header else "" for column in used])
-            writer.writerows([row[column] for column in used] for _, row in data)
-        parsed.sheets.append(Sheet(name, str(csv_path)))
+        titles_row = [header[column] if header else "" for column in used]
+        cells = [[row[column] for column in used] for _, row in data]
+        parsed.sheets.append(write_sheet(name, titles_row, cells, csv_path))
     titles = ", ".join(header[column] for column in used if header and header[column])[:300]
     heading = f"{name} > {titles}" if titles else name
     lines = [
@@ -102,17 +98,3 @@ def _runs(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
         run.append((number, line))
     if run:
         yield run
-
-
-def _header_at(rows: list[list[str]]) -> int | None:
-    """Index of the first row with two words or more and nothing that looks like data."""
-    for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
-        cells = [cell for cell in row if cell]
-        if len(cells) >= 2 and not any(_is_value(cell) for cell in cells):
-            return index
-    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_value(rows[0][0])
-    return 0 if is_titled_column else None
-
-
-def _is_value(cell: str) -> bool:
-    return is_number(cell) or (len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit())

@@ -1,0 +1,68 @@
+"""Write the tables of a document as CSV files, each with one header line."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from activities.documents.parsed import Block, Sheet
+
+_HEADER_WITHIN_ROWS: Final = 20
+_BAR: Final = re.compile(r"(?<!\\)\|")
+_RULE: Final = re.compile(r"[\s|:-]+")
+
+
+def is_number(text: str) -> bool:
+    """Whether this is a value; years count as titles of columns."""
+    try:
+        value = float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return not (value.is_integer() and 1900 <= value <= 2100)
+
+
+def header_at(rows: Sequence[Sequence[str]]) -> int | None:
+    """Index of the first row with two words or more and nothing that looks like data."""
+    for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
+        cells = [cell for cell in row if cell]
+        if len(cells) >= 2 and not any(_is_value(cell) for cell in cells):
+            return index
+    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_value(rows[0][0])
+    return 0 if is_titled_column else None
+
+
+def write_sheet(name: str, header: Sequence[str], data: Sequence[Sequence[str]], path: Path) -> Sheet:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(data)
+    return Sheet(name, str(path))
+
+
+def sheets_of(blocks: Sequence[Block], tables: Path) -> Iterator[Sheet]:
+    """Write the tables that stand in a text, each with its titles in the first row and as many cells in every row."""
+    number = 0
+    for (kind, heading), run in groupby(blocks, lambda block: (block.kind, block.heading)):
+        lines = [line.strip() for block in run for line in block.text.split("\n")] if kind == "table" else []
+        has_bars = any(map(_RULE.fullmatch, lines))
+        rows = [_cells(line, has_bars=has_bars) for line in lines if not _RULE.fullmatch(line)]
+        if has_bars:
+            rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
+        found = [[*alike] for _, alike in groupby(rows, len)]
+        # Where one row differs, such as a merged total, what is left would be half of a table.
+        if all(len(table) > 1 and header_at(table) == 0 and all(table[0]) for table in found):
+            for header, *data in found:
+                path = tables.with_name(f"{tables.name}-{number}.csv")
+                yield write_sheet(heading.rpartition(" > ")[2], header, data, path)
+                number += 1
+
+
+def _cells(line: str, *, has_bars: bool) -> list[str]:
+    inner = line[1:-1] if has_bars and not line.endswith("\\|") else line
+    return [cell.replace("\\|", "|").strip() for cell in _BAR.split(inner)]
+
+
+def _is_value(cell: str) -> bool:
+    return is_number(cell) or (len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit())
