@@ -18,7 +18,6 @@ from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
 from chargehand_plugins.extractive.lexicon import is_grammar, one_line, says, sentence
-from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 30
 _QUOTED_CONFIDENCE: Final = 60
@@ -50,6 +49,8 @@ class _Quote(NamedTuple):
     """Whether its document says at its beginning that it is superseded."""
     date: str
     """The latest date that its document names there."""
+    is_table: bool
+    """Whether it is part of a table."""
 
 
 def find_evidence(
@@ -70,12 +71,12 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     quotes = _quotes(question, results, catalog)
     needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
-    texts = [quote for quote in quotes if not _TABLE.search(quote.ref)]
+    texts = [quote for quote in quotes if not quote.is_table]
     is_plain = not (needs_model or (reason and says("limits", question)))
     # Rows are no answer where a figure is asked for.
     whole = [quote for quote in (texts if reason else quotes) if not quote.lacking and is_plain]
     whole.sort(key=lambda quote: quote.date, reverse=True)
-    whole.sort(key=lambda quote: (quote.is_outdated, bool(_TABLE.search(quote.ref))))
+    whole.sort(key=lambda quote: (quote.is_outdated, quote.is_table))
     if not (whole or texts):
         return unanswered(language, *reason) if reason else declined(language, "nothing")
     texts.sort(key=lambda quote: quote.is_outdated)
@@ -120,7 +121,12 @@ def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> l
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             date = max(("-".join(filter(None, parts)) for parts in _DATE.findall(opening)), default="")
-            found += [_Quote(source.ref, passage, lacking, says("outdated", opening), date)] if passage else []
+            is_table = bool(_TABLE.search(source.ref)) or all(
+                "|" in line for line in passage.split("\n") if line.strip()
+            )
+            found += (
+                [_Quote(source.ref, passage, lacking, says("outdated", opening), date, is_table)] if passage else []
+            )
     return found
 
 
@@ -128,16 +134,9 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
     missing = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
     missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language_of(question)))]
-    unread = why_unread(question, catalog)
     if figure := read_figure(question, catalog):
         return "doubt", "", figure.table.document
-    if unread is None:
-        return ("no_word", missing[0]) if missing else None
-    table, word = unread
-    columns = ", ".join(title_of(column) for column in table.columns)
-    is_function = word.casefold() in function_words(language_of(question))
-    key = "unread" if is_function else "no_column" if word else "no_reading"
-    return key, word, table.document, columns
+    return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)
 
 
 def _passage(source: Source, wanted: set[str], language: str) -> str:

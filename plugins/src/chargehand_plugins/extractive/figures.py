@@ -8,13 +8,14 @@ from typing import Final, NamedTuple
 
 from activities.contracts.rounds import ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from chargehand_plugins.extractive.conditions import title_of
 from chargehand_plugins.extractive.grammar import Figure
 from chargehand_plugins.extractive.lexicon import is_currency, number, sentence, totals
 from chargehand_plugins.extractive.periods import read_calendar
-from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
+_NO_GROUP: Final = "''"
 _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
 
 
@@ -23,31 +24,45 @@ def sql_of(figure: Figure) -> str:
     measure = f'"{figure.measure.name}"' if figure.measure else "*"
     if figure.measure and (held := read_calendar(figure.measure)):
         measure = held.sql
-    value = "count(*)" if figure.function == "count" else f"{figure.function}({measure})"
     part = [condition.sql for condition in figure.conditions if condition.is_value]
     counted = ""
-    if figure.operation == "share":
-        amount = f"sum({measure})" if figure.measure else "count(*)"
-        counted = f" FILTER ({' AND '.join(part)})"
-        value = f"100.0 * {amount}{counted} / {amount}"
+    match figure.operation, figure.function:
+        case "share", _:
+            amount = f"sum({measure})" if figure.measure else "count(*)"
+            counted = f" FILTER ({' AND '.join(part)})"
+            value = f"100.0 * {amount}{counted} / {amount}"
+        case _, "count":
+            value = "count(*)"
+        case _, "distinct":
+            value = f"count(DISTINCT {measure})"
+        case _, "rate":
+            value = f"sum({measure}) / count(DISTINCT {figure.group.sql if figure.group else measure})"
+        case _, function:
+            value = f"{function}({measure})"
     is_total = _total_sql(figure)
     where = [condition.sql for condition in figure.conditions if not (counted and condition.is_value)]
-    rows = " AND ".join([*where, *([f"NOT {is_total}"] if is_total else [])]) or "true"
-    by = figure.group or (None if figure.operation == "share" else figure.currency)
-    group = f'CAST("{by.name}" AS VARCHAR)' if by else "''"
+    rows = " AND ".join([*(f"({each})" for each in where), *([f"NOT {is_total}"] if is_total else [])]) or "true"
+    group = _group_sql(figure)
     table = f'"{figure.table.name}"'
     return (
         f"SELECT {group} AS name, {value} AS value, count(*){counted} AS rows, count({measure}){counted} AS filled,"
         f" {f'(SELECT count(*) FROM {table} WHERE {is_total})' if is_total else 0} AS totals,"
         f" {' OR '.join(_doubts(figure, value, group, rows))} AS doubt FROM {table} WHERE {rows}"
-        f"{f' GROUP BY {group}' if by else ''} ORDER BY {_ORDERS.get(figure.operation, '1')}"
+        f"{f' GROUP BY {group}' if group != _NO_GROUP else ''} ORDER BY {_ORDERS.get(figure.operation, '1')}"
     )
+
+
+def _group_sql(figure: Figure) -> str:
+    if figure.group and figure.operation != "mean":
+        return figure.group.sql
+    is_apart = figure.currency and figure.operation != "share"
+    return f'CAST("{figure.currency.name}" AS VARCHAR)' if figure.currency and is_apart else _NO_GROUP
 
 
 def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     table = f'"{figure.table.name}"'
-    found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
-    found += ["count(*) > 1"] if figure.function == "any_value" else []
+    found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != _NO_GROUP else [])]
+    found += [f"min({value[10:-1]}) IS DISTINCT FROM max({value[10:-1]})"] if figure.function == "any_value" else []
     found += figure.doubts
     if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
@@ -135,7 +150,7 @@ def _head(figure: Figure, leaders: Sequence[_Row]) -> str:
 
 def _amount(figure: Figure, row: _Row) -> str:
     if isinstance(row.value, str):
-        return row.value
+        return row.value.removesuffix(":00") if row.value.count(":") == 2 else row.value
     if figure.operation == "share":
         return f"{number(float(row.value), figure.language)} %"
     title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
@@ -150,14 +165,18 @@ def _amount(figure: Figure, row: _Row) -> str:
 def _what(figure: Figure, rows: Sequence[_Row]) -> str:
     title = title_of(figure.measure) if figure.measure else ""
     if figure.operation == "list" and figure.group:
-        return title_of(figure.group)
+        return title_of(figure.group.column)
     is_plain = figure.function in {"any_value", "sum"} and figure.operation != "sum" and all(r.rows < 2 for r in rows)
     is_ranked = figure.function == "any_value" or (figure.operation in _ORDERS and figure.function in {"max", "min"})
-    function = "mean" if figure.function == "avg" else figure.function
+    function = {"avg": "mean", "rate": "mean"}.get(figure.function, figure.function)
     of_rows = "share" if figure.operation == "share" else "value" if is_plain or is_ranked else function
     measured = sentence(of_rows, figure.language).format(title or sentence("rows", figure.language))
-    shape = sentence(figure.operation, figure.language) if figure.group else "{}"
-    return shape.format(measured, title_of(figure.group) if figure.group else "")
+    if figure.function == "rate":
+        measured = title
+    shape = (
+        sentence("rate" if figure.function == "rate" else figure.operation, figure.language) if figure.group else "{}"
+    )
+    return shape.format(measured, title_of(figure.group.column) if figure.group else "")
 
 
 def _basis(figure: Figure, rows: Sequence[_Row]) -> str:

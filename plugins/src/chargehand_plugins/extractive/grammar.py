@@ -1,30 +1,19 @@
-"""The grammar of figures: a question is one only if every word of it is accounted for, in exactly one way."""
+"""The grammar of figures: every word of a question is accounted for, and one reading is nearer than any other."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 from activities.documents.catalog import Catalog, Column, Table
-from activities.documents.sql_names import quoted_text
 from activities.documents.words import language_of
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.periods import Calendar, is_day, read_calendar
-from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
+from chargehand_plugins.extractive.conditions import Condition, title_of
+from chargehand_plugins.extractive.lexicon import RANKS
+from chargehand_plugins.extractive.periods import Calendar, is_day
+from chargehand_plugins.extractive.reading import LENGTHS, SUPPOSED, Group, Reading
+from chargehand_plugins.extractive.vocabulary import Vocabulary
 
-_T = TypeVar("_T")
 _MOST_TOKENS: Final = 40
-_MOST_CUTS: Final = 2_000
-_FUNCTIONS: Final = {"mean": "avg", "max": "max", "min": "min", "sum": "sum", "share": "sum"}
-_EXTREMES: Final = {"max": "max", "dearest": "max", "late": "max", "min": "min", "cheapest": "min", "early": "min"}
-_NEAR: Final = 3
-"""How many words may stand between a number and the column that it compares."""
-
-
-class Condition(NamedTuple):
-    column: Column
-    sql: str
-    text: str
-    is_value: bool = False
 
 
 class Figure(NamedTuple):
@@ -32,54 +21,66 @@ class Figure(NamedTuple):
 
     table: Table
     operation: str
-    """As `[lexicon.shapes]` in `words.toml` name it."""
+    """`count`, `sum`, `mean`, `max`, `min`, `share`, `value`, `list`, `per`, `most` or `least`."""
+    function: str
+    """The SQL function that makes one value of the rows; `any_value` where more than one row leaves doubt."""
     measure: Column | None
-    group: Column | None
+    group: Group | None
     conditions: tuple[Condition, ...]
     doubts: tuple[str, ...]
     """What makes a row of the result unsure, in SQL."""
     period_text: str
     currency: Column | None
     """The column of currencies that amounts are kept apart by."""
-    function: str
-    """The SQL function that makes one value of the rows; `any_value` where more than one row leaves doubt."""
-    is_loose: bool
-    """Whether a column was named by some of its words only."""
     language: str
 
 
 def read_figure(question: str, catalog: Catalog) -> Figure | None:
-    """Read a question as a figure over one table; None unless there is exactly one way to."""
-    found: set[Figure] = set()
+    """Read a question as a figure over one table; None unless one reading is nearer to its words than any other."""
+    nearest = _nearest(question, catalog)
+    return nearest[0] if len(nearest) == 1 else None
+
+
+def _nearest(question: str, catalog: Catalog) -> list[Figure]:
+    found: dict[Figure, int] = {}
     for vocabulary in _vocabularies(question, catalog):
-        cuts = list(islice(vocabulary.cuts(), _MOST_CUTS))
-        if len(cuts) == _MOST_CUTS:
-            return None
-        found.update(figure for cut in cuts for figure in _Reading(vocabulary, cut).figures())
-    return _only([figure for figure in found if not figure.is_loose] or [*found])
+        for figure, cost in _Figures(vocabulary).figures():
+            found[figure] = min(cost, found.get(figure, cost))
+    return [figure for figure, cost in found.items() if cost == min(found.values())]
 
 
-def why_unread(question: str, catalog: Catalog) -> tuple[Table, str] | None:
-    """Find the table that knows most of a question, and a word that it does not know; None if it asks for no figure.
-
-    The word is empty if all of them are known, but do not make one figure.
-    """
+def why_unread(question: str, catalog: Catalog) -> tuple[str, ...] | None:
+    """Say why a question is no figure: the key of a sentence and what fills it; None if it asks for none."""
+    nearest = _nearest(question, catalog)
+    if len(nearest) > 1:
+        named = dict.fromkeys(f"{title_of(each.measure)}, {_place(each)}" for each in nearest if each.measure)
+        places = named if len(named) > 1 else dict.fromkeys(map(_place, nearest))
+        return "ambiguous", "", " / ".join(places)
     best, most = None, 0
     for vocabulary in _vocabularies(question, catalog):
-        tokens = vocabulary.tokens
-        marks = {mark for at in range(len(tokens)) for mark, _ in lexicon.marks_at(tokens, at, vocabulary.language)}
-        asks = marks & (lexicon.AGGREGATES | {"count", "list"}) or ("which" in marks and "what" not in marks)
-        if asks and vocabulary.known > most:
-            most = vocabulary.known
-            best = vocabulary.table, tokens[vocabulary.unknown[0]].text if vocabulary.unknown else ""
-    return best
+        reading = _Figures(vocabulary)
+        known = sum(map(len, (part.tokens for part in vocabulary.parts if part.condition or part.column)))
+        known += sum(vocabulary.is_known(token) for token in reading.words)
+        if reading.asks and known > most:
+            most, best = known, (vocabulary.table, reading.unknown)
+    if best is None:
+        return None
+    table, word = best
+    columns = ", ".join(map(title_of, table.columns))
+    is_known = not word or lexicon.is_grammar(word, language_of(question))
+    return "no_reading" if not word else "unread" if is_known else "no_column", word, table.document, columns
+
+
+def _place(figure: Figure) -> str:
+    return " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
 
 
 def keeps(figure: Figure, earlier: str) -> bool:
     """Whether a figure drops no condition that an earlier question may have meant for it too."""
     tokens = lexicon.read_tokens(earlier, figure.language)
     kept = {held.column.name for held in figure.conditions}
-    return kept.issuperset(Vocabulary(figure.table, figure.language, tokens).valued)
+    parts = Vocabulary(figure.table, figure.language, tokens).parts
+    return kept.issuperset(part.condition.column.name for part in parts if part.condition)
 
 
 def _vocabularies(question: str, catalog: Catalog) -> list[Vocabulary]:
@@ -90,271 +91,278 @@ def _vocabularies(question: str, catalog: Catalog) -> list[Vocabulary]:
     return [Vocabulary(table, language, tokens) for table in catalog.tables]
 
 
-def _only(found: Sequence[_T]) -> _T | None:
-    return found[0] if len(found) == 1 else None
+class _Figures(Reading):
+    """The figures that one reading may make, each of a measure and a group."""
 
+    def figures(self) -> Iterator[tuple[Figure, int]]:
+        """Yield each figure with how far it is from the words of the question."""
+        if not self._is_clear:
+            return
+        limits = self._limits()
+        values = [part.condition for part in self._parts if part.condition]
+        names = [held.column.name for held in values]
+        if limits is None or len(set(names)) < len(names):
+            return
+        for group in (None, *self._groups()):
+            if group is None or group.column.name not in names:
+                for measure in (None, *self._columns):
+                    if found := self._figure(measure, group, [*values, *limits]):
+                        yield found
 
-class _Reading:
-    """One way to read the parts of a question."""
-
-    def __init__(self, vocabulary: Vocabulary, cut: Sequence[Part]) -> None:
-        self._vocabulary = vocabulary
-        self._columns = vocabulary.table.columns
-        self._parts = [part for at, part in enumerate(cut) if not self._is_relation(cut, at)]
-        self._marks = [part.mark for part in self._parts if part.mark]
-        if "what" in self._marks and "count" in self._marks[1:]:
-            self._marks.remove("count")  # `what is the average number of …` asks for the average.
-        self._opener = _only([mark for mark in self._marks if mark in lexicon.OPENERS]) or ""
-        aggregates = [mark for mark in self._marks if mark in lexicon.AGGREGATES]
-        # `which … in total` asks for the sums of the groups.
-        ranks = [mark for mark in aggregates if mark != "sum"]
-        self._is_total = "sum" in aggregates
-        self._aggregate = _only(ranks if self._opener in {"which", "who"} and ranks else aggregates) or ""
-        self._values = [part for part in self._parts if part.column]
-        self._periods = [part for part in self._parts if part.period]
-        if self._aggregate == "mean" and "per" in self._marks and self._group() == vocabulary.key:
-            # Each row is of one already.
-            self._marks.remove("per")
-            self._parts = [part for part in self._parts if part.mark != "per"]
-        self._words = [part.tokens[0] for part in self._parts if part.is_word]
-        plain = lexicon.empty_words(vocabulary.language)
-        self._said = frozenset(token.stem for token in self._words if token.word not in plain)
-
-    def _is_relation(self, parts: Sequence[Part], at: int) -> bool:
-        """Whether a part is the `from` or `to` before the value of a column that is where something comes or goes."""
-        following = (part for part in parts[at + 1 :] if not self._is_plain(part))
-        column = getattr(next(following, None), "column", None)
-        return column is not None and parts[at].mark in {"from", "to"} and lexicon.matches(parts[at].mark, column.name)
-
-    def _is_plain(self, part: Part) -> bool:
-        return part.is_word and part.tokens[0].word in lexicon.empty_words(self._vocabulary.language)
-
-    def figures(self) -> Iterator[Figure]:
-        limits, group = self._limits(), self._group()
-        valued = [part.column.name for part in self._values if part.column]
-        is_apart = len(set(valued)) == len(valued) and (group is None or group.name not in valued)
-        if limits is not None and is_apart and len(self._periods) <= 1 and self._has_one_shape(group):
-            for measure in (None, *self._columns):
-                if measure is None or measure != group:
-                    yield from self._with_measure(measure, group, limits)
-
-    def _has_one_shape(self, group: Column | None) -> bool:
-        """Whether there is one opener, one aggregate at most, and no other mark."""
-        is_total = self._is_total and self._aggregate != "sum"
-        read = [self._opener, self._aggregate, is_total, "per" in self._marks]
-        is_grouped = bool({"which", "who", "list", "per"}.intersection(self._marks))
-        return any(read[:2]) and len(self._marks) == sum(map(bool, read)) and is_grouped == (group is not None)
-
-    def _limits(self) -> list[Condition] | None:
-        """Write the comparisons with numbers; None if it is not clear what is compared."""
-        found: list[Condition] = []
-        for at, part in enumerate(self._parts):
-            if part.limits:
-                column = self._compared(at)
-                if column is None:
-                    return None
-                against, language = part.against, self._vocabulary.language
-                sides = [(sign, f'"{against.name}"' if against else end) for sign, end in part.limits]
-                sql = " AND ".join(f'"{column.name}" {sign} {end}' for sign, end in sides)
-                ends = [title_of(against) if against else lexicon.number(end, language) for _, end in part.limits]
-                shown = [f"{sign} {end}" for (sign, _), end in zip(part.limits, ends, strict=True)]
-                found.append(Condition(column, sql, f"{title_of(column)} {', '.join(shown)}"))
-        return found
-
-    def _compared(self, at: int) -> Column | None:
-        """Find the column of numbers that the words after a comparison name, or else those before it."""
+    def _figure(
+        self, measure: Column | None, group: Group | None, held: Sequence[Condition]
+    ) -> tuple[Figure, int] | None:
+        """Make the figure of a measure by a group, if they account for every word of the question."""
         vocabulary = self._vocabulary
-        against = self._parts[at].against
-        numbers = [column for column in self._columns if vocabulary.is_number(column) and column != against]
-        for places in (self._parts[at + 1 : at + 1 + _NEAR], self._parts[max(0, at - _NEAR) : at]):
-            tokens = [*self._parts[at].tokens, *(part.tokens[0] for part in places if part.is_word)]
-            stems = {token.stem for token in tokens}
-            whole = [column for column in numbers if vocabulary.words(column) <= stems]
-            partly = [column for column in numbers if vocabulary.words(column) & stems]
-            measured = [c for c in numbers if any(vocabulary.names_column(c, token) for token in tokens)]
-            if column := _only(whole) or _only(partly) or _only(measured):
-                return column
-        if against:
-            units = vocabulary.units(against)
-            alike = [column for column in numbers if vocabulary.units(column) == units]
-            return _only([column for column in alike if not vocabulary.has(column, "priced")])
-        has_currency = any(part.column == vocabulary.currency is not None for part in self._parts[at + 1 : at + 2])
-        return _only(list(filter(vocabulary.is_money, numbers)) or numbers) if has_currency else None
-
-    def _group(self) -> Column | None:
-        """Find the column after `which`, `list` or `per`: the longest that fits, or the name of what the rows are."""
-        vocabulary = self._vocabulary
-        at = next((at for at, part in enumerate(self._parts) if part.mark in {"which", "who", "list", "per"}), None)
-        if at is None:
+        calendar = self._calendar(measure)
+        periods = self._in_periods(calendar)
+        named = self._cost_of_measure(measure, group, held)
+        if periods is None or named is None or (group and measure == group.column):
             return None
-        if self._parts[at].mark == "who":
-            return _only([each for each in self._columns if lexicon.matches("persons", each.name)])
-        following = (part for part in self._parts[at + 1 :] if not part.mark and not self._is_plain(part))
-        if self._opener == "which" and getattr(next(following, None), "column", None):
-            return vocabulary.key
-        words = [part.tokens[0] for part in self._parts[at + 1 :] if part.is_word]
-        plain = lexicon.empty_words(vocabulary.language) if self._opener == "list" else frozenset[str]()
-        words = words[next((at for at, token in enumerate(words) if token.word not in plain), len(words)) :]
-        for column in sorted(self._columns, key=lambda column: -len(vocabulary.words(column))):
-            if vocabulary.words(column) == frozenset(token.stem for token in words[: len(vocabulary.words(column))]):
-                return column
-        is_thing = words and self._opener != "" and any(words[0].stem in name for name in vocabulary.names)
-        return vocabulary.key if is_thing and "per" not in self._marks else None
-
-    def _with_measure(self, measure: Column | None, group: Column | None, limits: list[Condition]) -> Iterator[Figure]:
-        """Yield the figure of a measure, if the question names it and nothing else."""
-        vocabulary = self._vocabulary
-        calendar = vocabulary.calendar_for(measure)
-        conditions = self._conditions(calendar, limits)
-        labels = [each for part in self._values if (each := part.column) and vocabulary.words(each) <= self._said]
-        others = [*labels, *([group] if group else []), *(limit.column for limit in limits)]
-        named = self._named(measure, others)
-        if conditions is None or (measure is not None and not named):
-            return
-        left = self._left(measure, others)
-        operation = self._operation(measure, group, left, conditions)
-        if not operation or not left.issubset(word for name in vocabulary.names for word in name):
-            return
+        conditions = (*held, *periods)
+        columns = [(each.column, 3) for each in (*conditions, *filter(None, [group]))]
+        columns += [(measure, 3)] if measure else []
+        cost = named
+        is_bounded = bool(periods) or any(part.limit for part in self._parts)
+        columns += [
+            (each, 0) for each in self._columns if is_bounded and is_day(each) and vocabulary.has(each, "event")
+        ]
+        for token in self.words:
+            costs = [
+                own for column, most in columns if (own := vocabulary.cost(column, token)) is not None and own <= most
+            ]
+            costs += [own for own in [vocabulary.cost_of_rows(token)] if own is not None]
+            costs += [0] if group and group.is_period and any(lexicon.matches(n, token.word) for n in LENGTHS) else []
+            if not costs:
+                return None
+            cost += min(costs)
+        shape = self._shape(measure, group, conditions)
+        if shape is None or (self._is_distinct and shape[1] != "distinct" and shape[0] != "list"):
+            return None
+        operation, function = shape
+        if group is None and measure and self._aggregate in RANKS:
+            beside = [each.word for each in self._groups()]
+            words = [token for token in self.words if token.stem in beside]
+            cost += "" in beside or any(vocabulary.cost(measure, token) is None for token in words)
         is_amount = measure is not None and vocabulary.is_number(measure) and not vocabulary.units(measure)
-        is_loose = measure is not None and not named >= vocabulary.words(measure) and operation != "count"
-        if operation == "list":
-            measure, group = None, group or measure
-        yield Figure(
+        figure = Figure(
             table=vocabulary.table,
             operation=operation,
-            measure=None if operation == "count" else measure,
-            group=group,
+            function=function,
+            measure=measure,
+            group=group._replace(word="") if group else None,
             conditions=conditions,
-            doubts=self._doubts(operation, calendar, measure),
-            period_text=" ".join(token.text for part in self._periods for token in part.tokens),
+            doubts=self._doubts(operation, function, calendar, measure),
+            period_text=" ".join(token.text for part in self._parts if part.period for token in part.tokens),
             currency=vocabulary.currency if is_amount else None,
-            function=self._function(operation, measure),
-            is_loose=is_loose,
             language=vocabulary.language,
         )
+        return figure, cost
 
-    def _function(self, operation: str, measure: Column | None) -> str:
-        """Choose what makes one value of several rows; `any_value` if nothing does."""
-        if measure is None or operation in {"count", "list"}:
-            return "count"
-        if operation in _FUNCTIONS:
-            return _FUNCTIONS[operation]
-        is_extreme = self._aggregate in _EXTREMES and not self._is_total
-        if is_extreme and not self._vocabulary.adds_up(measure):
-            return _EXTREMES[self._aggregate]
-        is_added = not is_extreme and self._vocabulary.adds_up(measure, unasked=not self._is_total)
-        return "sum" if is_added else "any_value"
+    def _in_periods(self, calendar: Calendar | None) -> list[Condition] | None:
+        """Write the period as a condition; None if the table cannot hold it."""
+        found: list[Condition] = []
+        for part in self._parts:
+            if period := part.period:
+                names = frozenset(token.stem for token in self._vocabulary.names)
+                sql = calendar.condition(period, names) if calendar else None
+                if not (sql and calendar):
+                    return None
+                text = period.text if period.has_year else " ".join(token.text for token in part.tokens)
+                shown = (title_of(calendar.column), period.side, text)
+                found.append(Condition(calendar.column, sql, " ".join(filter(None, shown))))
+        return found
 
-    def _doubts(self, operation: str, calendar: Calendar | None, measure: Column | None) -> tuple[str, ...]:
-        """List what makes figures over time unsure: several years, or rows that nothing tells apart."""
-        is_yearless = any(part.period and not part.period.has_year for part in self._periods)
-        found = (
-            [f"count(DISTINCT {calendar.part(1, 4)}) > 1"] if calendar and is_yearless and calendar.length > 4 else []
+    def _cost_of_measure(self, measure: Column | None, group: Group | None, held: Sequence[Condition]) -> int | None:
+        """How far the words are from naming a measure; None if they do not, or it is what is compared."""
+        vocabulary = self._vocabulary
+        quantity = vocabulary.quantity if self._counted_value() else None
+        if measure is None:
+            # A column that has what is asked for is nearer than the rows of a table of that name.
+            is_counted = self._opener == "count" or self._aggregate in {"most", "least"}
+            return None if self._is_amount or quantity else int(is_counted)
+        if quantity:
+            return 0 if measure == quantity else None
+        return self._cost_of_named(measure, group, held)
+
+    def _cost_of_named(self, measure: Column, group: Group | None, held: Sequence[Condition]) -> int | None:
+        vocabulary = self._vocabulary
+        compared = [each.column for each in held]
+        if measure in compared and (
+            not self._aggregate or any(each.is_value for each in held if each.column == measure)
+        ):
+            return None
+        taken = {group.word, *(t.stem for t in vocabulary.title(group.column))} if group else set[str]()
+        if self._opener == "count" and (vocabulary.is_flag(measure) or not self._counts(measure)):
+            return None
+        tokens = [t for part in self._parts if part.is_word or part.mark for t in part.tokens if t.stem not in taken]
+        costs = [cost for token in tokens if (cost := vocabulary.cost(measure, token)) is not None]
+        unsaid = [word for word in vocabulary.title(measure) if word.stem not in {token.stem for token in tokens}]
+        if costs:
+            # How many sailings there were is not how many were cancelled.
+            is_other = self._opener == "count" and any(lexicon.matches("event", word.word) for word in unsaid[-1:])
+            # The names of a column are as near as the rows of another table.
+            far = (not vocabulary.is_number(measure)) + (self._unsaid(measure, tokens) > 0)
+            return None if is_other else 2 * min(costs) + far
+        return SUPPOSED if self._is_supposed(measure) else None
+
+    def _is_supposed(self, measure: Column) -> bool:
+        """Whether a measure is the amount of things that are amounts themselves, as in `the largest invoice`."""
+        vocabulary = self._vocabulary
+        is_named = vocabulary.amount is not None and vocabulary.has(vocabulary.amount, "amounts")
+        is_amount = self._is_amount and self._opener == "count"
+        things = any(
+            (is_named or lexicon.matches("payments", t.word)) and vocabulary.cost_of_rows(t) is not None
+            for t in self.words
         )
-        is_added = measure is not None and self._vocabulary.adds_up(measure)
-        if calendar and operation in {"mean", "max", "min"} and is_added and not self._vocabulary.key:
+        asks_amount = is_amount or (
+            self._aggregate in {"max", "min", "sum", "mean"} and self._opener not in {"count", "times"}
+        )
+        return measure == vocabulary.amount and things and asks_amount
+
+    def _counts(self, measure: Column) -> bool:
+        """Whether what is counted, after `how many`, is what a column of numbers or names holds."""
+        at = next((at for at, part in enumerate(self._parts) if part.mark == "count"), None)
+        if at is None:
+            return True
+        following = [part for part in self._parts[at + 1 :] if not self._is_plain(part)][:1]
+        after = self._parts.index(following[0]) if following else at
+        run = [
+            t
+            for part in takewhile(lambda each: each.is_word and not self._is_plain(each), self._parts[after:])
+            for t in part.tokens
+        ]
+        if not self._vocabulary.is_number(measure):
+            run = run[-1:]
+        return any(self._vocabulary.cost(measure, token) is not None for token in run)
+
+    def _counted_value(self) -> bool:
+        """Whether a value is what is counted, as in `how many kettles`."""
+        at = next((at for at, part in enumerate(self._parts) if lexicon.OPENERS.get(part.mark) == "count"), None)
+        if at is None or self._opener != "count":
+            return False
+        following = next((part for part in self._parts[at + 1 :] if not self._is_plain(part)), None)
+        return following is not None and following.condition is not None and following.condition.is_value
+
+    def _shape(
+        self, measure: Column | None, group: Group | None, conditions: Sequence[Condition]
+    ) -> tuple[str, str] | None:
+        """Choose the operation and the SQL function; None if the question makes no sense."""
+        if self._per is not None:
+            return self._divided(measure, group)
+        if self._aggregate == "share":
+            return self._shared(measure, group, conditions)
+        if self._aggregate in RANKS:
+            return self._ranked(measure, group)
+        if group is not None:
+            is_list = self._opener in {"which", "who", "list", "where", "when"} and not self._aggregate
+            return ("list", "count") if is_list and measure is None and (conditions or self._opener == "list") else None
+        return self._plain(measure, conditions)
+
+    def _divided(self, measure: Column | None, group: Group | None) -> tuple[str, str] | None:
+        if group is None or (self._opener in {"who", "where"}):
+            return None
+        if measure is None:
+            return ("per", "count") if self._aggregate in {"", "sum"} and self._opener in {"count", "times"} else None
+        if not self._vocabulary.is_number(measure):
+            return None
+        if self._aggregate == "mean" and group.column == self._vocabulary.key:
+            return "mean", "avg"
+        functions = {"mean": "rate" if group.is_period else "avg", "max": "max", "min": "min"}
+        if self._aggregate in functions and not (group.is_period and not self._vocabulary.adds_up(measure)):
+            return ("mean" if functions[self._aggregate] == "rate" else "per"), functions[self._aggregate]
+        is_summed = self._aggregate in {"", "sum"} and self._vocabulary.adds_up(measure)
+        return ("per", "sum") if is_summed else None
+
+    def _shared(
+        self, measure: Column | None, group: Group | None, conditions: Sequence[Condition]
+    ) -> tuple[str, str] | None:
+        parts = [each for each in conditions if each.is_value]
+        is_whole = measure is None or self._vocabulary.adds_up(measure)
+        return ("share", "sum") if is_whole and group is None and len(parts) == 1 else None
+
+    def _ranked(self, measure: Column | None, group: Group | None) -> tuple[str, str] | None:
+        """Choose how the most and least are found: of groups, or of all rows."""
+        vocabulary = self._vocabulary
+        if measure is None:
+            is_counted = group is not None and self._aggregate in {"most", "least"}
+            return (self._aggregate, "count") if is_counted else None
+        is_time = vocabulary.is_time(measure)
+        is_most = self._is_most(measure, is_time=is_time)
+        if is_most is None:
+            return None
+        extreme = "max" if is_most else "min"
+        if group is None:
+            is_asked = self._opener in {"which", "count", "when", ""} and (is_time or self._aggregate in {"max", "min"})
+            return (extreme, extreme) if is_asked and not (self._opener == "count" and is_time) else None
+        if group.column == vocabulary.key:
+            return "most" if is_most else "least", "any_value"
+        of_each = self._is_total or not self._ranks_rows(measure)
+        is_added = vocabulary.adds_up(measure) and (of_each or self._aggregate in {"most", "least"})
+        return "most" if is_most else "least", "sum" if is_added else extreme
+
+    def _is_most(self, measure: Column, *, is_time: bool) -> bool | None:
+        """Whether the greatest value is asked for; None if the words do not rank what the column holds."""
+        is_most = self._aggregate in {"max", "most", "late"}
+        said = [token for part in self._parts if part.mark == self._aggregate for token in part.tokens]
+        if self._aggregate in {"early", "late"}:
+            # The oldest has the earliest date, but the highest age.
+            is_aged = any(self._vocabulary.cost(measure, token) is not None for token in said)
+            return is_most if is_time else not is_most if is_aged and self._vocabulary.is_number(measure) else None
+        if is_time:
+            # Who has been here longest came first.
+            is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in said)
+            return not is_most if is_long else None
+        return is_most if self._vocabulary.is_number(measure) else None
+
+    def _ranks_rows(self, measure: Column) -> bool:
+        """Whether single rows are ranked, as in `the largest overdue invoice`."""
+        at = next(at for at, part in enumerate(self._parts) if part.mark == self._aggregate)
+        following = [part.tokens[0] for part in self._parts[at + 1 :] if part.is_word and not self._is_plain(part)][:1]
+        vocabulary = self._vocabulary
+        return any(
+            vocabulary.cost_of_rows(token) is not None and vocabulary.cost(measure, token) is None
+            for token in following
+        )
+
+    def _plain(self, measure: Column | None, conditions: Sequence[Condition]) -> tuple[str, str] | None:
+        vocabulary = self._vocabulary
+        if measure is None:
+            # How often a bus runs is not how many rows it has.
+            is_counted = self._opener == "count" or (self._opener == "times" and any(map(is_day, self._columns)))
+            return ("count", "count") if is_counted and self._aggregate in {"", "sum"} else None
+        if not vocabulary.is_number(measure):
+            is_name = self._opener == "count" and not self._aggregate and not vocabulary.is_time(measure)
+            is_name = is_name and not vocabulary.has(measure, "event")
+            return ("count", "distinct") if is_name and not vocabulary.is_unique(measure) else None
+        if self._opener not in {"count", "which", ""} or self._wants_names:
+            return None
+        if self._aggregate in {"mean", "sum"}:
+            is_able = self._aggregate == "mean" or vocabulary.adds_up(measure)
+            return (self._aggregate, "avg" if self._aggregate == "mean" else "sum") if is_able else None
+        return self._of_rows(measure, conditions)
+
+    def _of_rows(self, measure: Column, conditions: Sequence[Condition]) -> tuple[str, str] | None:
+        """Choose between the sum and the one value of the rows that are meant."""
+        vocabulary = self._vocabulary
+        # What was spent month by month is no price.
+        is_spent = vocabulary.is_series and vocabulary.has(measure, "spending")
+        is_cost = not is_spent and any(vocabulary.has(measure, name) for name in ("priced", "wages"))
+        is_whole = not conditions and vocabulary.key is not None and vocabulary.is_money(measure)
+        is_added = not (is_cost or vocabulary.has(measure, "states")) or (self._opener == "count" and not is_cost)
+        if vocabulary.adds_up(measure) and (is_whole or is_added):
+            return ("sum", "sum") if conditions or is_whole or self._opener == "count" else None
+        return ("value", "any_value") if conditions else None
+
+    def _doubts(
+        self, operation: str, function: str, calendar: Calendar | None, measure: Column | None
+    ) -> tuple[str, ...]:
+        """List what makes figures over time unsure: several years in a period that names none."""
+        is_yearless = any(part.period and not part.period.has_year for part in self._parts)
+        found: list[str] = []
+        if calendar and is_yearless and calendar.length > 4:
+            found.append(f"count(DISTINCT {calendar.part(1, 4)}) > 1")
+        is_added = measure is not None and self._vocabulary.adds_up(measure) and not self._vocabulary.key
+        if calendar and is_added and operation in {"mean", "max", "min"} and function != "rate":
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
         return tuple(found)
-
-    def _conditions(self, calendar: Calendar | None, limits: Sequence[Condition]) -> tuple[Condition, ...] | None:
-        """List what rows must have; None if the table cannot hold the period."""
-        found = [
-            Condition(
-                part.column,
-                f'lower(CAST("{part.column.name}" AS VARCHAR)) {"<>" if part.is_not else "="} '
-                f"{quoted_text(part.value.lower())}",
-                f"{title_of(part.column)} {'≠' if part.is_not else '='} {part.value}",
-                is_value=True,
-            )
-            for part in self._values
-            if part.column
-        ]
-        found += limits
-        for part in self._periods:
-            names = frozenset(word for name in self._vocabulary.names for word in name)
-            sql = calendar.condition(part.period, names) if calendar and part.period else None
-            if not (sql and calendar and part.period):
-                return None
-            text = part.period.text if part.period.has_year else " ".join(token.text for token in part.tokens)
-            shown = (title_of(calendar.column), part.period.side, text)
-            found.append(Condition(calendar.column, sql, " ".join(filter(None, shown))))
-        return tuple(found)
-
-    def _named(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
-        """List the stems that name a measure and none of the other columns."""
-        vocabulary = self._vocabulary
-        tokens = [token for part in self._parts if part.is_word or part.mark for token in part.tokens]
-        taken = frozenset[str]().union(*map(vocabulary.words, others))
-        named = {t.stem for t in tokens if measure and vocabulary.names_column(measure, t)}
-        if self._aggregate in _FUNCTIONS and self._opener != "count" and measure and vocabulary.is_the_amount(measure):
-            named |= {t.stem for t in tokens if any(t.stem in name for name in vocabulary.names)}
-        return frozenset(named) - taken
-
-    def _left(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
-        """List the stems that no column accounts for."""
-        vocabulary = self._vocabulary
-        taken = frozenset[str]().union(*map(vocabulary.words, others))
-        columns = [measure, *(column for column in others if vocabulary.is_number(column))]
-        columns += [vocabulary.calendar.column] if vocabulary.calendar and self._periods else []
-        taken |= {
-            t.stem for t in self._words if any(column and vocabulary.names_column(column, t) for column in columns)
-        }
-        events = frozenset[str]().union(*map(vocabulary.words, vocabulary.days))
-        if self._periods or any(part.limits for part in self._parts):
-            taken |= {
-                token.stem for token in self._words if token.stem in events and lexicon.matches("event", token.word)
-            }
-        is_of_each = measure is not None and self._aggregate in {"sum", "mean", "share"}
-        if vocabulary.key and (is_of_each or vocabulary.key in others):
-            taken |= vocabulary.words(vocabulary.key)
-        if vocabulary.key in others:
-            taken |= {token.stem for token in self._words if any(token.stem in name for name in vocabulary.names)}
-        return self._said - taken - self._labels()
-
-    def _labels(self) -> frozenset[str]:
-        """List the stems beside a value that are part of the name of its column, as in `a double room`."""
-        found: set[str] = set()
-        for at, part in enumerate(self._parts):
-            beside = [*self._parts[max(0, at - 1) : at], *self._parts[at + 1 : at + 2]]
-            named = lexicon.stems(title_of(part.column), self._vocabulary.language) if part.column else ()
-            own = {word for word in named if not lexicon.matches("kinds", word)}
-            if len(own) != 1:
-                continue
-            found |= {near.tokens[0].stem for near in beside if near.is_word} & own
-        return frozenset(found)
-
-    def _operation(
-        self, measure: Column | None, group: Column | None, left: frozenset[str], conditions: tuple[Condition, ...]
-    ) -> str:
-        """Find the shape that fits; empty if the question makes no sense."""
-        vocabulary = self._vocabulary
-        is_number = measure is not None and vocabulary.is_number(measure)
-        is_row = vocabulary.counts_rows(left) if measure is None else not is_number and vocabulary.is_unique(measure)
-        true = {
-            "": True,
-            "number": is_number,
-            "text": measure is not None and not is_number,
-            "rows": measure is None,
-            "row": is_row,
-            "time": measure is not None and read_calendar(measure) is not None,
-            "day": measure is not None and is_day(measure),
-            "adds": measure is not None and vocabulary.adds_up(measure),
-            "wise": bool(vocabulary.key or vocabulary.calendar)
-            or (measure is not None and not vocabulary.adds_up(measure)),
-            "part": len(self._values) == 1,
-            "limited": bool(conditions),
-            "named": not any(part.limits or (part.period and part.period.side) for part in self._parts),
-            "group": group is not None and "per" not in self._marks,
-            "per": "per" in self._marks,
-        }
-        facts = {name for name, is_true in true.items() if is_true}
-        marked = facts & {"group", "per"}
-        fitting = (
-            shape.operation
-            for shape in lexicon.shapes()
-            if self._opener in shape.openers
-            and self._aggregate in shape.aggregates
-            and shape.facts <= facts
-            and marked <= shape.facts
-        )
-        return next(fitting, "")

@@ -9,21 +9,26 @@ from typing import Any, Final, NamedTuple
 
 from activities.documents.words import stem, words
 
-OPENERS: Final = frozenset({"count", "amount", "what", "which", "who", "when", "list"})
-AGGREGATES: Final = frozenset(
-    {"share", "sum", "mean", "max", "most", "dearest", "min", "least", "cheapest", "early", "late"}
-)
+OPENERS: Final = {
+    **{mark: mark for mark in ("count", "times", "which", "who", "when", "where", "list")},
+    "amount": "count",
+    "what": "which",
+}
+"""What may open a question, and what it is read as."""
+RANKS: Final = frozenset({"max", "most", "min", "least", "early", "late"})
+AGGREGATES: Final = RANKS | {"share", "sum", "mean"}
 COMPARISONS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
 _TOKEN: Final = re.compile(
-    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
+    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _TOTAL: Final = re.compile(r"\b([Gg]esamt)(?=[a-zß-ÿ]{4})")
 _UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
+_ENDING: Final = re.compile(r"(?:ations?|ions?|ments?|ures?|als?|ages?|ings?|e[er]s?|ors?|ies|y|ed|es|s|e)$")
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
 
 
@@ -36,23 +41,9 @@ class Token(NamedTuple):
     stem: str
 
 
-class Shape(NamedTuple):
-    """What a question may ask for, and what it must have for that."""
-
-    operation: str
-    openers: frozenset[str]
-    aggregates: frozenset[str]
-    facts: frozenset[str]
-
-
 @cache
 def _data() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-
-
-@cache
-def shapes() -> tuple[Shape, ...]:
-    return tuple(Shape(name, *(frozenset(text.split("|")) for text in texts)) for name, *texts in _data()["shapes"])
 
 
 @cache
@@ -62,23 +53,24 @@ def pattern(name: str) -> str:
 
 
 @cache
-def concepts() -> Sequence[tuple[str, str]]:
-    """List what says that a column holds something, and what such a column is called, both as patterns."""
+def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
+    """List what says that something is held, and what that is called, both as patterns."""
     tables = _data()["tables"]
-    return [(said, tables.get(held, held)) for said, held in tables["concepts"]]
+    named = ([tables.get(part, part) for part in pair] for pair in tables[name])
+    return [(re.compile(said), re.compile(held)) for said, held in named]
 
 
 @lru_cache(maxsize=10_000)
-def is_concept(word: str) -> bool:
-    return any(re.fullmatch(said, word) for said, _ in concepts())
+def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
+    """Whether a word says what a column, or with `things` a table, holds, by the words of its title."""
+    return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
 
 
 @lru_cache(maxsize=10_000)
-def is_held(word: str, titles: Sequence[str]) -> bool:
-    """Whether a word says what a column holds, by the words of its title."""
-    return any(
-        re.fullmatch(said, word) and any(re.fullmatch(held, title) for title in titles) for said, held in concepts()
-    )
+def roots(token: Token) -> frozenset[str]:
+    """List the forms by which words of one family are known: `teach` and `teacher`, `delivered` and `delivery`."""
+    short = _ENDING.sub("", token.word)
+    return frozenset({token.word, token.stem, *([short] if len(short) > 2 else [])})
 
 
 @cache
@@ -178,6 +170,19 @@ def stems(text: str, language: str) -> tuple[str, ...]:
 def read_number(text: str, language: str) -> float | None:
     plain = text.replace(",", "") if language == "en" else text.replace(".", "").replace(",", ".")
     return (float if "." in plain else int)(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
+
+
+def read_ordinal(word: str) -> str:
+    forms = enumerate(pattern("ordinals").split(";"), start=1)
+    return next((str(number) for number, form in forms if re.fullmatch(form, word)), "")
+
+
+def read_time(word: str) -> str:
+    """Read a time of day, such as `9:30` or `noon`; empty if it is none."""
+    if matches("noon", word):
+        return "12:00"
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", word)
+    return f"{int(found[1]):02}:{found[2]}" if found else ""
 
 
 def number(value: float, language: str) -> str:

@@ -50,7 +50,7 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
 
 @pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
 async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: HarnessOf) -> None:
-    """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name.
+    """A limiting word in a labelled question leaves no figure, unless it is part of a name or turns a condition round.
 
     Each place has a few of the words, another one than its neighbours, and all of them at night.
     """
@@ -60,7 +60,7 @@ async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: 
         for limit in LIMITS[at % parts :: parts]:
             figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), tables)
             held = [condition.text for condition in figure.conditions] if figure else [limit]
-            assert any(limit in text.split() for text in held), (limit, at)
+            assert any(limit in text.split() or "≠" in text or text.endswith("–") for text in held), (limit, at)
 
 
 @settings(deadline=None)
