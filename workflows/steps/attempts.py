@@ -9,7 +9,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts.rounds import Note
+from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.tool import READS_DOCUMENTS
 from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
@@ -133,12 +133,7 @@ async def attempt_once(
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
     is_granted = session.budget.grants.open(child, reservation)
     publish(session)
-    inputs = session.progress.inputs(subtask.depends_on)
-    if inputs:
-        whole = inputs
-        inputs = fit(whole, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
-        session.progress.add_gaps(unread_issues(whole, inputs, subtask.agent))
-    inputs = (*prior_knowledge(session.earlier), *inputs)
+    inputs = _inputs(session, subtask)
     own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
     if notes:
         reads |= session.provenance.of_attempts(subtask.id)
@@ -169,6 +164,16 @@ async def attempt_once(
         ended = ended.model_copy(update={"outcome": closed})
     count_outcome(ended.outcome)
     return ended
+
+
+def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
+    """Choose what an attempt reads of other outcomes, and name as gaps what there is no room for."""
+    inputs = session.progress.inputs(subtask.depends_on)
+    if inputs:
+        whole = inputs
+        inputs = fit(whole, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+        session.progress.add_gaps(unread_issues(whole, inputs, subtask.agent))
+    return (*prior_knowledge(session.earlier), *inputs)
 
 
 async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:

@@ -15,7 +15,8 @@ CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|co
 _COPIED: Final = 0.7
 """Which part of its words a claim has in the order of its source, if it copies it."""
 _LEAST_TOKENS: Final = 3
-_LEAST_NAME: Final = 4
+LEAST_NAME: Final = 4
+"""Letters of a name; fewer are an abbreviation."""
 _STEM: Final = 4
 
 
@@ -112,5 +113,5 @@ def _kinds(word: str, codes: tuple[str, ...], *, is_first: bool) -> Iterator[_To
             yield _Token(word, subject, sides)
     if (unit := unit_of(word))[0]:
         yield _Token(word, "unit", frozenset({unit}))
-    if word[0].isupper() and not is_first and len(word) >= _LEAST_NAME:
+    if word[0].isupper() and not is_first and len(word) >= LEAST_NAME:
         yield _Token(word, "name", frozenset({word.casefold()[:_STEM]}))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
+from chargehand_plugins.claim_checks.copies import LEAST_NAME
 from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
@@ -27,8 +28,6 @@ from workflows.rules.claim_words import language_of, spoken_in
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
 _POSSESSIVE: Final = re.compile(r"['’]s$")
-_LEAST_NAME: Final = 4
-"""Letters of a name; fewer are an abbreviation."""
 _STEM: Final = 4
 _BOUND: Final = 12
 """Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
@@ -102,6 +101,6 @@ def _names(claim: str, known: str) -> Iterator[Objection]:
     for sentence in _SENTENCE.split(claim):
         words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the first of 's Nachts is none
         for name in (_POSSESSIVE.sub("", word) for word in words[1:]):
-            is_name = name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1")
+            is_name = name.istitle() and len(name) >= LEAST_NAME and not months_of(f"on {name} 1")
             if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:
                 yield Objection(f"Its source does not name “{name}”.")
