@@ -12,7 +12,7 @@ from tests.acceptance.commands import Commands, Terminal
 from tests.crew_files import crew_folder
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
-from tests.workflows.test_conversing import DESK
+from tests.workflows.conftest import DESK
 from tests.workflows.test_following import shown as shown_so_far
 
 

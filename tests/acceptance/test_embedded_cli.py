@@ -174,7 +174,7 @@ def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_
     )
     assert "/namespaces/default/workflows/first" in begun
     assert f"No model is called: {project / 'first-run.jsonl'} is replayed." in begun
-    assert "session finished" in said
+    assert "session answered" in said
     assert "Go on: chargehand open first" in said
     assert (kept / "report.html").read_text("utf-8").startswith("<!doctype html>")
     assert sum(step.usage.turns for step in trace.steps) == report.usage.turns

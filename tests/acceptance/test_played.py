@@ -116,12 +116,12 @@ def _plain(text: str) -> str:
 
 @pytest.mark.parametrize("name", first_fast(CASES, 1, pytest.mark.nightly))
 async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
-    """Every fact is in the answer with its source; nothing is cut off, answered early or left out."""
+    """Every fact is in the answer with its source; nothing is cut off, early or left out, but what sources dispute."""
     task, words, pages, agents = CASES[name]
     played = await stage.play(task)
 
     report = played.report
-    assert report.stop_reason == "completed"
+    assert report.stop_reason == ("partial" if task is CONTRADICTION else "completed")
     assert all(each in report.answer for each in words)
     assert len(played.pages) >= pages
     assert sorted(record.agent for record in report.subtasks) == sorted(agents or [r.agent for r in report.subtasks])
@@ -175,11 +175,11 @@ async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
 
 @pytest.mark.slow
 async def test_what_can_be_paid_is_done(stage: Stage) -> None:
-    """Where no plan fits the turns, one agent works on the request, and the report says why."""
+    """The smallest profile pays for two agents, within its dollars and with nothing left out."""
     played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
 
-    assert [record.state for record in played.report.subtasks] == ["success"]
-    assert any("take at least 6 turns" in gap and "leave 5" in gap for gap in played.report.gaps)
+    assert [record.state for record in played.report.subtasks] == ["success", "success"]
+    assert played.report.gaps == ()
     assert played.report.usage.cost_usd <= PROFILES["quick"].budget_usd
 
 

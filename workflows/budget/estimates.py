@@ -68,7 +68,7 @@ class Purpose:
 
 
 PLAN: Final = Purpose("plan", "high", 4_000)
-WORK: Final = Purpose("work", "medium", 3_500)
+WORK: Final = Purpose("work", "medium", 4_000)
 REPORT: Final = Purpose("report", "high", 6_000)
 OUTPUT: Final = Purpose("report", "medium", 4_000)
 DECISION: Final = Purpose("decision", "low", 1_000)

@@ -9,12 +9,14 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 from uuid import uuid4
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from activities.models.prices import price_card
+from activities.tools.pages.fetch import Fetcher
 from activities.turn.contracts import TurnRequest, TurnResult
 from chargehand.client import Chargehand
 from chargehand.contracts import Report
@@ -166,6 +168,8 @@ async def open_stage(client: Client, folder: Path) -> AsyncGenerator[Stage]:
     async with AsyncExitStack() as closing:
         web = closing.enter_context(serve_web(pages))
         closing.enter_context(web.resolvable(asyncio.get_running_loop()))
+        # The operator opens these hosts, but they stand for the public web.
+        closing.enter_context(patch.object(Fetcher, "is_internal", return_value=False))
         provider = await closing.enter_async_context(ScriptedProvider())
         stage = Stage(client, web, provider, folder, {})
         keys: dict[Provider, dict[str, str]] = {

@@ -4,8 +4,6 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from chargehand.contracts.problems import UNSEEN
-
 _CONTROL_PICTURES: Final = 0x2400
 _DANGEROUS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # terminal control, tab and line feed excepted
@@ -22,6 +20,8 @@ def safe_text(text: str) -> str:
 
 def exact_text(text: str) -> str:
     """Make every character visible, for people who approve that a text is sent."""
+    from chargehand.contracts.problems import UNSEEN
+
     return UNSEEN.sub(_visible, safe_text(text))
 
 

@@ -103,8 +103,10 @@ def _differ(one: _Statement, other: _Statement) -> bool:
 
 
 def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
-    """Whether names are what a statement says, not what it speaks of."""
-    return not statement.has_nouns_in_capitals and statement.first not in names and all(map(str.isalpha, names))
+    """Whether names are what a statement says, in one place, not what it speaks of."""
+    places = "".join("x" if _stem(token) in names else " " for token in _TOKEN.findall(statement.text)).split()
+    is_plain = len(places) == 1 and all(map(str.isalpha, names))
+    return is_plain and not statement.has_nouns_in_capitals and statement.first not in names
 
 
 def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> bool:

@@ -32,6 +32,7 @@ DISAGREE = {
 BOTH_RIGHT = {
     "other place": ("Paris has a river that is 3 m deep.", "London has a river that is 4 m deep."),
     "other subject": ("Berlin is a city in Germany.", "Munich is a city in Germany."),
+    "two names": ("The mayor of Skerry is Ida Lund.", "The mayor of Holm is Per Dahl."),
     "number in a name": ("Chapter 3 describes the old tower.", "Chapter 4 describes the old tower."),
     "one says more": ("The tower is 3 m high and 10 m wide.", "The tower is 10 m wide."),
     "rounded": ("The port has 1,195 thousand visitors.", "The port has about 1.2 million visitors."),
