@@ -36,7 +36,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
         yield Objection(reason, is_certain=is_copy)
     if copy:
-        yield from _replaced(copy, " ".join([about, *sentences]))
+        yield from _replaced(copy, nearest, " ".join([about, *sentences]))
     if near >= _RELATED and not is_denied:
         clause, codes = _clause_of(own, nearest), spoken_in(claim, nearest)
         for subject in ("direction", "amount", "order"):
@@ -49,17 +49,25 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
 
 
-def _replaced(copy: Copy, known: str) -> Iterator[Objection]:
+def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
     """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
-    there = quantities(known)
+    there, is_apart = quantities(known), _are_said_apart(copy, nearest)
     for each in copy.replacements:
         is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
         is_known = is_figure and any(
             figure.is_in(there) or is_derived(figure, there) or any(map(figure.rounds, quantities(each.theirs)))
             for figure in quantities(each.mine)
         )
-        yield Objection(f"Its source has “{each.theirs}” where it says “{each.mine}”.", is_certain=not is_known)
+        reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
+        yield Objection(reason, is_certain=not (is_known or is_apart))
+
+
+def _are_said_apart(copy: Copy, sentence: str) -> bool:
+    """Whether words in the place of others all stand behind or before those: `in May 64 mm fell, in June 91 mm`."""
+    theirs = [sentence.find(each.theirs) for each in copy.replacements]
+    mine = [sentence.find(each.mine) for each in copy.replacements]
+    return len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
 
 
 def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:

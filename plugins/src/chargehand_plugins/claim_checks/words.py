@@ -13,6 +13,13 @@ _NUMERIC_DATE: Final = re.compile(
     r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})([./])(\d{1,2})(?:\5(\d{2,4})\b|\.(?= [a-zà-ÿ]))"
 )
 _LAST_MONTH: Final = 12
+_PRECIPITATION: Final = re.compile(
+    r"\b(?:rain|snow|hail|sleet|regen|schnee|hagel|niederschlag|pluie|neige|grêle|lluvia|nieve|granizo|chuva|neve)\b",
+    re.IGNORECASE,
+)
+_FALLS: Final = re.compile(
+    r"\b(?:f[ae]ll\w*|fiel\w*|gefallen|tomb\w+|ca(?:y\w+|en?|ído|iu|íram|i|em))\b", re.IGNORECASE
+)
 SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes")
 """In which one word may say the opposite of another."""
 
@@ -20,6 +27,8 @@ SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extrem
 @lru_cache(maxsize=8192)
 def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the sides of a subject of which a text has words: of `direction`, 0 is up, 1 is down and 2 unchanged."""
+    if subject == "direction" and _PRECIPITATION.search(text):
+        text = _FALLS.sub(" ", text)  # rain that falls need not be less
     spoken = (languages()[code].sides[subject] for code in codes or spoken_in(text))
     return frozenset(side for sides in spoken for side, pattern in enumerate(sides) if pattern.search(text))
 

@@ -205,6 +205,8 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("The certificate was last renewed in 2019", "The certificate has not been renewed since 2019."),
         ("The failure caused no injuries", "No one was hurt by the failure."),
         ("Each of the 62 turbines gives about 10 MW", "Its 62 turbines have a capacity of 620 MW."),
+        ("In May 2022, 91 mm of rain fell", "In April 2022, 64 mm of rain fell, in May 2022 91 mm, in June 40 mm."),
+        ("Im Mai fielen 91 mm Regen", "Im Mai stieg die Regenmenge auf 91 mm."),
     ],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
