@@ -16,7 +16,7 @@ from chaos.operators import temporal
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import doctor
 from chargehand.errors import ChargehandError
-from chargehand_plugins.operations.histories import histories_of_tree
+from chargehand_plugins.operations.replay import histories_of_tree
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 from tests.waiting import until
 

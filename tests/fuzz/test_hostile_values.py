@@ -25,8 +25,8 @@ from chargehand.contracts import JsonSchema, Limits
 from chargehand.errors import InvalidInput
 from chargehand.listing import sessions_query
 from chargehand.schedules import times
+from chargehand_plugins.mcp.tools.connection import elicitation_of
 from chargehand_plugins.mcp.tools.definitions import UnusableTool, define
-from chargehand_plugins.mcp.tools.elicitation import elicitation_of
 from chargehand_plugins.tape.player import read_tape
 from workflows.rules.forms import read_form
 from workflows.rules.refusal import Refused

@@ -18,7 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio.client import Client, WorkflowHistory
 
-from chargehand_plugins.operations.histories import histories_of_tree
+from chargehand_plugins.operations.replay import histories_of_tree
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment

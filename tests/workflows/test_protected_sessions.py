@@ -27,7 +27,7 @@ from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from chargehand_plugins.operations.clean import clean_folders
-from chargehand_plugins.operations.histories import histories_of_tree
+from chargehand_plugins.operations.replay import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task

@@ -3,18 +3,23 @@
 A task is a session or a conversation, and has its id. Nothing is kept here, so that every console answers for every
 task.
 """
+# ruff: noqa: ARG002  # the library's own signatures
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager, suppress
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
 
 from a2a.server.context import ServerCallContext
+from a2a.server.events.event_queue import Event
+from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     InvalidParamsError,
+    PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -36,26 +41,36 @@ from chargehand import (
     StateEvent,
     Status,
 )
+from chargehand.listing import SessionSummary, sessions_query
 from chargehand.messages import ConversationMessages
 from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_plugins.a2a.lists import listed, state_in_list
-from chargehand_plugins.a2a.refusals import Refusals
 
 _LONGEST_WAIT: Final = 50
 """Seconds in which a message is answered; tasks that take longer are asked for by their id."""
+_USUAL_PAGE: Final = 50
+_LARGEST_PAGE: Final = 100
+_FILTERS: Final[dict[int, dict[str, Any]]] = {
+    a2a.TASK_STATE_UNSPECIFIED: {},
+    a2a.TASK_STATE_INPUT_REQUIRED: {"waiting": True},
+    a2a.TASK_STATE_COMPLETED: {"state": "completed"},
+    a2a.TASK_STATE_CANCELED: {"state": "canceled"},
+    a2a.TASK_STATE_FAILED: {"state": "failed"},
+}
+"""How the server's list is filtered by a state of tasks."""
+_ENDED: Final = {"completed": a2a.TASK_STATE_COMPLETED, "canceled": a2a.TASK_STATE_CANCELED}
 
 
-class Tasks(Refusals):
-    """Maps tasks onto sessions and conversations."""
+class Tasks(RequestHandler):
+    """Maps tasks onto sessions and conversations; refuses what the card does not offer."""
 
     def __init__(self, connect: Callable[[], Chargehand]) -> None:
         self._connect = connect
 
-    async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # the library's own signature
+    async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:
         """Start a session, or answer the question of one; wait for its end, unless the caller does not want that.
 
         A message of a conversation, which the first names by its crew, is waited for until it is answered.
@@ -73,26 +88,27 @@ class Tasks(Refusals):
                 session, _ = await self._find(message.task_id)
                 await _answer(session, _text(message))
             else:
-                session = await self._connect().start(_request(message), session_id=_session_id(message))
+                request = SessionRequest(goal=_text(message), questions="allowed")
+                session = await self._connect().start(request, session_id=_session_id(message))
             if not params.configuration.return_immediately:
                 await _wait(session)
             return await self._task(session.id)
 
-    async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
+    async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
             return await self._task(params.id)
 
-    async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:  # noqa: ARG002  # as above
+    async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """List sessions by pages; their reports only if asked, as each is read by itself."""
         with _translated("params"):
-            found, page = await listed(self._connect(), params)
+            found, page = await _find_page(self._connect(), params)
             for each in found:
                 whole = params.include_artifacts and each.ended_at is not None
-                told = await self._task(each.id) if whole else _as_task(each.id, state_in_list(each), each.shown)
+                told = await self._task(each.id) if whole else _as_task(each.id, _state_in_list(each), each.shown)
                 page.tasks.append(told)
             return page
 
-    async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
+    async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
             session, goes_on = await self._find(params.id)
             if not goes_on:
@@ -105,6 +121,20 @@ class Tasks(Refusals):
                 async with asyncio.timeout(_LONGEST_WAIT):
                     await session.result()
             return await self._task(session.id)
+
+    async def _refuse_stream(self, params: object, context: object) -> AsyncGenerator[Event]:
+        raise UnsupportedOperationError
+        yield
+
+    async def _refuse_push(self, params: object, context: object) -> NoReturn:
+        raise PushNotificationNotSupportedError
+
+    async def on_get_extended_agent_card(self, params: object, context: object) -> NoReturn:
+        raise UnsupportedOperationError
+
+    on_message_send_stream = on_subscribe_to_task = _refuse_stream
+    on_create_task_push_notification_config = on_get_task_push_notification_config = _refuse_push
+    on_list_task_push_notification_configs = on_delete_task_push_notification_config = _refuse_push
 
     async def _find(self, session_id: str) -> tuple[Session, bool]:
         """Find a session, and whether it goes on; other workflows of the namespace are none of a caller's business."""
@@ -128,6 +158,41 @@ class Tasks(Refusals):
             return _ended_task(await session.result())
         except SessionEnded as error:
             return _as_task(session_id, _state_of(error), str(error))
+
+
+async def _find_page(
+    chargehand: Chargehand, params: a2a.ListTasksRequest
+) -> tuple[list[SessionSummary], a2a.ListTasksResponse]:
+    """Find the sessions of a page, and what is said of all pages."""
+    size = params.page_size if params.HasField("page_size") else _USUAL_PAGE
+    if not 1 <= size <= _LARGEST_PAGE:
+        raise InvalidParamsError(f"pageSize: must be between 1 and {_LARGEST_PAGE}")
+    if params.history_length < 0:
+        raise InvalidParamsError("historyLength: must not be negative")
+    if params.status not in _FILTERS or params.HasField("status_timestamp_after"):
+        offered = ", ".join(a2a.TaskState.Name(state) for state in _FILTERS if state)
+        raise UnsupportedOperationError(f"Tasks are listed by contextId, and by a status of {offered}.")
+    filters: dict[str, Any] = _FILTERS[params.status] | ({"ids": [params.context_id]} if params.context_id else {})
+    before = _time(params.page_token) if params.page_token else None
+    found = [each async for each in chargehand.list(size + 1, before=before, **filters)]
+    with translated(""):
+        total = (await chargehand.client.count_workflows(sessions_query(**filters))).count
+    more = found[size - 1].started_at.isoformat() if len(found) > size else ""
+    return found[:size], a2a.ListTasksResponse(page_size=size, total_size=total, next_page_token=more)
+
+
+def _state_in_list(summary: SessionSummary) -> a2a.TaskState:
+    """Tell the state of a task by the list alone."""
+    if summary.ended_at is None:
+        return a2a.TASK_STATE_INPUT_REQUIRED if summary.waiting_for else a2a.TASK_STATE_WORKING
+    return _ENDED.get(summary.state, a2a.TASK_STATE_FAILED)
+
+
+def _time(token: str) -> datetime:
+    try:
+        return datetime.fromisoformat(token).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidParamsError("pageToken: must be the nextPageToken of a list") from error
 
 
 def _state_of(error: SessionEnded) -> a2a.TaskState:
@@ -183,10 +248,6 @@ def _as_task(session_id: str, state: a2a.TaskState, words: str) -> a2a.Task:
         parts=[a2a.Part(text=words)],
     )
     return a2a.Task(id=session_id, context_id=session_id, status=a2a.TaskStatus(state=state, message=told))
-
-
-def _request(message: a2a.Message) -> SessionRequest:
-    return SessionRequest(goal=_text(message), questions="allowed")
 
 
 def _session_id(message: a2a.Message) -> str:

@@ -206,7 +206,7 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
         budget=f"{status.budget_usd:.2f}",
         turns=count(status.turns, "turn"),
         spent=dollars(float(status.spent_usd)),
-        timeline=_timeline(work),
+        timeline=Markup(timeline(trace_of(work)) if work else ""),  # noqa: S704  # it escapes what it draws
         can_steer=status.state not in _WORK_IS_OVER,
         can_change=not awaits
         and status.state not in _WORK_IS_OVER
@@ -228,7 +228,3 @@ def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionV
         has_report=True,
         artifacts=report.artifacts,
     )
-
-
-def _timeline(work: Projection | None) -> Markup:
-    return Markup(timeline(trace_of(work)) if work else "")  # noqa: S704  # it escapes what it draws

@@ -5,19 +5,20 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
+from temporalio.service import RPCError, RPCStatusCode
 
+from chargehand.history.runs import histories
 from chargehand.temporal_errors import translated
 from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, put_check, say
-from chargehand_plugins.operations.histories import histories_of_tree
 from chargehand_plugins.operations.worker_program import Checked, check
 
 _REPLAYED: Final = 20
@@ -41,11 +42,11 @@ async def replay_sessions(
         say(f"There are no {'running ' if only_running else ''}sessions to replay.")
         return Exit.DONE
     with tempfile.TemporaryDirectory(prefix="chargehand-replay-") as folder:
-        histories = Path(folder) / "histories.json.gz"
-        await _fetch(client, ids, histories)
+        file = Path(folder) / "histories.json.gz"
+        await _fetch(client, ids, file)
         if save:
-            await asyncio.to_thread(_save, histories, save)
-        return await replay_file(connection.location, histories, namespace=client.namespace, as_json=as_json)
+            await asyncio.to_thread(_save, file, save)
+        return await replay_file(connection.location, file, namespace=client.namespace, as_json=as_json)
 
 
 async def _fetch(client: Client, sessions: Sequence[str], file: Path) -> None:
@@ -86,3 +87,26 @@ async def replay_file(location: Location, file: Path, *, namespace: str | None, 
         return Exit.FAILED
     say(f"All {len(results)} histories replay on these workflows.")
     return Exit.DONE
+
+
+async def histories_of_tree(
+    client: Client, workflow_id: str, run_id: str | None = None, missing: Callable[[str], object] = lambda _: None
+) -> AsyncGenerator[WorkflowHistory]:
+    """Fetch the histories of a workflow and of everything below it, one at a time, since all may be large.
+
+    `missing` is told the id of a child whose history the namespace no longer retains.
+    """
+    try:
+        runs = await histories(client, workflow_id, run_id)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND or run_id is None:
+            raise
+        missing(workflow_id)
+        return
+    for history in runs:
+        yield history
+    for event in (event for history in runs for event in history.events):
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            async for below in histories_of_tree(client, child.workflow_id, child.run_id, missing):
+                yield below

@@ -137,7 +137,11 @@ class SessionTools:
         ] = None,
     ) -> str:
         """Hand a task to a crew of agents, which plan it, work and write a report with sources; returns at once."""
-        limits = {"max_turns": max_turns, "budget_usd": budget_usd, "deadline": _seconds(deadline_minutes)}
+        limits = {
+            "max_turns": max_turns,
+            "budget_usd": budget_usd,
+            "deadline": deadline_minutes and deadline_minutes * 60,
+        }
         request = contract(
             SessionRequest,
             goal=goal,
@@ -360,10 +364,6 @@ def _progress_words(event: Event) -> str:
             return one_safe_line(f"{event.subtask}: {event.title}")
         case _:
             return ""
-
-
-def _seconds(minutes: float | None) -> float | None:
-    return None if minutes is None else minutes * 60
 
 
 def _shortened(text: str) -> str:

@@ -1,6 +1,8 @@
 """One run of an MCP server: its process, or its session over HTTP. Importing the `mcp` library takes a second."""
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -24,8 +26,9 @@ from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.rounds import Elicitation
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stall_timeout import note_progress
-from chargehand_plugins.mcp.tools.elicitation import elicitation_of
+from chargehand_plugins.mcp.tools.definitions import readable
 from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
+from workflows.rules.forms import Form, FormField
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
@@ -40,6 +43,9 @@ MOST_MESSAGE_BYTES: Final = 4_000_000
 """Of one message of a server; a longer one ends the connection."""
 _MOST_PAGES: Final = 20
 _MOST_TOOLS: Final = 1_000
+_MESSAGE_CHARACTERS: Final = 1_000
+_FORM_BYTES: Final = 4_000
+_HINT_CHARACTERS: Final = 1_500
 _RELAY: Final = Path(__file__).with_name("relay.py")
 
 
@@ -320,3 +326,30 @@ def _reason(error: BaseException | None) -> str:
     }
     unknown = f"it could not be used ({type(error).__name__})"
     return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), unknown)
+
+
+def elicitation_of(server: str, params: types.ElicitRequestParams) -> Elicitation | None:
+    """Word a question of a server for people; None if it is not one of a form of plain values that can be shown."""
+    if not isinstance(params, types.ElicitRequestFormParams):
+        return None
+    written = json.dumps(params.requested_schema, sort_keys=True)
+    if len(written) > _FORM_BYTES:
+        return None
+    try:
+        form = Form.model_validate(params.requested_schema)
+    except ValidationError:
+        return None
+    hints = "; ".join(_hint(name, field, form) for name, field in form.properties.items())
+    how = "Answer with" if len(form.properties) == 1 else "Answer with a JSON object of"
+    message = readable(params.message, _MESSAGE_CHARACTERS)
+    return Elicitation(
+        key=hashlib.sha256(json.dumps([params.message, written]).encode()).hexdigest()[:16],
+        asks=f"The MCP server '{server}' asks: {message}\n{how} {readable(hints, _HINT_CHARACTERS)}",
+        form=params.requested_schema,
+    )
+
+
+def _hint(name: str, field: FormField, form: Form) -> str:
+    kind = ", ".join(map(str, field.choices)) or field.type
+    optional = "" if name in form.required else ", may be left out"
+    return f"{name} ({kind}{optional}){field.description and f': {field.description}'}"
