@@ -23,6 +23,7 @@ from activities.contracts.rounds import MOST_CALLS
 from chargehand.contracts import Obligation, SessionRequest, ToolRule
 from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
+from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
@@ -117,60 +118,27 @@ def test_a_list_of_the_crew_passes() -> None:
     assert "to is neither" in decide(to="bob@theirs.example", text="notice period")
 
 
-CREW: Final = """
-name = "desk"
-description = "Reads and writes."
-guidance = "Give everything to the clerk."
-
-[[agents]]
-name = "clerk"
-description = "Reads documents, and mails."
-prompt = "Do what you are told."
-tools = ["read_document", "mail"]
-capabilities = ["reads_private", "reaches_out"]
-
-[[agents]]
-name = "reader"
-description = "Reads documents only."
-prompt = "Do what you are told."
-tools = ["read_document"]
-capabilities = ["reads_private"]
-
-[[agents]]
-name = "poster"
-description = "Mails what it is told to."
-prompt = "Do what you are told."
-tools = ["mail"]
-capabilities = ["reaches_out"]
-
-[[agents]]
-name = "rememberer"
-description = "Reads no documents."
-prompt = "Do what you are told."
-tools = ["recall"]
-capabilities = []
-
-[[agents]]
-name = "browser"
-description = "Reads pages, internal ones too."
-prompt = "Do what you are told."
-tools = ["read_page"]
-capabilities = ["reads_untrusted", "reaches_out"]
-"""
-_HEAD, _CLERK, _READER, _POSTER, _REMEMBERER, _BROWSER = CREW.split("[[agents]]")
-ARCHIVE: Final = "[[agents]]".join((_HEAD.replace("desk", "archive"), _READER, _REMEMBERER))
+_READER: Final = 'tools = ["read_document"]\ncapabilities = ["reads_private"]'
+_REMEMBERER: Final = 'tools = ["recall"]\ncapabilities = []'
 READ: Final = use("read_document")
 OWN: Final = request_tool("mail", to="ada@ours.example", text="notice period")
 LEAK: Final = request_tool("mail", to="ada@ours.example", text=EVERY["acrostic"](SECRET))
+MAIL: Final = "Mail the notice period to ada@ours.example"
 REQUEST: Final = SessionRequest(goal=GOAL, crew="desk", review="never", answer_within=timedelta(seconds=1))
 
 
 @asynccontextmanager
 async def opened_desk(script: Script, folder: Path, client: Client | None = None) -> AsyncGenerator[SessionEnvironment]:
-    crews = folder / "crews"
-    crews.mkdir()
-    (crews / "desk.toml").write_text(CREW)
-    (crews / "archive.toml").write_text(ARCHIVE)
+    crew_folder(folder, "archive", reader=_READER, rememberer=_REMEMBERER)
+    crews = crew_folder(
+        folder,
+        "desk",
+        clerk='tools = ["read_document", "mail"]\ncapabilities = ["reads_private", "reaches_out"]',
+        reader=_READER,
+        poster='tools = ["mail"]\ncapabilities = ["reaches_out"]',
+        rememberer=_REMEMBERER,
+        browser='tools = ["read_page"]\ncapabilities = ["reads_untrusted", "reaches_out"]',
+    )
     (folder / "lease.md").write_text(f"# Lease of {SECRET}\n\nThe notice period of {SECRET} is three months.\n")
     script = script.synthesis(report("Done."))
     async with open_environment(
@@ -189,6 +157,15 @@ def asked(folder: Path, *, trusted: bool = False) -> SessionRequest:
     """Ask with the lease."""
     lease = {"uri": f"file:{folder}/lease.md", "trusted": trusted}
     return SessionRequest.model_validate(REQUEST.model_dump(mode="json") | {"documents": [lease]})
+
+
+async def converse(opened: SessionEnvironment, folder: Path, *texts: str, agent: str = "clerk") -> None:
+    """Say these texts one after the other in a conversation with the lease."""
+    talk = await opened.chargehand.converse(
+        crew="desk", agent=agent, documents=asked(folder).documents, answer_within=REQUEST.answer_within
+    )
+    for text in texts:
+        await asyncio.wait_for(talk.say(text=text), 20)
 
 
 async def test_what_an_agent_has_read_itself_is_not_sent(tmp_path: Path) -> None:
@@ -279,11 +256,7 @@ async def test_a_conversation_stays_tainted(client: Client, tmp_path: Path, monk
     monkeypatch.setattr(continue_as_new, "is_due", lambda: True)
     script = Script().replies("Read", READ, say("Read.")).replies("Mail", LEAK, OWN, say("Mailed."))
     async with opened_desk(script, tmp_path, client) as opened:
-        talk = await opened.chargehand.converse(
-            crew="desk", documents=asked(tmp_path).documents, answer_within=timedelta(seconds=1)
-        )
-        await asyncio.wait_for(talk.say(text="Read the lease."), 20)
-        await asyncio.wait_for(talk.say(text="Mail the notice period to ada@ours.example"), 20)
+        await converse(opened, tmp_path, "Read the lease.", MAIL)
 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
@@ -335,10 +308,7 @@ async def test_what_was_told_of_the_documents_is_handed_over(client: Client, tmp
         .replies("Mail", LEAK, OWN, say("Mailed."), agent="poster")
     )
     async with opened_desk(script, tmp_path, client) as opened:
-        talk = await opened.chargehand.converse(
-            crew="desk", agent="reader", documents=asked(tmp_path).documents, answer_within=timedelta(seconds=1)
-        )
-        await asyncio.wait_for(talk.say(text="Mail the notice period to ada@ours.example"), 20)
+        await converse(opened, tmp_path, MAIL, agent="reader")
 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
@@ -354,10 +324,7 @@ async def test_a_hand_over_does_not_forget_calls(client: Client, tmp_path: Path)
         .replies("Mail", request_tools(*own[5:]), say("Mailed."), agent="poster")
     )
     async with opened_desk(script, tmp_path, client) as opened:
-        talk = await opened.chargehand.converse(
-            crew="desk", agent="clerk", documents=asked(tmp_path).documents, answer_within=timedelta(seconds=1)
-        )
-        await asyncio.wait_for(talk.say(text=text), 20)
+        await converse(opened, tmp_path, text)
 
     assert len(opened.tools["mail"].calls) == MOST_UNASKED
 
