@@ -241,14 +241,11 @@ class Connection:
         note = self._server.note() if self._server else None
         if not note or note.worker_deaths == 0 or note.worker_pid:
             return
-        has_bad_settings = note.worker_exit_code == BAD_SETTINGS
-        if has_bad_settings or note.worker_deaths >= _MAX_WORKER_EXITS:
-            log = self.location.worker_log
-            # A worker with invalid settings writes one line; the lines before it are of earlier workers.
-            lines = last_lines(log, 1 if has_bad_settings else 12)
-            if has_bad_settings:
-                raise WrongSettings(lines)
-            raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{lines}")
+        log = self.location.worker_log
+        if note.worker_exit_code == BAD_SETTINGS:
+            raise WrongSettings(last_lines(log, 1))
+        if note.worker_deaths >= _MAX_WORKER_EXITS:
+            raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{last_lines(log)}")
 
     async def until_worker_polls(self) -> None:
         """Wait until the embedded worker polls, or is slow to; what keeps it from starting is raised, as above."""

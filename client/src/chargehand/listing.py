@@ -183,17 +183,13 @@ class _Memo(BaseModel):
     @property
     def waiting_for(self) -> str:
         """What the session waits for a person to do, in its state; empty if it does not wait."""
-        match self.state:
-            case "awaiting_approval":
-                return "a decision on its plan"
-            case "awaiting_answer":
-                return f"an answer to {', '.join(question.subtask for question in self.questions)}"
-            case "awaiting_call_approval":
-                return f"a decision on {', '.join(call.id for call in self.calls)}"
-            case "paused":
-                return "higher limits"
-            case _:
-                return ""
+        words = {
+            "awaiting_approval": "a decision on its plan",
+            "awaiting_answer": f"an answer to {', '.join(question.subtask for question in self.questions)}",
+            "awaiting_call_approval": f"a decision on {', '.join(call.id for call in self.calls)}",
+            "paused": "higher limits",
+        }
+        return words.get(self.state, "")
 
 
 async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:

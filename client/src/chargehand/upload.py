@@ -7,7 +7,7 @@ other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -45,33 +45,27 @@ class _Skipped(NamedTuple):
     reason: str
 
 
-@dataclass
-class _Total:
-    """The size of one upload so far."""
-
-    files: int = 0
-    bytes: int = 0
-
-    def add(self, name: Path | str, size: int) -> None:
-        self.files += 1
-        self.bytes += size
-        if self.files > MOST_FILES:
-            raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {name}: name a smaller folder.")
-        if self.bytes > MOST_BYTES:
-            raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {name}: name a smaller folder.")
-
-
-class _Store:
-    """Documents under their digests, in a directory or a bucket."""
+class _Upload:
+    """Stores documents under their digests, in a directory or a bucket, and counts them."""
 
     def __init__(self, root: Path | str, encryption: Encryption | None) -> None:
         self.directory = None if bucket_location(root) else Path(root).resolve()
         """Where the documents lie, if that is on this machine."""
-        self._files = open_folder(root)
-        self._encryption = encryption
+        self._store = partial(store_content, open_folder(root), encryption)
+        self._files = self._bytes = 0
 
-    def put(self, content: bytes) -> str:
-        return store_content(self._files, self._encryption, content)
+    def put(self, name: Path | str, content: bytes) -> str:
+        """Store a document and return its digest; a document too many is refused."""
+        self._files += 1
+        self._bytes += len(content)
+        if self._files > MOST_FILES:
+            raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {name}: name a smaller folder.")
+        if self._bytes > MOST_BYTES:
+            raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {name}: name a smaller folder.")
+        return self._store(content)
+
+    def put_manifest(self, content: dict[str, object]) -> str:
+        return self._store(json.dumps(content, ensure_ascii=False, indent=1).encode())
 
 
 def store_documents(
@@ -88,16 +82,15 @@ def store_documents(
     `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` gets the name and the
     reason of each skipped file of a folder. With `encryption`, files are stored encrypted and workers need its keys.
     """
-    total = _Total()
     uris: dict[str, None] = {}
     try:
-        store = _Store(artifact_root, encryption)
+        upload = _Upload(artifact_root, encryption)
     except BucketError as error:
         raise UploadRefused(str(error)) from error
     for document in documents:
         name = document[0] if isinstance(document, tuple) else document
         try:
-            uris[_store_one(document, store, total, on_skip)] = None
+            uris[_store_one(document, upload, on_skip)] = None
         except (BucketError, ProtectionError) as error:
             raise UploadRefused(f"{name} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
@@ -108,56 +101,48 @@ def store_documents(
     return tuple(uris)
 
 
-def _store_one(document: Path | NamedContent, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
+def _store_one(document: Path | NamedContent, upload: _Upload, on_skip: Callable[[str, str], None]) -> str:
     if isinstance(document, tuple):
-        return _store_content(*document, store, total)
+        return _store_content(*document, upload)
     path = document.expanduser().resolve(strict=True)
     if path.is_dir():
-        return _store_folder(path, store, total, on_skip)
+        return _store_folder(path, upload, on_skip)
     if problem := _problem(path, path.name):
         raise UploadRefused(f"{path} cannot be used: {problem}.")
-    content = _content(path, total)
-    return f"artifact:{store.put(content)}/{quote(path.name)}"
+    return f"artifact:{upload.put(path, path.read_bytes())}/{quote(path.name)}"
 
 
-def _store_content(name: str, content: bytes, store: _Store, total: _Total) -> str:
+def _store_content(name: str, content: bytes, upload: _Upload) -> str:
     problem = (
         "its name is not that of a file" if name in {"", ".", ".."} or "/" in name else _size_problem(len(content))
     )
     if problem := problem or _kind_problem(name, lambda: content):
         raise UploadRefused(f"{_printable(name)!r} cannot be used: {problem}.")
-    total.add(name, len(content))
-    return f"artifact:{store.put(content)}/{quote(name)}"
+    return f"artifact:{upload.put(name, content)}/{quote(name)}"
 
 
-def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
+def _store_folder(folder: Path, upload: _Upload, on_skip: Callable[[str, str], None]) -> str:
     files: list[dict[str, str | int]] = []
     skipped: list[_Skipped] = []
-    for path in _files_below(folder, skipped, except_for=store.directory):
+    for path in _files_below(folder, skipped, except_for=upload.directory):
         name = path.relative_to(folder).as_posix()
         if problem := _problem(path, name):
             skipped.append(_Skipped(_printable(name), problem))
             continue
-        content = _content(path, total)
-        files.append({"name": name, "sha256": store.put(content), "bytes": len(content)})
+        content = path.read_bytes()
+        files.append({"name": name, "sha256": upload.put(path, content), "bytes": len(content)})
     for one in skipped:
         on_skip(*one)
     if not files:
         why = f"; {len(skipped)} left out, the first one because {skipped[0].reason}" if skipped else ""
         raise UploadRefused(f"The folder {folder} holds no document that can be read{why}.")
-    manifest = {
+    manifest: dict[str, object] = {
         "format": MANIFEST_FORMAT,
         "files": sorted(files, key=lambda file: str(file["name"])),
         "skipped": [one._asdict() for one in skipped[:_MOST_SKIPPED_LISTED]],
     }
-    digest = store.put(json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+    digest = upload.put_manifest(manifest)
     return f"artifact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
-
-
-def _content(path: Path, total: _Total) -> bytes:
-    content = path.read_bytes()
-    total.add(path, len(content))
-    return content
 
 
 def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None) -> Iterator[Path]:

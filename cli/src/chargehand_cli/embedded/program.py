@@ -45,7 +45,7 @@ def find_temporal() -> Path:
     if os.access(installed, os.X_OK):
         return installed
     raise EmbeddedServerFailed(
-        f"No `temporal` program was found beside Python, nor one from {'.'.join(map(str, _OLDEST))} on on the PATH. "
+        f"No `temporal` was found beside Python, nor version {'.'.join(map(str, _OLDEST))} or later on the PATH. "
         "It comes with `pip install 'chargehand[worker]'`; or name a running server with --address."
     )
 

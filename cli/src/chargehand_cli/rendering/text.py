@@ -39,8 +39,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
-    parts.append("---")
-    parts.append(summary_line(report))
+    parts += ["---", " · ".join(map(_inline, session_facts(report)))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -82,10 +81,6 @@ def output_lines(report: Report) -> list[str]:
 def answer_below_notice(report: Report) -> str:
     """Return the answer without the notice that it begins with, which is shown above it."""
     return report.answer.removeprefix(f"*{report.notice}*").strip() if report.notice else report.answer
-
-
-def summary_line(report: Report) -> str:
-    return " · ".join(map(_inline, session_facts(report)))
 
 
 def session_facts(report: Report) -> list[str]:

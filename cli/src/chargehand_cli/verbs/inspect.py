@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chargehand.payloads.settings import encryption_of
+from chargehand.state_words import ENDED
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -41,7 +42,7 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
     if found.failure:
         say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
-    elif found.state not in ("finished", "cancelled") and connection.is_open:
+    elif found.state not in ENDED and connection.is_open:
         for queue in await unserved_queues(connection.chargehand.client, session):
             name = one_safe_line(queue, 100)
             say(f"No worker polls task queue '{name}', on which it waits: `chargehand doctor` names the settings.")
@@ -185,17 +186,14 @@ async def _open_web_ui(connection: Connection, session: str) -> Exit:
     if url is None:
         say("The address of the Web UI is not known: set CHARGEHAND_UI_URL.")
         return Exit.BAD_INPUT
-    if not connection.location.is_embedded:
-        put(url)
-        _browse(url)
-        return Exit.DONE
-    if sys.stderr.isatty():
+    if connection.location.is_embedded and sys.stderr.isatty():
         put_web_ui(connection, session)
-        _browse(url)
-        return Exit.DONE
-    put(url)
-    say("The embedded server stays up until Ctrl-C.")
-    await asyncio.Event().wait()
+    else:
+        put(url)
+        if connection.location.is_embedded:
+            say("The embedded server stays up until Ctrl-C.")
+            await asyncio.Event().wait()
+    _browse(url)
     return Exit.DONE
 
 

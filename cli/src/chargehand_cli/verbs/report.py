@@ -18,7 +18,7 @@ from chargehand_cli.terminal import Exit, put, put_json, say
 from chargehand_cli.verb import FILES, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Report, Status, Trace
+    from chargehand import Report, Status
     from chargehand_cli.attachments import Attachments
 
 app = typer.Typer()
@@ -83,21 +83,19 @@ async def trace(
     from chargehand_cli.session_files import open_trace
 
     write = _writer(form, _OWN_TRACE_FORMATS, installed().trace_formats)
-    text = _write_trace(await open_trace(connection, session), form, write)
+    steps = await open_trace(connection, session)
+    if write:
+        text = write(steps)
+    elif form == "json":
+        text = steps.model_dump_json(indent=2)
+    else:
+        from chargehand_cli.rendering.page import trace_page
+
+        text = trace_page(steps)
     if to is None or to == Path("-"):
         put(text) if form == "html" else put_json(text)
     else:
         await _save("Trace", to, text.encode())
-
-
-def _write_trace(steps: "Trace", form: str, write: Callable[["Trace"], str] | None) -> str:
-    if write:
-        return write(steps)
-    if form == "json":
-        return steps.model_dump_json(indent=2)
-    from chargehand_cli.rendering.page import trace_page
-
-    return trace_page(steps)
 
 
 async def _save(what: str, path: Path, content: bytes) -> None:

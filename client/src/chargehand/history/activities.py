@@ -50,13 +50,10 @@ class Activities:
         outputs: Outputs = []
         for draft in self._open.values():
             draft.state, draft.ended_at = "cancelled", at
-            match draft.kind:
-                case "tool":
-                    outputs.append(self._tool_event(draft, draft.state, at))
-                case "turn":
-                    outputs.append(self._turn_event(draft, draft.state, at))
-                case _:
-                    pass
+            if draft.kind == "tool":
+                outputs.append(self._tool_event(draft, draft.state, at))
+            elif draft.kind == "turn":
+                outputs.append(self._turn_event(draft, draft.state, at))
         self._open.clear()
         self.writing.clear()
         return outputs

@@ -143,19 +143,9 @@ async def _as_ended(client: Client, status: Status) -> Status:
     subtasks = (
         each.model_copy(update={"instruction": whole.get(each.id, each.instruction)}) for each in ended.subtasks
     )
-    names = (
-        "state",
-        "stop_reason",
-        "verification",
-        "questions",
-        "calls",
-        "waits",
-        "turns",
-        "spent_usd",
-        "started_at",
-        "ended_at",
-    )
-    return status.model_copy(update={"subtasks": tuple(subtasks), **{name: getattr(ended, name) for name in names}})
+    told = {name: getattr(ended, name) for name in ended.model_fields_set}
+    own = {"subtasks": tuple(subtasks), "waits": (), "failure": ended.failure or status.failure}
+    return status.model_copy(update=told | own)
 
 
 async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]] | None:
