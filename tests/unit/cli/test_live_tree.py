@@ -73,9 +73,8 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
 
 
 def test_what_goes_on_is_shown_with_what_is_written() -> None:
-    """The supervisor's turn stands above all subtasks, an agent's and the end of its text below its own, a nested one's
-    by its path. Lines name the supervisor's turns that its
-    state does not tell, each once."""
+    """The supervisor's turn stands above all subtasks, an agent's with the end of its text below its own, a nested
+    one's by its path. Lines name once each turn of the supervisor that the state does not tell."""
     session = _projection("s")
     session.scope.add("turn-1", "turn", "supervisor: plan").state = "completed"
     reviewing = session.scope.add("turn-2", "turn", "supervisor: judge_claims")

@@ -117,10 +117,3 @@ shop = typer.Typer()
 @shop.command()
 def sell() -> None:
     """Sell."""
-
-
-@pytest.mark.parametrize("option", ["--review", "--urgency", "--on-limit"])
-def test_an_unknown_choice_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Options with fixed values name them, before anything starts."""
-    assert execute(["start", "What is new?", option, "sometimes"]) == Exit.BAD_INPUT
-    assert "'sometimes' is not one of" in capsys.readouterr().err

@@ -143,8 +143,7 @@ _KEYS = f'{{"one": "{base64.b64encode(bytes(range(32))).decode()}"}}'
 
 
 def _artifact(content: bytes, name: str = "chart.png") -> Artifact:
-    digest = hashlib.sha256(content).hexdigest()
-    return Artifact(uri=f"artifact:{digest}/{name}", name=name, media_type="image/png", bytes=len(content))
+    return Artifact(uri=f"artifact:{sha(content)}/{name}", name=name, media_type="image/png", bytes=len(content))
 
 
 def _store(root: Path, *contents: bytes) -> Path:
@@ -232,7 +231,7 @@ def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
     """What is missing or damaged is named with its remedy, and everything else is brought."""
     root = _store(tmp_path / "store", b"good", b"changed")
     damaged, missing, good = _artifact(b"changed", "a.png"), _artifact(b"never stored", "b.png"), _artifact(b"good")
-    digest = hashlib.sha256(b"changed").hexdigest()
+    digest = sha(b"changed")
     (root / digest[:2] / digest).write_bytes(b"Changed")
 
     downloaded = [*download_artifacts([damaged, missing, good], root, tmp_path / "to")]

@@ -173,10 +173,3 @@ async def test_a_child_that_ends_meanwhile_counts_once() -> None:
     status, calls = await ask(server, [UNSETTLED, SETTLED])
 
     assert (status, calls, server.read) == (SETTLED, ["first", "again"], [])
-
-
-async def test_without_children_the_answer_stands() -> None:
-    """One description is all that it costs."""
-    server = Server([False])
-
-    assert await ask(server, [SETTLED]) == (SETTLED, ["first"])

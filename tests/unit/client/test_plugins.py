@@ -105,13 +105,7 @@ def test_a_setting_of_an_absent_plugin_is_named(
 ) -> None:
     """A worker does not start without what its operator has set; a command says which package to install."""
     install()
-    plugins = {"WEBHOOK_HOSTS": "webhooks", "TAPE_RECORD": "tape", "TAPE_REPLAY": "tape", "TENANTS": "tenants"}
-    plugins |= {
-        "CALLER_KEY": "caller_key",
-        "CALLER_KEY_ACCEPTED": "caller_key",
-        "SEARXNG_URL": "search_services",
-        "CODE_PACKAGES": "bubblewrap",
-    }
+    plugins = {"WEBHOOK_HOSTS": "webhooks", "TAPE_REPLAY": "tape", "CALLER_KEY": "caller_key"}
     for name, plugin in plugins.items():
         with monkeypatch.context() as environment:
             environment.setenv(f"CHARGEHAND_{name}", "[]")

@@ -54,19 +54,12 @@ def schemas() -> dict[str, dict[str, object]]:
     return described
 
 
-@cache
-def schema_files() -> dict[str, str]:
-    """Return the text of each schema's file by its name."""
-    return {
-        f"{name}.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()
-    }
-
-
 def main(folder: Path) -> None:
     """Write all schemas into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in schema_files().items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for name, schema in schemas().items():
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

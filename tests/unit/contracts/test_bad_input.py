@@ -1,16 +1,18 @@
-"""Input that cannot be used is refused by the converter, at once and for good, with the field named."""
+"""Requests as they are typed: what is refused, at once and by the name of the field, and what profiles fill in."""
 
 import re
-from datetime import timedelta
 from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest
+from chargehand.contracts.limits import PROFILES, Profile
 from chargehand.contracts.problems import DURATION_EXPECTED, join_problems
 from chargehand.converter import data_converter, invalid_input
 
@@ -176,13 +178,6 @@ def test_only_a_goal_is_required() -> None:
     assert _read(b'{"goal": "one\\ttwo\\r\\nthree\\ffour"}') == SessionRequest(goal="one\ttwo\r\nthree\ffour")
 
 
-def test_a_deadline_is_seconds_or_a_duration() -> None:
-    """Ten minutes can be said in each of the documented ways."""
-    for written in ("600", "600.0", '"PT10M"', '"PT600S"'):
-        request = _read(_limits(f'{{"deadline": {written}}}'))
-        assert request == SessionRequest(goal="a goal", limits=Limits(deadline=timedelta(minutes=10)))
-
-
 def test_criteria_are_a_text_or_a_list_of_them() -> None:
     """One criterion needs no list; a blank one, and more than twenty, are refused."""
     one = SessionRequest.model_validate({"goal": "a goal", "criteria": " Names a date. "})
@@ -191,3 +186,38 @@ def test_criteria_are_a_text_or_a_list_of_them() -> None:
     for wrong in ["  ", ["Names a date.", ""], ["Names a date."] * 21]:
         with pytest.raises(ValidationError, match="criteria"):
             SessionRequest.model_validate({"goal": "a goal", "criteria": wrong})
+
+
+GIVEN: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={"max_turns": st.integers(1, 1_000), "budget_usd": st.floats(0.01, 10_000), "deadline": st.just("PT7M")},
+)
+
+
+@given(profile=st.sampled_from(list(PROFILES)), limits=GIVEN)
+def test_limits_are_the_profiles_where_none_are_given(profile: Profile, limits: dict[str, Any]) -> None:
+    """As JSON, as Python, and read again by a worker, a request means the same limits."""
+    typed = SessionRequest(goal="Find out.", profile=profile, limits=Limits.model_validate(limits))
+    read = SessionRequest.model_validate({"goal": "Find out.", "profile": profile, "limits": limits})
+
+    wanted = Limits.model_validate(
+        PROFILES[profile].model_dump() | Limits.model_validate(limits).model_dump(include={*limits})
+    )
+    assert [typed.limits, read.limits] == [wanted] * 2
+    assert SessionRequest.model_validate_json(typed.model_dump_json()) == typed
+
+
+def test_limits_are_typed_as_people_write_them() -> None:
+    """Numbers and durations in words, for the type checker too, which reads this file."""
+    typed = Limits(budget_usd=1, deadline="10m", subtask_deadline=90)
+
+    assert typed == Limits.model_validate({"budget_usd": 1, "deadline": "PT10M", "subtask_deadline": "PT90S"})
+
+
+def test_a_profile_hides_no_mistake() -> None:
+    """What is not a profile, and limits that are none, are refused by the name of the field."""
+    cases: list[dict[str, Any]] = [{"profile": "huge"}, {"profile": ["deep"]}, {"profile": "deep", "limits": 7}]
+    for problem in cases:
+        with pytest.raises(ValidationError) as caught:
+            SessionRequest.model_validate({"goal": "Find out."} | problem)
+        assert [error["loc"] for error in caught.value.errors()] == [(list(problem)[-1],)]
