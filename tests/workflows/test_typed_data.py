@@ -94,8 +94,8 @@ async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
         ({"input": ""}, "subtask T1: input: 'invoice' is a required property"),
         ({"input": "{"}, "subtasks.0.input: is not JSON"),
         ({"agent": "writer"}, "subtask T1: input: the agent 'writer' takes none; leave it empty"),
-        ({"deadline": 100_000}, "subtasks.0.deadline: Input should be less than or equal to 1 day"),
-        ({"tier": "huge"}, "subtasks.0.tier: Input should be 'small', 'medium' or 'large'"),
+        ({"deadline": 100_000}, "subtasks.0.deadline: must be less than or equal to 1 day"),
+        ({"tier": "huge"}, "subtasks.0.tier: must be 'small', 'medium' or 'large'"),
     ],
 )
 def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error: str) -> None:

@@ -87,7 +87,7 @@ def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
     """A crew with a mistake is refused with its file, the field and what is wrong there."""
     cases = [
         ("name = ", "is not TOML: Invalid value (at end of document)"),
-        (CREW.replace('"small"', '"Small"'), "name: String should match pattern"),
+        (CREW.replace('"small"', '"Small"'), "name: must begin with one of a-z"),
         (CREW.replace('description = "Answers small questions."', ""), "description: is required"),
         (
             CREW.replace("guidance", "guidence"),
@@ -100,9 +100,9 @@ def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
         (CREW.replace(AGENT, ""), "agents: is required"),
         (
             CREW.replace("Read it, and say what it says.", "Read."),
-            "agents.0.prompt: String should have at least 10 characters",
+            "agents.0.prompt: must have at least 10 characters",
         ),
-        (CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'"),
+        (CREW + 'tier = "huge"', "agents.0.tier: must be 'small', 'medium' or 'large'"),
         (
             CREW.replace('"read_document"', '"read_mind"'),
             "agents.reader.tools: there is no tool 'read_mind'; there are code_history, draw_chart, query_data, ",
@@ -223,8 +223,8 @@ def test_each_mistake_of_a_setting_is_named(tmp_path: Path) -> None:
             "routing.rules.0: names an agent twice; one agent gets a request once",
         ),
         ("limits = { deadline = 86400 }", "limits.deadline: a crew's own deadline is 12 hours at most"),
-        ("limits = { max_turns = 0 }", "limits.max_turns: Input should be greater than or equal to 1"),
-        ("confidence_threshold = 101", "confidence_threshold: Input should be less than or equal to 100"),
+        ("limits = { max_turns = 0 }", "limits.max_turns: must be greater than or equal to 1"),
+        ("confidence_threshold = 101", "confidence_threshold: must be less than or equal to 100"),
     ]
     of_agent = [
         ("slow = { after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),

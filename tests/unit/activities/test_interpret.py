@@ -50,8 +50,8 @@ def test_a_reply_that_does_not_fit_says_why() -> None:
     cases = [
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
-        ("[]", "input: Input should be an object"),
-        ('{"answer": 1, "gaps": []}', "answer: Input should be a valid string; confidence: is required"),
+        ("[]", "input: must be an object"),
+        ('{"answer": 1, "gaps": []}', "answer: must be a string; confidence: is required"),
         ("[" * 100_000, "input: Invalid JSON: recursion limit exceeded at line 1 column 202"),
         (json.dumps({"answer": "w" * 10_000_000, "gaps": []}), "it has more than 200,000 characters"),
     ]

@@ -116,7 +116,7 @@ def test_deadlines_are_typed_as_people_do() -> None:
 def test_bad_input_is_named() -> None:
     """Each problem names its field or its file."""
     cases = [
-        (RequestOptions(goal="  a "), "GOAL: String should have at least 3 characters"),
+        (RequestOptions(goal="  a "), "GOAL: must have at least 3 characters"),
         (RequestOptions(goal="What is new?", crew="No Crew"), "--crew: "),
         (RequestOptions(goal="What is new?", budget=-1), "--budget: "),
         (RequestOptions(goal="What is new?", budget=float("nan")), "--budget: "),

@@ -91,7 +91,7 @@ def test_what_the_model_can_mend_is_an_answer() -> None:
         ({"item": "B"}, "There is no item B; search for its number."),
         (
             {"item": 3, "shelf": 1},
-            "The arguments do not fit: item: Input should be a valid string; shelf: is not a kno",
+            "The arguments do not fit: item: must be a string; shelf: is not a kno",
         ),
         ({}, "The arguments do not fit: item: is required. Nothing was done."),
     ]

@@ -121,10 +121,10 @@ def test_each_rule_refuses_by_itself() -> None:
             [_subtask("T1", depends_on=["T3"]), _subtask("T2", depends_on=["T1"]), _subtask("T3", depends_on=["T2"])],
             "depends_on: T1 -> T2 -> T3 -> T1 is a cycle; no subtask of it could ever start",
         ),
-        ([_subtask("1")], "subtasks.0.id: String should match pattern '^[A-Za-z][A-Za-z0-9_-]{0,19}$'"),
+        ([_subtask("1")], "subtasks.0.id: must begin with one of A-Za-z, and go on with at most 19 of A-Za-z0-9_-"),
         (
             [_subtask(instruction="word " * 1_000)],
-            "subtasks.0.instruction: String should have at most 4000 characters",
+            "subtasks.0.instruction: must have at most 4000 characters",
         ),
         (
             [_subtask(instruction="Find this\x00 fact")],
@@ -197,7 +197,7 @@ def test_all_reasons_come_together() -> None:
 
     assert found == (
         TOO_FEW.format(6, 2),
-        "strategy: Input should be 'merge', 'select', 'reduce' or 'deliver'",
+        "strategy: must be 'merge', 'select', 'reduce' or 'deliver'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
         "subtask T2: the id occurs 2 times",

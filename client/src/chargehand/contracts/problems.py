@@ -17,10 +17,15 @@ _KNOWN: Final = "; known are "
 _WORDS: Final[Mapping[str, str]] = {
     "missing": "is required",
     **dict.fromkeys(("time_delta_parsing", "time_delta_type"), DURATION_EXPECTED),
-    **dict.fromkeys(("list_type", "tuple_type"), "Input should be a valid array"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "Input should be an object"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    "string_type": "must be a string",
+    **dict.fromkeys(("list_type", "tuple_type"), "must be an array"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
 """By pydantic's kind of error, where it would say something else of Python's values than of JSON."""
+_SHOULD: Final = re.compile(r"^[A-Z]\w*(?: input)? should ")
+"""How pydantic begins, as if each value were an `Input` or a `String`."""
+_PATTERN: Final = re.compile(r"match pattern '\^\[([^]]+)\]\[([^]]+)\]\{0,(\d+)\}\$'$")
 UNSEEN: Final = re.compile(
     "[\t\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
@@ -72,7 +77,8 @@ def printable(text: str, most: int) -> str:
 
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
     if kind != "extra_forbidden":
-        return _WORDS.get(kind) or message.removeprefix("Value error, ")
+        said = _SHOULD.sub("must ", message.removeprefix("Value error, "))
+        return _WORDS.get(kind) or _PATTERN.sub(r"begin with one of \1, and go on with at most \3 of \2", said)
     parent = _model_at(model, location[:-1])
     if parent is None:
         return "is not a known field"

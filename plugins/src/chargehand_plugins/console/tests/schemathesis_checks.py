@@ -7,8 +7,8 @@ from schemathesis import Case, CheckContext, Response
 
 RULES: Final = (
     "is above this installation's ceiling",
-    "Input should be less than or equal to",  # a duration that is typed as text
-    "Input should be greater than 0 seconds",
+    "must be less than or equal to",  # a duration that is typed as text
+    "must be greater than 0 seconds",
     "is required with the decision 'edit', and allowed with no other",
     "give at least one of max_turns, budget_usd and deadline",  # all of them null
     "is not a cursor",
