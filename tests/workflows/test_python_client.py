@@ -113,13 +113,17 @@ async def test_only_the_report_of_a_finished_session_is_verified(environment: Op
 async def test_a_session_without_a_worker_says_so(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries and updates end instead of waiting for ever."""
+    """Queries and updates end instead of waiting for ever; once it has ended, its history says how."""
     monkeypatch.setattr(session, "_PATIENCE_SECONDS", 0.2)
     async with environment(well_behaved(subtask("T1"))) as opened:
         started = await Chargehand(opened.chargehand.client, "nobody-polls-this").start("Is anybody there?")
         for ask in (started.status, started.plan, started.approve, started.finish_now):
             with pytest.raises(NoWorker, match="No worker polls the task queue 'nobody-polls-this'"):
                 await ask()
+        await opened.chargehand.client.get_workflow_handle(started.id).terminate()
+        ended = await started.status()
+
+    assert (ended.goal, ended.state, ended.standing.words) == ("Is anybody there?", "terminated", "terminated")
 
 
 _READER = f'tools = ["search_documents", "read_document"]\n{READS_DOCUMENTS}'

@@ -24,7 +24,11 @@ from chargehand import (
     Trace,
 )
 from chargehand.download import read_artifact
+from chargehand.history.projection import Projection
+from chargehand.history.steps import Draft
+from chargehand.history.tree import TreeReader
 from chargehand.payloads.settings import encryption_of
+from chargehand.temporal_errors import translated
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
@@ -125,6 +129,12 @@ async def read_status(connection: Connection, session_id: str) -> tuple[Status, 
         with suppress(SessionEnded):
             return status_of(await session.result()), True
     return await session.recorded_status(), not is_unfinished
+
+
+async def read_work(connection: Connection, session_id: str) -> Projection:
+    """Read what goes on in a session from its histories."""
+    with translated(session_id):
+        return await TreeReader(connection.chargehand.client, session_id).read(Draft.of(session_id), None)
 
 
 async def open_to_query(connection: Connection, session_id: str) -> None:

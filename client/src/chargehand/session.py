@@ -276,7 +276,9 @@ class Session(Execution, Messages):
             return await ask()
         with translated(self.id):
             query = partial(super().send, Messages.status, None)
-            return cast("Output", await with_running(self._client, self.id, cast("Any", ask), query))
+            return cast(
+                "Output", await with_running(self._client, self.id, cast("Any", ask), query, self.recorded_status)
+            )
 
     async def result(self) -> Report:
         """Wait for the report, however long that takes; a session without a worker waits for one.

@@ -158,7 +158,7 @@ async def ask(server: Server, answers: Sequence[Status]) -> tuple[Status, list[s
         calls.append("again")
         return next(remaining)
 
-    return await with_running(server.client, "s", first, again), calls
+    return await with_running(server.client, "s", first, again, again), calls
 
 
 async def test_what_a_running_child_has_spent_is_added() -> None:

@@ -31,7 +31,7 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     from chargehand.visibility import unserved_queues
     from chargehand_cli.live_session import user_action
     from chargehand_cli.live_tree import now, session_tree
-    from chargehand_cli.session_files import read_status
+    from chargehand_cli.session_files import read_status, read_work
 
     found, has_worker = await read_status(connection, session)
     if as_json:
@@ -39,7 +39,8 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
         return
     at = now()
     remark = "" if has_worker else "no worker"
-    console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
+    work = await read_work(connection, session) if has_worker and found.state not in ENDED else None
+    console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at, work=work))
     if found.failure:
         say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
     elif found.state not in ENDED and connection.is_open:

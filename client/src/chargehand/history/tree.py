@@ -12,6 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
 from chargehand.contracts.report import ended_records
+from chargehand.errors import NotReachable, ServerRefused
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import RUNNING, Decoder, SessionResult
 from chargehand.history.runs import histories
@@ -107,18 +108,23 @@ async def _add_pending(client: Client, scope: Scope) -> None:
             draft.describe_pending(now)
 
 
-async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) -> Status:
+async def with_running(client: Client, session_id: str, ask: Ask, again: Ask, recorded: Ask) -> Status:
     """Ask a session for its status, and add what its running children have spent by now, or how it has ended.
 
     The session learns that when they end. To count none twice, the children are listed before and after it answers,
     and it is asked `again` if one has ended in between: two descriptions beside the answer, and one history for each
-    workflow that runs below.
+    workflow that runs below. One that has ended is read from its histories (`recorded`) if no worker can answer.
     """
     tries = 0
     while True:
         tries += 1
         before = await _running(client, session_id)
-        status = await (ask if tries == 1 else again)()
+        try:
+            status = await (ask if tries == 1 else again)()
+        except (NotReachable, ServerRefused):
+            if before is not None:
+                raise
+            return await recorded()
         if before is None:
             return await _as_ended(client, status)
         after = (await _running(client, session_id) or {}) if before else before

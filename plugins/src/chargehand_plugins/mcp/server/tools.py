@@ -84,6 +84,8 @@ class Position(BaseModel):
 
     session: str
     state: str
+    shown: str
+    """The state, or how it ended, in words."""
     next_tools: str
     """The tools that take it further; empty if it needs nothing."""
     plan: Plan | None = None
@@ -103,6 +105,7 @@ class Listed(BaseModel):
 
     session: str
     state: str
+    shown: str
     started_at: datetime
 
 
@@ -174,7 +177,10 @@ class SessionTools:
         """List the latest sessions, those of other callers included."""
         await self._open()
         found = self._connection.chargehand.list(limit)
-        return [Listed(session=each.id, state=each.state, started_at=each.started_at) async for each in found]
+        return [
+            Listed(session=each.id, state=each.state, shown=each.shown, started_at=each.started_at)
+            async for each in found
+        ]
 
     async def list_artifacts(self, session: SessionId) -> list[Artifact]:
         """List the files that a session's agents made, such as charts, once it has ended."""
@@ -308,8 +314,7 @@ class SessionTools:
             f": {position.turns} of {position.max_turns} turns, "
             f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}"
         )
-        words = standing(position.state).words
-        return f"Session {session.id} is {words}{spent if position.max_turns else ''}.{needs}"
+        return f"Session {session.id} is {position.shown}{spent if position.max_turns else ''}.{needs}"
 
     async def _position(self, session: Session) -> Position:
         return _position_of(await session.status())
@@ -332,6 +337,7 @@ def _position_of(status: Status) -> Position:
     return Position(
         session=status.session,
         state=status.state,
+        shown=status.standing.words,
         next_tools=RESULT if status.state in ENDED else NEXT.get(status.state, ""),
         plan=status.plan if status.state == "awaiting_approval" else None,
         questions=status.questions,
@@ -357,7 +363,7 @@ def _progress_words(event: Event) -> str:
     """Describe an event in one line; empty for those that are no news to an assistant."""
     match event:
         case StateEvent():
-            return event.state
+            return standing(event.state).words
         case SubtaskEvent():
             return one_safe_line(f"{event.subtask} ({event.agent}): {event.state}")
         case ToolEvent(state="started"):

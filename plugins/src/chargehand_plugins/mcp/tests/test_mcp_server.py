@@ -212,6 +212,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     running = await desk.use("session_result", session="finished", wait_seconds=0)
     await desk.use("finish_now", session="finished")
     finished = await desk.use("session_result", session="finished", wait_seconds=60)
+    ended = await desk.status("finished")
     await desk.use("cancel_session", session="cancelled")
     cancelled = await desk.use("session_result", session="cancelled", wait_seconds=60)
     tools = await desk.server.list_tools()
@@ -224,6 +225,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     assert " of 30 turns" in raised
     assert running.startswith("There is no report yet. Session finished is ")
     assert "stopped by `finish`" in finished
+    assert ended["shown"] == "stopped by `finish`"
     assert "Session 'cancelled' was cancelled." in cancelled
     ends = {each.name for each in tools if each.annotations and each.annotations.destructive_hint}
     reads = {each.name for each in tools if each.annotations and each.annotations.read_only_hint}
