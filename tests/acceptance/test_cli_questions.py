@@ -55,6 +55,19 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
+async def test_status_says_what_goes_on(client: Client, tmp_path: Path) -> None:
+    """An agent's turn stands below its subtask while it lasts."""
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("T1", held)
+    async with open_environment(client, tmp_path / "environment", script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await held.reached.wait()
+        status = await Commands.of(opened.chargehand, tmp_path)("status", session.id)
+        await session.cancel()
+
+    assert re.search(r"T1 reader.*\n.*turn", status.out)
+
+
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
     """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
