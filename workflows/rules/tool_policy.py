@@ -24,8 +24,8 @@ _LARGEST: Final = 10**12
 _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 """One plain mailbox: no blank, quote, comma or second address, and no letter that only looks like one of these."""
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
-_REST_OF_ADDRESS: Final = re.compile(r"(?!.*(?:\.\.|%2e|\\))[!-~]*", re.IGNORECASE)
-"""Of a page below a site: nothing that leads back out of it."""
+_REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/?&=#+,-]*")
+"""Of a page below a site: nothing that leads back out of it, and nothing encoded or with another address in it."""
 
 Arguments = Mapping[str, JsonValue]
 MOST_UNASKED: Final = 8

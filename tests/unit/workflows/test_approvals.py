@@ -1,6 +1,7 @@
 """Tool calls that a policy or a person must allow: what is counted, in whatever order, and that a call is made once."""
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -218,7 +219,10 @@ def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValu
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("amount", value) for value in (50.01, -1, True, "50", "5e1", [50], {"value": 5}, None, 1e300, "٥")),
+        *(
+            ("amount", value)
+            for value in (50.01, -1, True, "50", "5e1", [50], {"value": 5}, None, 1e300, "٥", math.nan, math.inf)
+        ),
         *(
             ("to", value)
             for value in (
@@ -241,6 +245,13 @@ def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValu
                 "till 4 ",
                 "TILL 4",
                 "till 40",
+                "till\u00a04",
+                "ann\uff20ours.example",
+                "eve%evil.example@ours.example",
+                "evil.example!eve@ours.example",
+                "mailto:ann@ours.example",
+                "ann@ours.example\r\nBcc: eve@evil.example",
+                [["ann@ours.example"]],
                 ["ann@ours.example", "eve@evil.example"],
                 ["ann@ours.example"],
                 {"address": "ann@ours.example"},
@@ -261,6 +272,11 @@ def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValu
                 "https://ours.example/help/\nx",
                 "https://ours.example/helpers",
                 "//ours.example/help/",
+                "https://ours.example/help//evil.example",
+                "https://ours.example/help/%252e%252e/admin",
+                "https://ours.example/help/x?next=https://evil.example/",
+                "https://ours.example/help/x?next=//evil.example/",
+                "https://ours.example/help/;/..;/admin",
             )
         ),
     ],
