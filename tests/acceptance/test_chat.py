@@ -32,6 +32,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         chargehand = Commands.of(opened.chargehand, tmp_path)
         ran = await chargehand("chat", "--crew", "desk", given="Hello\n\nFind out why.\n")
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
+        joined = await chargehand("chat", "--crew", "support", "--id", "left", given="")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
         [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
         report = await chargehand("result", name)
@@ -40,6 +41,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
     assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
+    assert ("goes on as it was opened" in joined.said, "as it was opened" in ran.said + left.said) == (True, False)
     assert (report.code, "is a conversation, which has a transcript and no report" in report.said) == (2, True)
     assert (closed.reason, closed.messages, closed.replies) == ("closed", 2, 3)
     assert (end.reason, end.messages) == ("closed", 2)

@@ -338,6 +338,17 @@ async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
     assert not opened.model.calls
 
 
+async def test_a_message_that_waits_is_told_why_the_conversation_did_not_open(desk: Desk) -> None:
+    """One that came with the start, before anything could refuse it."""
+    async with desk(Script()) as opened:
+        queue = opened.chargehand.task_queue
+        talk = await opened.chargehand.converse(crew="desk", agent="boss", conversation_id=f"{queue}-boss")
+        with pytest.raises(UpdateRefused, match=r"has ended before this was answered.*no agent 'boss'"):
+            await asyncio.wait_for(talk.say(text="Hello"), 20)
+
+    assert not opened.model.calls
+
+
 async def test_a_cancelled_conversation_stops_its_agent(desk: Desk) -> None:
     """What waits is refused, the call that a person was asked about is not made, and nothing more is paid."""
     script = Script().replies("money", request_tool("refund", amount=7), say("You get it back."))

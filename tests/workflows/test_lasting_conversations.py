@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -88,6 +89,48 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
     assert [call["amount"] for each in (before, opened) for call in each.tools["refund"].calls] == [*REFUNDS]
     assert (end.reason, end.messages, end.replies, end.usage.turns) == ("idle", 30, 30, 32)
     assert len(before.model.calls) + len(opened.model.calls) == 32
+
+
+async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
+    """The recipe, as its page has it: an event that Slack repeats is the same message, two at once are both answered,
+    and after server and worker are lost a repeated one gets the reply that it had."""
+    names: dict[str, Any] = {}
+    page = Path(__file__).resolve().parents[2] / "docs/how-to/slack-and-webhooks.md"
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    exec(compile(recipe, str(page), "exec"), names)
+    posted: list[tuple[str, str, str]] = []
+    events = {
+        "Ev1": {"channel": "C1", "ts": "1.0", "text": "first"},
+        "Ev2": {"channel": "C1", "ts": "2.0", "thread_ts": "1.0", "text": "second"},
+        "Ev3": {"channel": "C1", "ts": "3.0", "thread_ts": "1.0", "text": "third"},
+        "Ev4": {"channel": "C1", "ts": "4.0", "thread_ts": "1.0", "text": "fourth"},
+    }
+    script = Script()
+    for event in events.values():
+        script = script.replies(event["text"], say(f"To the {event['text']} <!channel>."))
+
+    async def post(*, channel: str, thread_ts: str, text: str) -> None:
+        posted.append((channel, thread_ts, text))
+
+    async def deliver(*ids: str) -> None:
+        answer = names["answer_in_thread"]
+        told = (answer(opened.chargehand, events[each], each, post) for each in ids)
+        await asyncio.wait_for(asyncio.gather(*told), 60)
+
+    async with desk(script) as opened:
+        await deliver("Ev1", "Ev1")
+        await deliver("Ev2", "Ev3", "Ev2")
+        saved, paid = await server_of(opened).saved(), len(opened.model.calls)
+    async with desk(script, saved=saved) as opened:
+        await deliver("Ev3", "Ev4")
+        transcript = await opened.chargehand.conversation("slack-C1-1.0").transcript()
+        paid += len(opened.model.calls)
+
+    said = [line.text for line in transcript.lines if line.kind == "message"]
+    assert sorted(said) == sorted(event["text"] for event in events.values())
+    assert paid == len(events)
+    repeated = ["first", "first", "second", "second", "third", "third", "fourth"]
+    assert sorted(posted) == sorted(("C1", "1.0", f"To the {text} &lt;!channel&gt;.") for text in repeated)
 
 
 @contextmanager
