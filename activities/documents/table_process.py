@@ -6,7 +6,7 @@ over large tables as over small ones.
 
 # ruff: noqa: S608 - names are made of letters, digits and `_` or quoted here; values are literals quoted here
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -25,6 +25,11 @@ _SIGNED: Final = rf"\s*\(?[-+]?\s*({_CURRENCY})?\s*[-+]?"
 _MONEY: Final = rf"{_SIGNED}(\d{{1,3}}(,\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
 _COMMA_MONEY: Final = rf"{_SIGNED}([1-9]\d{{0,2}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
 """As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
+_GROUPED: Final = rf"{_SIGNED}[1-9]\d{{0,2}}(\.\d{{3}})+\s*({_CURRENCY})?\)?\s*"
+"""Whole thousands or three decimals."""
+_WHOLE: Final = r"[1-9]\d{0,2}"
+"""What has no decimals, so that `1.240` beside it has none either."""
+_DECIMAL: Final = r"[-+]?(\d+\.\d{1,2}|0\.\d+)"
 
 
 _connection: duckdb.DuckDBPyConnection | None = None
@@ -62,9 +67,9 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
             continue
         if options != header or not _is_undivided(connection, question["delimiter"]):
             break
-    has_commas = question["delimiter"] == ";" and _has_decimal_commas(connection)
-    if question["delimiter"] == ";" and (points := [title for title, kind in _kinds(connection) if kind == "DOUBLE"]):
-        # `1.420` may be a thousand and more there.
+    points = [title for title, kind in _kinds(connection) if kind == "DOUBLE"]
+    if points:
+        # `1.420` may be a thousand and more.
         types = ", ".join(f"{quoted_text(title)}: 'VARCHAR'" for title in points)
         source = f"read_csv({path}, {options}, types={{{types}}})"
         connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM {source}")
@@ -72,7 +77,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
         taken: set[str] = set()
         named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
-        selected, titles = _selected(connection, named, taken, has_commas=has_commas)
+        selected, titles = _selected(connection, named, taken, points)
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
     finally:
         connection.execute("DROP TABLE raw")
@@ -83,15 +88,21 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
 
 
 def _selected(
-    connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], *, has_commas: bool
+    connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], points: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
     """Write the columns, and list their titles; amounts in several currencies have these in a column beside them."""
     selected: list[str] = []
     titles: dict[str, str] = {}
+    grouped = {title for title, _, kind in named if kind == "VARCHAR" and _is_grouped(connection, title)}
+    has_commas = _has_decimal_commas(connection, [*grouped, *points])
+    has_points = not has_commas and any(_count(connection, title, _DECIMAL) for title in points if title not in grouped)
     for title, name, kind in named:
         column, is_mixed = quoted_name(title), False
-        if kind == "VARCHAR":
-            column, is_mixed = _expression(connection, title, has_commas=has_commas)
+        is_grouped = title in grouped and not has_points
+        if title in points and not is_grouped:
+            column = f"CAST({column} AS DOUBLE)"
+        elif kind == "VARCHAR" and (not is_grouped or has_commas or _count(connection, title, _WHOLE)):
+            column, is_mixed = _expression(connection, title, has_commas=has_commas or is_grouped)
         selected.append(f'{column} AS "{name}"')
         titles[name] = title
         if is_mixed:
@@ -117,9 +128,22 @@ def _kinds(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
     return [(str(title), str(kind)) for title, kind, *_ in connection.execute("DESCRIBE raw").fetchall()]
 
 
-def _has_decimal_commas(connection: duckdb.DuckDBPyConnection) -> bool:
+def _count(connection: duckdb.DuckDBPyConnection, title: str, form: str) -> int:
+    return _scalar(
+        connection,
+        f"SELECT count(*) FILTER (regexp_full_match({quoted_name(title)}, {quoted_text(form)})) FROM raw",
+    )
+
+
+def _is_grouped(connection: duckdb.DuckDBPyConnection, title: str) -> bool:
+    """Whether every point in a column of texts may part thousands."""
+    return 0 < _count(connection, title, _GROUPED) == _count(connection, title, "(?s).*\\..*")
+
+
+def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, others: Collection[str]) -> bool:
     """Whether a column of texts can only be read as amounts with commas before their decimals."""
-    for column in (quoted_name(title) for title, kind in _kinds(connection) if kind == "VARCHAR"):
+    texts = [title for title, kind in _kinds(connection) if kind == "VARCHAR" and title not in others]
+    for column in map(quoted_name, texts):
         matched = f"count(*) FILTER (regexp_full_match({column}, $1))"
         counted = f"SELECT count({column}), {matched}, {matched.replace('$1', '$2')} FROM raw"
         values, with_commas, with_points = connection.execute(counted, [_COMMA_MONEY, _MONEY]).fetchall()[0]
@@ -131,13 +155,6 @@ def _has_decimal_commas(connection: duckdb.DuckDBPyConnection) -> bool:
 def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas: bool) -> tuple[str, bool]:
     """Write the column as a number if all of it is one or is money; and whether it has several currencies."""
     column = quoted_name(title)
-    if not has_commas:
-        # `980` beside `1.240` has no decimals, so that the other has none either.
-        without = f"SELECT count(*) FILTER (regexp_full_match({column}, '[1-9]\\d{{0,2}}')) > 0 FROM raw"
-        thousands = (
-            f"SELECT count(*) FILTER (regexp_full_match({column}, '[1-9]\\d{{0,2}}(\\.\\d{{3}})+')) > 0 FROM raw"
-        )
-        has_commas = bool(_scalar(connection, without) and _scalar(connection, thousands))
     forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     point, comma = f"regexp_replace({column}, '[^0-9.]', '', 'g')", _comma(column)
     currency = f"nullif(regexp_extract({column}, $2), '')"

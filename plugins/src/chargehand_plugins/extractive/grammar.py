@@ -133,7 +133,8 @@ class _Figures(Reading):
             ]
             costs += [own for own in [vocabulary.cost_of_rows(token)] if own is not None]
             costs += [0] if group and group.is_period and any(lexicon.matches(n, token.word) for n in LENGTHS) else []
-            if not costs:
+            if not costs or (min(costs) and any(vocabulary.cost(each, token) == 0 for each in self._columns)):
+                # A word is not taken for another column than the one that it names.
                 return None
             cost += min(costs)
         shape = self._shape(measure, group, conditions)
@@ -260,7 +261,7 @@ class _Figures(Reading):
         return self._plain(measure, conditions)
 
     def _divided(self, measure: Column | None, group: Group | None) -> tuple[str, str] | None:
-        if group is None or (self._opener in {"who", "where"}):
+        if group is None or self._opener in {"who", "where"} or self._is_ratio(measure, group):
             return None
         if measure is None:
             return ("per", "count") if self._aggregate in {"", "sum"} and self._opener in {"count", "times"} else None
@@ -274,6 +275,12 @@ class _Figures(Reading):
         is_summed = self._aggregate in {"", "sum"} and self._vocabulary.adds_up(measure)
         return ("per", "sum") if is_summed else None
 
+    def _is_ratio(self, measure: Column | None, group: Group) -> bool:
+        """Whether one amount is divided by another, as in `the price per hour`."""
+        vocabulary = self._vocabulary
+        is_amount = bool(vocabulary.units(group.column)) or (measure is not None and vocabulary.is_number(group.column))
+        return is_amount and not group.is_period
+
     def _shared(
         self, measure: Column | None, group: Group | None, conditions: Sequence[Condition]
     ) -> tuple[str, str] | None:
@@ -285,7 +292,7 @@ class _Figures(Reading):
         """Choose how the most and least are found: of groups, or of all rows."""
         vocabulary = self._vocabulary
         if measure is None:
-            is_counted = group is not None and self._aggregate in {"most", "least"}
+            is_counted = group is not None and self._aggregate in {"most", "least"} and self._names_rows(group)
             return (self._aggregate, "count") if is_counted else None
         is_time = vocabulary.is_time(measure)
         is_most = self._is_most(measure, is_time=is_time)
@@ -300,6 +307,13 @@ class _Figures(Reading):
         of_each = self._is_total or not self._ranks_rows(measure)
         is_added = vocabulary.adds_up(measure) and (of_each or self._aggregate in {"most", "least"})
         return "most" if is_most else "least", "sum" if is_added else extreme
+
+    def _names_rows(self, group: Group) -> bool:
+        """Whether rows are what there is most of: who paid the most has not the most payments."""
+        said = [token for part in self._parts if part.mark == self._aggregate for token in part.tokens]
+        others = [token for token in self.words if token.stem != group.word]
+        is_frequency = any(lexicon.matches("often", token.word) for token in said)
+        return is_frequency or any(self._vocabulary.cost_of_rows(token) is not None for token in others)
 
     def _is_most(self, measure: Column, *, is_time: bool) -> bool | None:
         """Whether the greatest value is asked for; None if the words do not rank what the column holds."""
@@ -363,6 +377,11 @@ class _Figures(Reading):
         if calendar and is_yearless and calendar.length > 4:
             found.append(f"count(DISTINCT {calendar.part(1, 4)}) > 1")
         is_added = measure is not None and self._vocabulary.adds_up(measure) and not self._vocabulary.key
+        if measure and operation in {"most", "least"} and self._aggregate in {"max", "min"} and not self._is_total:
+            is_either = self._vocabulary.has(measure, "priced" if function == "sum" else "states")
+            if is_either and not self._ranks_rows(measure):
+                # The highest price may be of one row or of all rows of a group.
+                found.append("count(*) > 1")
         if calendar and is_added and operation in {"mean", "max", "min"} and function != "rate":
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
         return tuple(found)
