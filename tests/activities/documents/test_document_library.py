@@ -293,14 +293,18 @@ async def test_more_libraries_than_are_kept_open_can_be_used_at_once(tmp_path: P
 
 
 async def test_points_are_thousands_where_decimals_have_commas(tmp_path: Path) -> None:
-    """`1.420` is read as the other columns write their decimals, and a code of a currency is no text."""
+    """`1.420` is read as the other values write their decimals, and stays a text where none of them tells."""
     power = "Monat;kWh;Kosten\nMai;1.420;511,20 EUR\nJuni;860;309,60 EUR\n"
     weights = "Ware;kg;Preis\nA;1.420;5.20\nB;0.860;3.60\n"
-    opened = await _open(tmp_path, power__csv=power, weights__csv=weights)
+    stock = "| Ware | Menge |\n|---|---|\n| A | 12.500 |\n| B | 850 |\n"
+    unclear = "<table><tr><th>Auto</th><th>Stand</th></tr><tr><td>A</td><td>12.500</td></tr></table>"
+    opened = await _open(tmp_path, power__csv=power, weights__csv=weights, stock__md=stock, unclear__html=unclear)
 
     read = {table.name: [column.examples for column in table.columns[1:]] for table in opened.catalog.tables}
 
     assert read == {
         "power": [("860.0", "1420.0"), ("309.6", "511.2")],
         "weights": [("0.86", "1.42"), ("3.6", "5.2")],
+        "stock": [("850.0", "12500.0")],
+        "unclear": [("12.500",)],
     }

@@ -1,5 +1,6 @@
 """What the words of a question name of a table: conditions, periods, what is asked for, its columns and itself."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +19,8 @@ _TIMES: Final = ("TIME", "TIMESTAMP")
 _SHORTEST_WORD: Final = 4
 _SHORTEST_PART: Final = 5
 """Letters of a part of a compound word."""
+_AMOUNT: Final = re.compile(r"[-+]?\d[\d.,\s]*\s?[^\W\d]{0,3}")
+"""Such as `4.200 h`, which is left as a text."""
 _YES, _NO = (frozenset(listed.split()) for listed in ("yes ja oui si true y x", "no nein non false n"))
 
 
@@ -161,7 +164,8 @@ class Vocabulary:
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
-        is_name = self.is_identifier(column) or not (self.is_number(column) or self.units(column))
+        is_amount = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
+        is_name = self.is_identifier(column) or not (self.is_number(column) or self.units(column) or is_amount)
         rows = self.table.rows - sum(self.is_total(value) for each in self.table.columns for value in each.examples)
         return is_name and column.distinct >= rows > 0 and not is_day(column)
 
