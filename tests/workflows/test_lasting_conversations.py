@@ -28,6 +28,7 @@ from tests.workflows.conftest import DESK, Desk, pending, say_once, server_of
 from workflows import continue_as_new
 
 SUPPORT = [f"Message {number} of the customer." for number in range(1, 31)]
+SLACK = Path(__file__).resolve().parents[2] / "docs/how-to/slack-and-webhooks.md"
 REFUNDS = (8, 23)
 """Messages that ask for a refund, which a person has to approve."""
 
@@ -95,9 +96,8 @@ async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
     """The recipe, as its page has it: an event that Slack repeats is the same message, two at once are both answered,
     and after server and worker are lost a repeated one gets the reply that it had."""
     names: dict[str, Any] = {}
-    page = Path(__file__).resolve().parents[2] / "docs/how-to/slack-and-webhooks.md"
-    [recipe] = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    exec(compile(recipe, str(page), "exec"), names)
+    [recipe] = re.findall(r"^```python\n(.*?)^```$", SLACK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    exec(compile(recipe, str(SLACK), "exec"), names)
     posted: list[tuple[str, str, str]] = []
     events = {
         "Ev1": {"channel": "C1", "ts": "1.0", "text": "first"},
