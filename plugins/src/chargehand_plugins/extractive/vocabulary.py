@@ -157,7 +157,9 @@ class Vocabulary:
 
     def adds_up(self, column: Column) -> bool:
         """Whether the values of a column over several rows make a sum."""
-        is_of_unit = self.quantity is not None or any(word.word == "unit" for word in self.title(column))
+        is_of_unit = (self.quantity is not None and self.has(column, "unit_prices")) or any(
+            word.word == "unit" for word in self.title(column)
+        )
         is_each = self.has(column, "priced") and is_of_unit
         is_never = self.has(column, "not_added") or is_each
         return self.is_number(column) and not (is_never or (self.is_series and self.has(column, "states")))
