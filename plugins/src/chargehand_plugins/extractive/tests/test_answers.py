@@ -170,13 +170,15 @@ async def test_simple_requests_get_one_agent(harness_of: HarnessOf, ferries: Har
 
 
 async def test_first_questions_are_right_or_get_the_reason(harness_of: HarnessOf) -> None:
-    """Of twelve questions of CSV, XLSX, Markdown and HTML nine at least are right, and no other is answered."""
+    """Of twelve questions of CSV, XLSX, Markdown and HTML nine at least are right, silence on one that has no answer
+    among them, and no other is answered."""
     harness = await harness_of("first-questions")
     asked = [each for each in read_questions() if each.folder.name == "first-questions"]
     given = [(each, await harness.ask(each.text)) for each in asked]
     silent = [answered for question, answered in given if not (question.answer and is_right(question, answered))]
 
-    assert (len(given), len(silent) <= 3) == (12, True)
+    missed = [question.text for question, answered in given if question.answer and answered in silent]
+    assert (len(given), len(missed) <= 3) == (12, True)
     assert [answered.figures for answered in silent] == [()] * len(silent)
     assert all(answer.message for answered in silent for answer in answered.answers)
 
