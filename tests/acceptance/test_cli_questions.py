@@ -63,7 +63,8 @@ async def test_status_says_what_goes_on(client: Client, tmp_path: Path) -> None:
         session = await opened.chargehand.start(GOAL)
         await held.reached.wait()
         status = await Commands.of(opened.chargehand, tmp_path)("status", session.id)
-        await session.cancel()
+        held.released.set()
+        await session.result()
 
     assert re.search(r"T1 reader.*\n.*turn", status.out)
 
