@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, Final, Literal
 from zlib import crc32
 
@@ -36,7 +35,6 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
 
 
-@cache
 def _definitions() -> dict[str | None, workflow._Definition]:
     return {each.name: each for each in map(_definition_of, [*WORKFLOWS, *added_workflows()])}
 
