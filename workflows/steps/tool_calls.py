@@ -322,7 +322,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
 def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
     """Collect the user's own words, and what a person has approved as it is."""
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
-    approved = tuple(text for text in approved if not UNSEEN.search(text))  # nobody has seen what that says
+    approved = tuple(text for text in approved if not UNSEEN.search(text))  # people have not seen what that says
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)
 
 

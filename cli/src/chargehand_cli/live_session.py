@@ -63,7 +63,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(connection.keep_running()),
         )
-        work = asyncio.create_task(_show_work(connection, session_id, progress))
+        shown = [] if quiet else [asyncio.create_task(_show_work(connection, session_id, progress))]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
@@ -77,9 +77,9 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             progress.remark("")
             raise
         finally:
-            for task in (*tasks, work):
+            for task in (*tasks, *shown):
                 task.cancel()
-            await asyncio.gather(*tasks, work, return_exceptions=True)
+            await asyncio.gather(*tasks, *shown, return_exceptions=True)
             if prompts:
                 await prompts.close()
 

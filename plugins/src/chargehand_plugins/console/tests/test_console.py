@@ -112,6 +112,9 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
         empty = await browser.post(f"{place}/say", data=hidden(said.text))
         listed = await browser.get("/talk")
         closed = await browser.post(f"{place}/close", data=hidden(said.text))
+        other = (await browser.post("/conversations", data=form | {"goal": "Help.", "key": "other"})).url.path
+        await client.get_workflow_handle(other.rpartition("/")[2]).terminate()
+        terminated = await browser.get(other)
         unknown = await browser.get("/conversations/no-such-one")
 
     assert (wrong.status_code, "Typed." in wrong.text, forged.status_code) == (422, True, 403)
@@ -121,7 +124,7 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     assert "<script>alert" not in said.text
     assert (empty.status_code, "text:" in empty.text) == (422, True)
     assert place in listed.text
-    assert "The conversation has ended." in closed.text
+    assert ["The conversation has ended." in page.text for page in (closed, terminated)] == [True, True]
     assert unknown.status_code == 404
 
 
