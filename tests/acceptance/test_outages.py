@@ -1,4 +1,4 @@
-"""Servers and workers that are killed: one experiment in its short form (`make chaos` runs all), and a follower."""
+"""Faults and what operators do by hand: experiments in their short form (`make chaos` runs all), and a follower."""
 
 import asyncio
 from pathlib import Path
@@ -18,9 +18,10 @@ GOAL = SessionRequest(goal="Look into all parts of the matter, please.", review=
 SEED = 20_261_121
 
 
-async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path) -> None:
-    """A server killed and started on its database: reports are those without faults, and the books the provider's."""
-    result = await EXPERIMENTS["server-killed"]("short", Random(f"{SEED}/server-killed"), tmp_path)
+@pytest.mark.parametrize("name", ["server-killed", "by-hand", "reset", "stopped-at-each-stage"])
+async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path, name: str) -> None:
+    """A server killed, sessions and calls paused, reset and stopped: reports and books are those without faults."""
+    result = await EXPERIMENTS[name]("short", Random(f"{SEED}/{name}"), tmp_path)
 
     assert result.problems == []
     assert (result.lost, result.stuck, result.different) == (0, 0, 0)

@@ -67,32 +67,14 @@ class SessionPage:
         said: list[str] = await self.page.get_by_role("alert").all_inner_texts()
         return [words.strip() for words in said if words.strip()]
 
-    async def act(self, menu_item: str) -> None:
-        """Choose from the menu of actions."""
-        await self.page.get_by_role("button", name="More Actions").locator("visible=true").click()
-        await self.page.get_by_role("menuitem", name=menu_item).locator("visible=true").click()
-
-    async def press(self, button: str) -> None:
-        """Press a button of the page."""
-        await self.page.get_by_role("button", name=button, exact=True).first.click()
-
-    async def choose(self, select: str, option: str) -> None:
-        """Choose the last option whose words contain these from a list, by the list's test id."""
-        await self.page.get_by_test_id(f"{select}-button").locator("visible=true").click()
-        await self.page.get_by_role("option", name=option).last.click()
-
-    async def confirm(self, button: str) -> None:
-        """Press a button of the dialogue that is open, and wait until it is gone."""
-        dialogue = self.page.get_by_role("dialog")
-        await dialogue.get_by_role("button", name=button, exact=True).click()
-        await dialogue.wait_for(state="hidden")
-
     async def set_codec(self, endpoint: str) -> None:
         """Enter the address of a codec server, under the glasses at the top."""
         await self._visible("[data-testid^=data-encoder-status]").click()
         await self.page.get_by_test_id("use-local-endpoint-input").locator("visible=true").check(force=True)
         await self._visible("#data-encoder-endpoint-input").fill(endpoint)
-        await self.confirm("Apply")
+        dialogue = self.page.get_by_role("dialog")
+        await dialogue.get_by_role("button", name="Apply", exact=True).click()
+        await dialogue.wait_for(state="hidden")
 
     def _visible(self, selector: str, text: str = "") -> Any:
         return self.page.locator(selector, has_text=text).locator("visible=true").first
