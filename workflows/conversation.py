@@ -41,7 +41,7 @@ class ConversationWorkflow(SessionWorkflow):
     async def run(self, request: ConversationStartRequest) -> ConversationEnd:
         try:
             session = self._session = await self._open_session(request)
-            self._talk = Talk(request.model_copy(update={"state": ""}), session, self._dialogue, self._place)
+            self._talk = Talk(request.replace(state=""), session, self._dialogue, self._place)
             self._talk.touch()
             reason = await converse(self._talk)
             self._is_over = True

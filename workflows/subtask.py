@@ -92,7 +92,7 @@ class SubtaskWorkflow:
             await self._compact(request)
         if not is_first and continue_as_new.is_due():
             raise_if_cancelled()
-            workflow.continue_as_new(request.model_copy(update={"state": self._agent.state(workflow.now())}))
+            workflow.continue_as_new(request.replace(state=self._agent.state(workflow.now())))
 
     async def _compact(self, request: SubtaskRequest) -> None:
         """Have the agent sum up its conversation, and begin a new one with that; by rule if no model does it."""
@@ -114,7 +114,7 @@ class SubtaskWorkflow:
                 why = agent.shortage(needed.least)
         if why:
             agent.force(why)
-            return task.model_copy(update={"must_answer": True})
+            return task.replace(must_answer=True)
         agent.tell_turns(agent.rounds_begun)
         return agent.conversation.task()
 

@@ -87,7 +87,7 @@ class Round(Contract):
     def told_since(self, since: "Round") -> "Round":
         """Add what the agent is told after its tools were used."""
         told = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
-        return self.model_copy(update=told)
+        return self.replace(**told)
 
 
 class Note(Contract):

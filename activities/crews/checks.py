@@ -122,7 +122,7 @@ def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tup
             problems += [f"{where}.{problem}" for problem in describe_problems(error, Agent)]
     if not problems:
         # What the crew's own agents are was checked when it was loaded.
-        problems = crew_problems(crew.model_copy(update={"agents": (*crew.agents, *agents)}), tools)
+        problems = crew_problems(crew.replace(agents=(*crew.agents, *agents)), tools)
     return agents, problems[:MOST_PROBLEMS]
 
 

@@ -109,17 +109,15 @@ def check_crews(
 
 def _without(crew: Crew, absent: Collection[str]) -> Crew:
     agents = tuple(
-        agent.model_copy(
-            update={
-                "tools": tuple(tool for tool in agent.tools if tool not in absent),
-                "approve": tuple(tool for tool in agent.approve if tool not in absent),
-                "policy": tuple(rule for rule in agent.policy if rule.tool not in absent),
-            }
+        agent.replace(
+            tools=tuple(tool for tool in agent.tools if tool not in absent),
+            approve=tuple(tool for tool in agent.approve if tool not in absent),
+            policy=tuple(rule for rule in agent.policy if rule.tool not in absent),
         )
         for agent in crew.agents
     )
     custom = crew.custom
     if custom is not None:
         kept = tuple(tool for tool in custom.tools if tool not in absent)
-        custom = custom.model_copy(update={"tools": kept}) if kept else None
-    return crew.model_copy(update={"agents": agents, "custom": custom})
+        custom = custom.replace(tools=kept) if kept else None
+    return crew.replace(agents=agents, custom=custom)

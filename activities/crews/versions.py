@@ -93,9 +93,9 @@ class CrewVersions:
     async def with_agents(self, pinned: PinnedCrew, agents: Sequence[Agent]) -> PinnedCrew:
         """Give a session's crew more agents, and store that version, so that every worker can find it."""
         name, _, digest = pinned.reference.partition("@")
-        crew = pinned.crew.model_copy(update={"agents": (*pinned.crew.agents, *agents)})
+        crew = pinned.crew.replace(agents=(*pinned.crew.agents, *agents))
         version = self._known.get(digest) or await self._stored(name, digest)
-        return await self._store_version(name, version.model_copy(update={"crews": {**version.crews, name: crew}}))
+        return await self._store_version(name, version.replace(crews={**version.crews, name: crew}))
 
     async def find(self, reference: str) -> PinnedCrew:
         """Find the crew of a reference, by default in this worker's own version. Raises `CrewUnavailable` otherwise."""

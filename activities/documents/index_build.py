@@ -194,7 +194,7 @@ class LibraryBuild:
         entry = self._entries[number]
         rows = sum(table.rows for table in tables if table.document == entry.name)
         if rows:
-            self._entries[number] = entry.model_copy(update={"units": rows})
+            self._entries[number] = entry.replace(units=rows)
 
     def _finish(self, catalog: Catalog) -> None:
         shutil.rmtree(self._inputs)

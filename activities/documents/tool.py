@@ -129,7 +129,7 @@ class ReadDocument:
             return failed(f"`document`: {error}.")
         if not reading.sources:
             return failed(_nothing(reading, last))
-        return _answer(reading).model_copy(update={"pictures": pictures[:MOST_PICTURES]})
+        return _answer(reading).replace(pictures=pictures[:MOST_PICTURES])
 
 
 def _nothing(reading: Reading, last: int) -> str:

@@ -64,7 +64,7 @@ class ProviderError(Exception):
 
     def note_model(self, name: str) -> None:
         """Name the model that was called, unless it is known."""
-        self.fault = self.fault.model_copy(update={"model": self.fault.model or name})
+        self.fault = self.fault.replace(model=self.fault.model or name)
 
 
 class ReportedError(Exception):

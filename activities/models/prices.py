@@ -65,7 +65,7 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
     if found is None:
         return None
     card = ModelCard(provider=provider, name=model, prices=tuple(_steps(_prices_to_come(found))))
-    return card.model_copy(update={"context_window": found.context_window}) if found.context_window else card
+    return card.replace(context_window=found.context_window) if found.context_window else card
 
 
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:

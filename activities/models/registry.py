@@ -219,7 +219,7 @@ def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
         # What one provider counts says nothing of the other's tokens.
         "counts_input": False,
     }
-    return card.model_copy(update=own)
+    return card.replace(**own)
 
 
 def _models(
@@ -263,7 +263,7 @@ def priced_models(
         # Some servers refuse a call whose prompt and cap together are more than they hold.
         output = most or min(abilities_of(name).max_output_tokens or window, window // 4)
         counts = isinstance(adapter, CountsInput)
-        return card.model_copy(update={"max_output_tokens": output, "context_window": window, "counts_input": counts})
+        return card.replace(max_output_tokens=output, context_window=window, counts_input=counts)
 
     return Models(adapter, _cards(settings, provider, names, price), price=price)
 

@@ -101,7 +101,7 @@ class SessionActivities:
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
         earlier = await read_earlier_work(activity.client(), request) if request.follows else None
         if earlier:
-            request = request.model_copy(update={"documents": (*request.documents, *earlier.documents)})
+            request = request.replace(documents=(*request.documents, *earlier.documents))
         crew = pinned.crew
         terms, schema = settle_terms(request, crew), request.output_schema
         problems = [
@@ -278,7 +278,7 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
     if request.profile is None:
         given = {name: getattr(limits, name) for name in limits.model_fields_set}
         own = {name: getattr(crew.limits, name) for name in crew.limits.model_fields_set}
-        limits = PROFILES[profile].model_copy(update=own | given)
+        limits = PROFILES[profile].replace(**(own | given))
     return SessionTerms(
         profile=profile,
         limits=limits,
@@ -290,12 +290,12 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
 def _without_pictures(catalog: Catalog) -> Catalog:
     """Note what a model that does not see cannot read."""
     seen = [
-        entry.model_copy(update={"problem": "It is a picture, and no model of this worker sees: use text."})
+        entry.replace(problem="It is a picture, and no model of this worker sees: use text.")
         if entry.pictures and len(entry.pictures) >= entry.units
         else entry
         for entry in catalog.documents
     ]
-    return catalog.model_copy(update={"documents": tuple(seen)})
+    return catalog.replace(documents=tuple(seen))
 
 
 def _unread_documents(catalog: Catalog, read: Collection[str]) -> list[str]:
@@ -326,7 +326,7 @@ def _document_problems(documents: Sequence[str]) -> list[str]:
 
 def _caps_in(profile: Profile, caps: OutputCaps) -> OutputCaps:
     """Let a turn of an agent in deep research write as much as a report."""
-    return caps.model_copy(update={"work": max(caps.work, caps.report)}) if profile == "deep" else caps
+    return caps.replace(work=max(caps.work, caps.report)) if profile == "deep" else caps
 
 
 def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:

@@ -116,7 +116,7 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
 
 def _marked(source: Source, session: str) -> Source:
     """Note which session read a source, and keep of it what can be cited."""
-    return source.model_copy(update={"session": source.session or session, "quote": source.quote[:_QUOTE_CHARACTERS]})
+    return source.replace(session=source.session or session, quote=source.quote[:_QUOTE_CHARACTERS])
 
 
 def _shortened(text: str, most: int) -> str:

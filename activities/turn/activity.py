@@ -120,10 +120,10 @@ class TurnActivities:
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
                     count_in_activity(REFUSALS, kind="leak_check")
-                    result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
-            result = result.model_copy(update={"counted": _counted(call, reply)})
+                    result = _malformed(result.replace(answer=None), reply, problem)
+            result = result.replace(counted=_counted(call, reply))
             if earlier is not None and earlier.result is not None:
-                result = result.model_copy(update={"discarded": earlier.result.usage})
+                result = result.replace(discarded=earlier.result.usage)
             chosen = choose_at_once(request, call.task, result)
             record.keep(result)
             if chosen:
@@ -131,13 +131,13 @@ class TurnActivities:
                 # is the record.
                 using = use_at_once(self._uses, request, result, chosen, record.patience_seconds)
                 _, used = await asyncio.gather(record.record(record.entry), using)
-                result = result.model_copy(update={"used": used})
+                result = result.replace(used=used)
             storing = asyncio.create_task(self.conversations.keep(call.task, result.round()))
             _, unwritten = await asyncio.wait([storing, charging], timeout=_BRIEF_SECONDS)
             if unwritten and not chosen:
                 await record.record(record.entry)
             lost = {"discarded": await charging or result.discarded}
-            return result.model_copy(update={"conversation": await storing, **lost})
+            return result.replace(conversation=await storing, **lost)
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         try:
@@ -263,7 +263,7 @@ class TurnActivities:
         own = call.model_copy(update={"job": job})
         if _is_queued(call, job):
             return call, await self.models.adapter.complete(own)
-        card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
+        card = self.models.card(request.tier, request.model_name).replace(name=call.model)
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
         tokens = prompt_bytes(call) // BYTES_PER_TOKEN
         place = (
@@ -289,7 +289,7 @@ class TurnActivities:
             raise min(breaker, other, key=lambda each: each.left).refusal()
         with other.call(place):
             reply = await fallback.adapter.complete(call)
-        return call, reply.model_copy(update={"provider_items": ()})
+        return call, reply.replace(provider_items=())
 
 
 def _is_queued(call: ModelCall, job: ProviderJob) -> bool:
@@ -306,10 +306,10 @@ def _own_temperature(crew: Crew, task: Task, model: str) -> float | None:
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:
     """Address a call to another model, without what only the first one can read."""
-    messages = [message.model_copy(update={"provider_items": ()}) for message in call.messages]
+    messages = [message.replace(provider_items=()) for message in call.messages]
     if not can_see(name):
         texts = [tuple(map(hide_pictures, message.results)) for message in messages]
-        messages = [each.model_copy(update={"results": own}) for each, own in zip(messages, texts, strict=True)]
+        messages = [each.replace(results=own) for each, own in zip(messages, texts, strict=True)]
     return call.model_copy(update={"model": name, "messages": tuple(messages)})
 
 
@@ -381,7 +381,7 @@ def interpret(
         text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
         model=reply.model,
         provider=reply.provider,
-        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage=(reply.usage or Usage()).replace(turns=1),
         usage_known=reply.usage is not None,
     )
     if reply.stop != "answer":
@@ -394,10 +394,10 @@ def interpret(
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
     answer = _with_bounded_sources(refs.expand_answer(answer))
     if not isinstance(answer, TypedAnswer):
-        return common.model_copy(update={"answer": answer})
+        return common.replace(answer=answer)
     data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)
     said = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
-    return common.model_copy(update={"answer": answer.model_copy(update={"data": data}), **(said if problems else {})})
+    return common.replace(answer=answer.replace(data=data), **(said if problems else {}))
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
@@ -407,19 +407,14 @@ def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
     kept = frozenset(islice(refs, _MOST_SOURCES))
     findings = [
-        finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
-        for finding in answer.findings
+        finding.replace(source_refs=[ref for ref in finding.source_refs if ref in kept]) for finding in answer.findings
     ]
-    return answer.model_copy(update={"findings": findings})
+    return answer.replace(findings=findings)
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
-    return common.model_copy(
-        update={
-            "stop": "malformed",
-            "text": reply.text[:_KEPT_TEXT_CHARACTERS],
-            "problem": problem[:_KEPT_TEXT_CHARACTERS],
-        }
+    return common.replace(
+        stop="malformed", text=reply.text[:_KEPT_TEXT_CHARACTERS], problem=problem[:_KEPT_TEXT_CHARACTERS]
     )
 
 

@@ -32,7 +32,7 @@ async def record_charge(record: Record, request: TurnRequest, reply: ModelReply)
         agent=request.agent,
         purpose=request.task.kind,
         model=reply.model,
-        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage=(reply.usage or Usage()).replace(turns=1),
         is_known=reply.usage is not None,
     )
 
@@ -56,7 +56,7 @@ async def take_over(record: Record, session: str, result: TurnResult) -> TurnRes
         return [record.book(each, f"reply of {charge_id(each)}") for each in lost]
 
     books = await asyncio.to_thread(_unless_it_fails, write)
-    return result.model_copy(update={"usage": Usage()}) if books and not books[-1] else result
+    return result.replace(usage=Usage()) if books and not books[-1] else result
 
 
 def _unless_it_fails(write: Callable[[], _T]) -> _T | None:

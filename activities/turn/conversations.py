@@ -69,7 +69,7 @@ class Conversations:
             return ""
         rounds = task.rounds if past is None else (*task.rounds, past)
         try:
-            content = task.model_copy(update={"rounds": rounds}).model_dump_json().encode()
+            content = task.replace(rounds=rounds).model_dump_json().encode()
             if len(content) < (_LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
                 return ""
             return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content, _LEVEL)))
@@ -93,7 +93,7 @@ async def show_pictures(messages: Sequence[Message], read: Read, model: str) -> 
     shown: list[Message] = []
     for message in messages:
         results = [await _shown(result, read, model) if result.pictures else result for result in message.results]
-        shown.append(message.model_copy(update={"results": tuple(results)}))
+        shown.append(message.replace(results=tuple(results)))
     return tuple(shown)
 
 
@@ -103,13 +103,13 @@ async def _shown(result: ToolText, read: Read, model: str) -> ToolText:
     contents = [await read(name) for name in result.pictures]
     if None in contents:
         return hide_pictures(result, _GONE)
-    return result.model_copy(update={"shown": tuple(_picture(content) for content in contents if content)})
+    return result.replace(shown=tuple(_picture(content) for content in contents if content))
 
 
 def hide_pictures(result: ToolText, why: str = _UNSEEN) -> ToolText:
     """Say that pictures are not shown."""
     text = f"{result.text}\n{why}" if result.pictures else result.text
-    return result.model_copy(update={"text": text, "pictures": (), "shown": ()})
+    return result.replace(text=text, pictures=(), shown=())
 
 
 def _picture(content: bytes) -> Picture:

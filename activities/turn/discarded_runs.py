@@ -36,7 +36,7 @@ class DiscardedTurn:
     def matches(self, request: TurnRequest) -> bool:
         """Whether it was asked the same; how much the model may write depends on what the ledger then holds."""
         same = {"after_reset": True, "max_output_tokens": request.max_output_tokens}
-        return self.request.model_copy(update=same) == request
+        return self.request.replace(**same) == request
 
 
 class DiscardedTurns:

@@ -69,25 +69,25 @@ class Journal:
 
     def keep(self, result: TurnResult) -> None:
         """Keep a paid reply for further attempts in this process, should the server not learn of it."""
-        self.entry = self.entry.model_copy(update={"result": result, "live": None})
+        self.entry = self.entry.replace(result=result, live=None)
         _unrecorded[self._step] = self.entry
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
-        self.entry = entry.model_copy(update={"live": None})
+        self.entry = entry.replace(live=None)
         await self._pulse.record(self.entry)
         _unrecorded.pop(self._step, None)
 
     def publish(self, live: LiveText) -> None:
         """Show followers the text that is being written, in the next heartbeat."""
-        self.entry = self.entry.model_copy(update={"live": live})
+        self.entry = self.entry.replace(live=live)
         self._pulse.beat()
 
     def job(self) -> ProviderJob:
         """Return the provider's job for this call, with the callbacks that maintain it."""
 
         async def remember(identity: str) -> None:
-            await self.record(self.entry.model_copy(update={"provider_job": identity}))
+            await self.record(self.entry.replace(provider_job=identity))
 
         return ProviderJob(
             id=self.entry.provider_job,
@@ -147,7 +147,7 @@ async def open_journal() -> AsyncGenerator[Journal]:
     """Open the running activity's journal, whose entry the activity's heartbeats repeat."""
     info = activity.info()
     before = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
-    entry = before.model_copy(update={"live": None})
+    entry = before.replace(live=None)
     # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)

@@ -259,7 +259,7 @@ class Breaker:
             fault = ProviderFault(provider=self.card.provider)
             message, kind = f"Waiting for {model}: its rate limit is used up", ErrorType.RATE_LIMITED
         else:
-            fault, kind = self._last.fault.model_copy(update={"possibly_billed": False}), self._last.kind
+            fault, kind = self._last.fault.replace(possibly_billed=False), self._last.kind
             message = f"Waiting for {model}; its last error: {self._last.message}"
         return ProviderError(message, fault, kind, retry_after=timedelta(seconds=max(self.left, 1.0)))
 

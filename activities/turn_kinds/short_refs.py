@@ -83,7 +83,7 @@ class ShortRefs:
     def expand_call(self, call: ToolCall) -> ToolCall:
         """Write whole refs into the arguments of a tool that may be one."""
         arguments = {name: self._expand_ref(each, name) for name, each in call.arguments.items()}
-        return call.model_copy(update={"arguments": arguments})
+        return call.replace(arguments=arguments)
 
     def _expand_all(self, value: Any, field: str) -> Any:
         match value:

@@ -226,7 +226,7 @@ class WorkTask(TurnTask):
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text=self.last_request))
         elif self.must_answer:
-            first = first.model_copy(update={"text": f"{first.text}\n\n{self.last_request}"})
+            first = first.replace(text=f"{first.text}\n\n{self.last_request}")
         return (first, *conversation)
 
 
@@ -308,7 +308,7 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     ]
     if results and past.turns_left:
         # In the last result, so that the messages alternate on every provider's wire.
-        results[-1] = results[-1].model_copy(update={"text": f"{results[-1].text}\n({_turns_left(past)})"})
+        results[-1] = results[-1].replace(text=f"{results[-1].text}\n({_turns_left(past)})")
     return [
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
         Message(role="tools", results=tuple(results)),
@@ -359,7 +359,7 @@ class ConverseTask(WorkTask):
         """Leave only the latest message and the rounds about it, for a model that reads no dialogue."""
         begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
         said = self.rounds[begins - 1].said if begins else self.instruction
-        return self.model_copy(update={"instruction": said, "rounds": self.rounds[begins:]})
+        return self.replace(instruction=said, rounds=self.rounds[begins:])
 
 
 _COMPACT: Final = """This conversation has become long. You will go on in a new one, which begins with your task, your

@@ -147,7 +147,7 @@ def conversation_bound(counted: Counted, rounds: Sequence[Round]) -> int:
         counted: a prompt of the conversation, and the reply to it.
         rounds: the round that this reply began, and all later ones.
     """
-    answered = rounds[0].model_copy(update={"calls": (), "provider_items": ()})
+    answered = rounds[0].replace(calls=(), provider_items=())
     new = WorkTask(goal="", instruction="", rounds=(answered, *rounds[1:]))
     return counted.tokens + _task_bytes(new) + REQUEST_TOKENS + _MARGIN_BYTES
 

@@ -76,7 +76,7 @@ class Grants:
         grant = self._open.pop(child)
         unknown = _SPEND_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _SPEND_UNKNOWN
         if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
-            outcome = outcome.model_copy(update={"spend": (_full_charge(agent, grant.amount),)})
+            outcome = outcome.replace(spend=(_full_charge(agent, grant.amount),))
         usage = usage_of(outcome.spend)
         self._ledger.settle(grant, Amount(usage.turns, usage.cost_usd))
         self.closed += 1

@@ -216,7 +216,7 @@ class Spending:
 
     def keep_turn(self) -> None:
         """Count one turn as not wasted, since the call that repeated it is the one that did not count."""
-        self.wasted = self.wasted.model_copy(update={"turns": self.wasted.turns - 1})
+        self.wasted = self.wasted.replace(turns=self.wasted.turns - 1)
 
     def mark(self) -> Mark:
         return Mark(len(self.lines), self.wasted)
@@ -226,7 +226,7 @@ class Spending:
 
     def with_overcharge(self, model: ModelCard) -> ModelCard:
         """Return a model that is reserved at what it has proven to cost."""
-        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
+        return model.replace(overcharge=max(model.overcharge, self.overcharges.get(model.name, 1.0)))
 
     def learn(self, overcharges: Mapping[str, float]) -> None:
         """Take over what another workflow of the session has seen models cost."""

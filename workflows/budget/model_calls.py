@@ -241,11 +241,11 @@ class ModelCalls:
         usage, worst = result.usage, reservation.amount.usd
         if result.usage_known:
             above = max(usage.cost_usd - worst, Decimal(0))
-            usage = usage.model_copy(update={"charged_above_reservation_usd": above})
+            usage = usage.replace(charged_above_reservation_usd=above)
             self.spending.prove(turn.model, usage.cost_usd, worst)
         else:
             unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
-            usage = usage.model_copy(update=dict.fromkeys(unknown, worst))
+            usage = usage.replace(**dict.fromkeys(unknown, worst))
         self._settle_doubts(turn, usage.cost_usd, worst)
         self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
@@ -257,10 +257,10 @@ class ModelCalls:
         reservation = self.ledger.reserve(paid)
         if reservation is not None:
             booked = {"turns": paid.turns, "charged_above_reservation_usd": discarded.cost_usd - paid.usd}
-            self._record(reservation, turn, discarded.model_copy(update=booked), model, wasted=True)
+            self._record(reservation, turn, discarded.replace(**booked), model, wasted=True)
 
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
-        self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)
+        self._record(reservation, turn, usage.replace(turns=turn.take_count()), model, wasted=wasted)
 
     def _record(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         agent, purpose = turn.request.agent, turn.request.task.kind
@@ -342,7 +342,7 @@ class _Turn:
             self.change(max_input_tokens=likely_input(self.model, request.max_input_tokens, request.counted))
 
     def change(self, **changes: object) -> None:
-        self.request = self.request.model_copy(update=changes)
+        self.request = self.request.replace(**changes)
 
     def doubt(self, reservation: Reservation) -> None:
         self.doubts.append((reservation, self.take_count()))

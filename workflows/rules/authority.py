@@ -33,18 +33,14 @@ def narrow_crew(crew: CrewCard, authority: Authority) -> CrewCard:
         for card in crew.agents
         if set(card.capabilities) <= set(authority.capabilities)
     }
-    return crew.model_copy(
-        update={
-            "agents": tuple(
-                card.model_copy(
-                    update={
-                        "fallback": card.fallback if card.fallback in cards else None,
-                        "slow": card.slow if card.slow and card.slow.agent in {None, *cards} else None,
-                    }
-                )
-                for card in cards.values()
+    return crew.replace(
+        agents=tuple(
+            card.replace(
+                fallback=card.fallback if card.fallback in cards else None,
+                slow=card.slow if card.slow and card.slow.agent in {None, *cards} else None,
             )
-        }
+            for card in cards.values()
+        )
     )
 
 
@@ -64,34 +60,28 @@ def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_ap
     if planned is None:
         return authority
     withheld = {"reaches_out"}.difference(planned.capabilities) if is_approved else set[str]()
-    return authority.model_copy(
-        update={
-            "capabilities": tuple(each for each in authority.capabilities if each not in withheld),
-            "acting": tuple(tool for tool in authority.acting if tool in planned.acting),
-            "approvals": _unique((*authority.approvals, *planned.approvals)),
-            "policy": _unique((*authority.policy, *planned.policy)),
-        }
+    return authority.replace(
+        capabilities=tuple(each for each in authority.capabilities if each not in withheld),
+        acting=tuple(tool for tool in authority.acting if tool in planned.acting),
+        approvals=_unique((*authority.approvals, *planned.approvals)),
+        policy=_unique((*authority.policy, *planned.policy)),
     )
 
 
 def _bound(card: AgentCard, authority: Authority) -> AgentCard:
     """Add what binds the tools of a card."""
-    return card.model_copy(
-        update={
-            "approvals": _unique((*card.approvals, *(tool for tool in authority.approvals if tool in card.tools))),
-            "policy": _unique((*card.policy, *(each for each in authority.policy if each.tool in card.tools))),
-            "watched": _unique((*card.watched, *(each for each in authority.watched if each.tool in card.tools))),
-        }
+    return card.replace(
+        approvals=_unique((*card.approvals, *(tool for tool in authority.approvals if tool in card.tools))),
+        policy=_unique((*card.policy, *(each for each in authority.policy if each.tool in card.tools))),
+        watched=_unique((*card.watched, *(each for each in authority.watched if each.tool in card.tools))),
     )
 
 
 def _without(card: AgentCard, withheld: Iterable[str]) -> AgentCard:
     tools = set(card.tools).difference(withheld)
-    return card.model_copy(
-        update={
-            "tools": tuple(tool for tool in card.tools if tool in tools),
-            "acting": tuple(tool for tool in card.acting if tool in tools),
-        }
+    return card.replace(
+        tools=tuple(tool for tool in card.tools if tool in tools),
+        acting=tuple(tool for tool in card.acting if tool in tools),
     )
 
 

@@ -168,13 +168,13 @@ class CheckedClaim:
     ) -> Claim:
         """Return the claim with what a judge decided; what code finds against it counts unless it was judged wrong."""
         if verdict == "contradicts":
-            return self.claim.model_copy(update={"verification": "contradicted", "problem": reason})
+            return self.claim.replace(verification="contradicted", problem=reason)
         if verdict == "does_not_say":
-            return self.claim.model_copy(update={"problem": reason})
+            return self.claim.replace(problem=reason)
         if is_doubted or self.at_best == self.claim.verification:
             problem = " ".join(each.reason for each in self.objections)
-            return self.claim.model_copy(update={"problem": problem[:_CLAIM_CHARACTERS]})
-        return self.claim.model_copy(update={"verification": self.at_best})
+            return self.claim.replace(problem=problem[:_CLAIM_CHARACTERS])
+        return self.claim.replace(verification=self.at_best)
 
 
 def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:

@@ -55,7 +55,7 @@ def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, 
         if before is None or (before.session and not source.session):
             read[source.ref] = source  # what stood there for an earlier session may stand there no longer
         elif source.quote not in before.quote:
-            read[source.ref] = before.model_copy(update={"quote": PASSAGE_GAP.join((before.quote, source.quote))})
+            read[source.ref] = before.replace(quote=PASSAGE_GAP.join((before.quote, source.quote)))
     return read
 
 
@@ -155,8 +155,8 @@ def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
     """Keep of a source what is quoted from it; all of it, up to a limit, if nothing is or if it is a result."""
     if is_computed(source):
-        return source.model_copy(update={"quote": source.quote[:_SOURCE_CHARACTERS]})
-    return source.model_copy(update={"quote": _quote(source, findings) or source.quote[:QUOTE_CHARACTERS]})
+        return source.replace(quote=source.quote[:_SOURCE_CHARACTERS])
+    return source.replace(quote=_quote(source, findings) or source.quote[:QUOTE_CHARACTERS])
 
 
 def _quote(source: Source, findings: Iterable[Finding]) -> str:
@@ -168,19 +168,15 @@ def _quote(source: Source, findings: Iterable[Finding]) -> str:
 def without_quotes(outcome: Outcome) -> Outcome:
     """Leave out what is kept of a source where the findings repeat it: a history holds each outcome twice."""
     sources = (
-        each.model_copy(update={"quote": ""}) if each.quote == _quote(each, outcome.findings) else each
-        for each in outcome.sources
+        each.replace(quote="") if each.quote == _quote(each, outcome.findings) else each for each in outcome.sources
     )
-    return outcome.model_copy(update={"sources": tuple(sources)})
+    return outcome.replace(sources=tuple(sources))
 
 
 def with_quotes(outcome: Outcome) -> Outcome:
     """Put back what `without_quotes` has left out."""
-    sources = (
-        each if each.quote else each.model_copy(update={"quote": _quote(each, outcome.findings)})
-        for each in outcome.sources
-    )
-    return outcome.model_copy(update={"sources": tuple(sources)})
+    sources = (each if each.quote else each.replace(quote=_quote(each, outcome.findings)) for each in outcome.sources)
+    return outcome.replace(sources=tuple(sources))
 
 
 def percentage(value: int) -> int:
@@ -199,7 +195,7 @@ def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:
     """Name what went wrong before an answer; the answer is then looked at again, however sure its agent was."""
     if not gaps:
         return outcome
-    outcome = outcome.model_copy(update={"gaps": (*gaps, *outcome.gaps)})
+    outcome = outcome.replace(gaps=(*gaps, *outcome.gaps))
     if not isinstance(outcome, Success):
         return outcome
     return Partial(reason=gaps[0], **outcome.model_dump(exclude={"kind"}))
@@ -328,7 +324,7 @@ class Notes:
             return "You have kept this note already."
         if source is not None:
             problem = _problem_with(quote, source)
-            return problem or self._keep(Note(claim=claim, source=source.model_copy(update={"quote": quote})))
+            return problem or self._keep(Note(claim=claim, source=source.replace(quote=quote)))
         if ref:
             return "No tool has returned this ref; copy it as it stands in brackets."
         return self._keep(Note(claim=claim))

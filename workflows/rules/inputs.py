@@ -74,7 +74,7 @@ class Numbering:
             self.sources.append(source)
             return len(self.sources)
         known = self.sources[number - 1]
-        self.sources[number - 1] = known.model_copy(update={"quote": PASSAGE_GAP.join((known.quote, source.quote))})
+        self.sources[number - 1] = known.replace(quote=PASSAGE_GAP.join((known.quote, source.quote)))
         return number
 
     @property
@@ -107,7 +107,7 @@ def rendered_tokens(task: TurnTask) -> int:
 def with_outcomes(task: _CitingTask, outcomes: Sequence[InputOutcome], numbering: Numbering) -> _CitingTask:
     """Have a task read outcomes and their sources as they are."""
     read = {"outcomes": numbered_outcomes(outcomes, numbering), "sources": cited_sources(outcomes, numbering)}
-    return task.model_copy(update=read)
+    return task.replace(**read)
 
 
 def fit_task(
@@ -161,19 +161,15 @@ def numbered_outcomes(outcomes: Sequence[InputOutcome], numbering: Numbering) ->
         known = numbering.quotations.get(finding.sources[0], ()) if finding.sources else ()
         if finding.quote in known:
             labels[0] += f".{known.index(finding.quote) + 1}"
-        return finding.model_copy(update={"sources": tuple(labels), "quote": ""})
+        return finding.replace(sources=tuple(labels), quote="")
 
     return tuple(
-        entry.model_copy(
-            update={
-                "outcome": entry.outcome.model_copy(
-                    update={
-                        "content": number_refs(entry.outcome.content, numbers),
-                        "findings": tuple(map(numbered, entry.outcome.findings)),
-                        "sources": (),
-                    }
-                )
-            }
+        entry.replace(
+            outcome=entry.outcome.replace(
+                content=number_refs(entry.outcome.content, numbers),
+                findings=tuple(map(numbered, entry.outcome.findings)),
+                sources=(),
+            )
         )
         for entry in outcomes
     )
@@ -230,7 +226,7 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
     kept = outcome.findings if findings is None else outcome.findings[:findings]
     named = {ref for finding in kept for ref in finding.sources}
     sources = tuple(
-        source.model_copy(update={"quote": source.quote[:of_source]})
+        source.replace(quote=source.quote[:of_source])
         for source in outcome.sources
         if findings is None or source.ref in named
     )
@@ -241,11 +237,11 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
     most = max(of_source, _ISSUE_CHARACTERS)
     changes["issues"] = tuple(
-        issue.model_copy(update={"suggestion": issue.suggestion[:of_source], "message": issue.message[:most]})
+        issue.replace(suggestion=issue.suggestion[:of_source], message=issue.message[:most])
         for issue in outcome.issues[:findings]
     )
     instruction = entry.instruction[: max(characters, _GAP_CHARACTERS)]
-    return entry.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})
+    return entry.replace(instruction=instruction, outcome=outcome.replace(**changes))
 
 
 def by_name(counts: Counter[str]) -> str:

@@ -42,7 +42,7 @@ def apply_edits(
         draft.apply(edit, f"edits.{number}")
     if draft.errors:
         raise InvalidPlan(draft.errors)
-    return plan.model_copy(update={"subtasks": tuple(draft.subtasks)}), tuple(draft.records)
+    return plan.replace(subtasks=tuple(draft.subtasks)), tuple(draft.records)
 
 
 class _Draft:
@@ -81,7 +81,7 @@ class _Draft:
         self._record("reorder", moved.id, ", ".join(moved.depends_on))
         if edit.depends_on is not None:
             required = tuple(each for each in moved.required if each in edit.depends_on)
-            moved = moved.model_copy(update={"depends_on": edit.depends_on, "required": required})
+            moved = moved.replace(depends_on=edit.depends_on, required=required)
         self._place(moved, edit.before, place, where)
 
     def _place(self, subtask: Subtask, before: str | None, otherwise: int, where: str) -> None:
@@ -101,7 +101,7 @@ class _Draft:
         if place is None:
             return None
         before = self.subtasks[place]
-        self.subtasks[place] = before.model_copy(update=values)
+        self.subtasks[place] = before.replace(**values)
         return before
 
     def _changeable(self, id_: str, where: str) -> int | None:
@@ -130,14 +130,14 @@ def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) 
     """
     ids = _item_ids(template.id, len(instructions), {subtask.id for subtask in plan.subtasks})
     items = tuple(
-        template.model_copy(update={"id": id_, "instruction": instruction, "for_each": None})
+        template.replace(id=id_, instruction=instruction, for_each=None)
         for id_, instruction in zip(ids, instructions, strict=True)
     )
     required = ids if len(ids) == 1 else ()
     subtasks: list[Subtask] = []
     for subtask in plan.subtasks:
         subtasks += items if subtask.id == template.id else (_repoint(subtask, template.id, ids, required),)
-    return plan.model_copy(update={"subtasks": tuple(subtasks)})
+    return plan.replace(subtasks=tuple(subtasks))
 
 
 def item_ids(before: Plan, after: Plan) -> frozenset[str]:
@@ -155,11 +155,8 @@ def _item_ids(template: str, count: int, taken: Collection[str]) -> tuple[str, .
 def _repoint(subtask: Subtask, template: str, ids: Sequence[str], required: Sequence[str]) -> Subtask:
     if template not in subtask.depends_on:
         return subtask
-    return subtask.model_copy(
-        update={
-            "depends_on": _replace(subtask.depends_on, template, ids),
-            "required": _replace(subtask.required, template, required),
-        }
+    return subtask.replace(
+        depends_on=_replace(subtask.depends_on, template, ids), required=_replace(subtask.required, template, required)
     )
 
 

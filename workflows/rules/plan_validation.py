@@ -112,7 +112,7 @@ def check_plan(
     if errors:
         raise InvalidPlan(errors)
     plan = Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
-    return plan if plan.strategy == "deliver" else plan.model_copy(update={"deliver": None})
+    return plan if plan.strategy == "deliver" else plan.replace(deliver=None)
 
 
 def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
@@ -125,21 +125,21 @@ def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 def _with_strategy(draft: PlanAnswer | Plan, crew: CrewCard) -> PlanAnswer | Plan:
     """Have a plan follow its crew's strategy; of a single subtask there is only one text to deliver."""
     if crew.strategy is not None:
-        draft = draft.model_copy(update={"strategy": crew.strategy})
+        draft = draft.replace(strategy=crew.strategy)
     if draft.strategy == "deliver" and not draft.deliver and len(draft.subtasks) == 1:
-        draft = draft.model_copy(update={"deliver": draft.subtasks[0].id})
+        draft = draft.replace(deliver=draft.subtasks[0].id)
     return draft
 
 
 def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:
     """Have every template depend on the subtask that lists its items."""
     subtasks = [
-        subtask.model_copy(update={"depends_on": type(subtask.depends_on)((subtask.for_each, *subtask.depends_on))})
+        subtask.replace(depends_on=type(subtask.depends_on)((subtask.for_each, *subtask.depends_on)))
         if subtask.for_each and subtask.for_each not in subtask.depends_on
         else subtask
         for subtask in draft.subtasks
     ]
-    return draft.model_copy(update={"subtasks": tuple(subtasks) if isinstance(draft, Plan) else subtasks})
+    return draft.replace(subtasks=tuple(subtasks) if isinstance(draft, Plan) else subtasks)
 
 
 def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:

@@ -80,15 +80,13 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
     def still_known(finding: Finding) -> Finding:
         if own.isdisjoint(finding.sources):
             return finding
-        return finding.model_copy(update={"quote": ""})
+        return finding.replace(quote="")
 
-    kept = earlier.outcome.model_copy(
-        update={
-            "findings": tuple(map(still_known, earlier.outcome.findings)),
-            "sources": tuple(source for source in earlier.outcome.sources if source.ref not in own),
-        }
+    kept = earlier.outcome.replace(
+        findings=tuple(map(still_known, earlier.outcome.findings)),
+        sources=tuple(source for source in earlier.outcome.sources if source.ref not in own),
     )
-    return earlier.model_copy(update={"outcome": kept})
+    return earlier.replace(outcome=kept)
 
 
 def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:
@@ -142,9 +140,9 @@ def bound_report(report: Report) -> Report:
         if len(report.model_dump_json().encode()) <= _REPORT_BYTES:
             break
         cut = Report.model_validate(_cut(report.model_dump(mode="json", exclude={"output"}), longest, most))
-        report = cut.model_copy(update={"output": report.output})
+        report = cut.replace(output=report.output)
         gap = f"The report was too large: texts were cut to {longest:,} characters, and lists to {most:,} items."
-        report = report.model_copy(update={"gaps": (*report.gaps, gap)})
+        report = report.replace(gaps=(*report.gaps, gap))
     return report
 
 
@@ -248,7 +246,7 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
         id=subtask.id,
         agent=subtask.agent,
         instruction=subtask.instruction,
-        outcome=outcome.model_copy(update={"spend": ()}),
+        outcome=outcome.replace(spend=()),
     )
 
 

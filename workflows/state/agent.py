@@ -110,7 +110,7 @@ class AgentWork:
             "messages_read": self.inbox.read,
             "waited": self.mailbox.waited(now),
         }
-        return self._state.model_copy(update=parts)
+        return self._state.replace(**parts)
 
     @property
     def began_at(self) -> datetime:
@@ -128,7 +128,7 @@ class AgentWork:
             "artifacts": self.conversation.artifacts,
         }
         return SubtaskResult(
-            outcome=without_quotes(outcome.model_copy(update=beside)),
+            outcome=without_quotes(outcome.replace(**beside)),
             is_private=self.conversation.is_private,
             notes=self.conversation.notes.kept,
             messages_read=self.inbox.read,
@@ -281,7 +281,7 @@ class AgentWork:
         return merge_spend([*self.spending.lines, tools])
 
     def _change(self, **changes: object) -> None:
-        self._state = self._state.model_copy(update=changes)
+        self._state = self._state.replace(**changes)
 
 
 def complaint(result: TurnResult) -> str:

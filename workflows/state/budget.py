@@ -87,7 +87,7 @@ class Budget:
         """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
         if subtask.tier is None or agent.name in self.request.tiers.agents:
             return agent
-        return agent.model_copy(update={"tier": subtask.tier, "model": None})
+        return agent.replace(tier=subtask.tier, model=None)
 
     def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
         """Whether the ledger covers turns of the supervisor that each write so many tokens."""

@@ -148,7 +148,7 @@ class Approvals(Carried):
                 reply = self._allowed(pending.request, "edited", _decided(pending, decision))
             case "reject":
                 reply = CallReply(verdict="rejected", reason=decision.reason)
-        pending.decide(reply.model_copy(update={"by": decision.by}))
+        pending.decide(reply.replace(by=decision.by))
         del self._pending[decision.call]
         return pending
 
@@ -195,7 +195,7 @@ class Approvals(Carried):
         self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
         reply = CallReply(verdict=verdict, reason=reason)
-        return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply
+        return reply.replace(arguments=dict(arguments)) if verdict == "edited" else reply
 
 
 def _in_mode(policy: Sequence[Obligation], mode: PolicyMode) -> list[Obligation]:

@@ -41,7 +41,7 @@ class Conversation:
         self.notes = Notes(self._state.notes)
 
     def state(self) -> ConversationState:
-        return self._state.model_copy(update={"notes": self.notes.kept, "is_private": self.is_private})
+        return self._state.replace(notes=self.notes.kept, is_private=self.is_private)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -180,7 +180,7 @@ class Conversation:
         kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
         since = Round().told_since(kept[-1]) if kept else None
         own = type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, since=since)
-        return own.model_copy(update={"earlier": self._state.kept, "earlier_rounds": len(kept)})
+        return own.replace(earlier=self._state.kept, earlier_rounds=len(kept))
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Note what a worker keeps, and what the provider has counted, after a turn."""
@@ -211,10 +211,10 @@ class Conversation:
         )
 
     def _change_latest(self, **changes: object) -> None:
-        self._change(rounds=(*self.rounds[:-1], self.rounds[-1].model_copy(update=changes)))
+        self._change(rounds=(*self.rounds[:-1], self.rounds[-1].replace(**changes)))
 
     def _change(self, **changes: object) -> None:
-        self._state = self._state.model_copy(update=changes)
+        self._state = self._state.replace(**changes)
 
 
 def _doubt(call: ToolCall) -> str:
@@ -223,7 +223,7 @@ def _doubt(call: ToolCall) -> str:
 
 
 def _beginning(source: Source) -> Source:
-    return source.model_copy(update={"quote": source.quote[:QUOTE_CHARACTERS]})
+    return source.replace(quote=source.quote[:QUOTE_CHARACTERS])
 
 
 def _list_of(sources: Sequence[Source]) -> str:

@@ -144,11 +144,11 @@ class Dialogue(Carried):
         else:
             rounds, last = before.rounds, before.rounds[-1] if before.rounds else Round()
             if last.answer and not last.said:
-                rounds, said = rounds[:-1], last.model_copy(update={"said": text})
+                rounds, said = rounds[:-1], last.replace(said=text)
             else:
                 said = Round(said=text)
             anew = {"rounds": (*rounds, said), "tool_calls": 0, "doubts": (), "artifacts": ()}
-            talk = before.model_copy(update=anew)
+            talk = before.replace(**anew)
         spending = SpendingState(granted_turns=grant.turns, granted_usd=grant.usd)
         return SubtaskState(spending=spending, conversation=talk, began_at=now, rounds_begun=0)
 
@@ -182,7 +182,7 @@ class Dialogue(Carried):
         """Give the reply to some messages its place in the transcript."""
         numbers = tuple(each.number for each in answered if each.number)
         number = self._add("reply", reply.agent, reply.text, reply.at)
-        reply = reply.model_copy(update={"number": number, "answers": numbers})
+        reply = reply.replace(number=number, answers=numbers)
         self._replies |= dict.fromkeys(numbers, reply)
         self.replies, self.given = self.replies + 1, _newest((*self.given, reply), _GIVEN_BYTES)
         return reply

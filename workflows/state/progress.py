@@ -211,9 +211,7 @@ class Progress(Carried):
         kept = {record.id: record for record in self.records if record.id in self.begun}
         self.plan = plan
         self.records = tuple(
-            kept[subtask.id].model_copy(update={"depends_on": subtask.depends_on})
-            if subtask.id in kept
-            else _record_of(subtask)
+            kept[subtask.id].replace(depends_on=subtask.depends_on) if subtask.id in kept else _record_of(subtask)
             for subtask in plan.subtasks
         )
         return plan
@@ -274,7 +272,7 @@ class Progress(Carried):
 
     def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
         agents = {record.id: record.agent for record in self.records}
-        subtasks = {each.id: each.model_copy(update={"agent": agents[each.id]}) for each in self.subtasks}
+        subtasks = {each.id: each.replace(agent=agents[each.id]) for each in self.subtasks}
         chosen = subtasks if ids is None else ids
         return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in chosen if id_ in self.outcomes)
 
@@ -382,23 +380,21 @@ class Progress(Carried):
         )
         if self.ledger is None or self.clock is None:
             return status
-        return status.model_copy(
-            update={
-                "started_at": self.clock.started_at,
-                "deadline_at": self.clock.deadline_at,
-                "turns": self.ledger.spent.turns,
-                "max_turns": self.ledger.granted.turns,
-                "spent_usd": self.ledger.spent.usd,
-                "reserved_usd": self.ledger.reserved.usd,
-                "budget_usd": self.ledger.granted.usd,
-            }
+        return status.replace(
+            started_at=self.clock.started_at,
+            deadline_at=self.clock.deadline_at,
+            turns=self.ledger.spent.turns,
+            max_turns=self.ledger.granted.turns,
+            spent_usd=self.ledger.spent.usd,
+            reserved_usd=self.ledger.reserved.usd,
+            budget_usd=self.ledger.granted.usd,
         )
 
     def _record(self, subtask_id: str) -> SubtaskRecord:
         return next(record for record in self.records if record.id == subtask_id)
 
     def _change(self, record: SubtaskRecord, **changes: object) -> None:
-        changed = record.model_copy(update=changes)
+        changed = record.replace(**changes)
         self.records = tuple(changed if each is record else each for each in self.records)
 
 

@@ -128,7 +128,7 @@ class Session:
         """Settle the request."""
         original, facts, earlier = self.original, self.facts, self.facts.earlier
         documents = (*original.documents, *(earlier.documents if earlier else ()))
-        self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
+        self.request = original.replace(**dict(facts.terms), documents=documents)
         self.budget = Budget(facts, self.request, self.progress, spending)
         self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
         above = original.delegation.goal_reads if original.delegation else ()
@@ -227,7 +227,7 @@ class Session:
         return sections_for(self.report_words) > 0
 
     def use_crew(self, crew: CrewCard) -> None:
-        self.facts = self.facts.model_copy(update={"crew": crew})
+        self.facts = self.facts.replace(crew=crew)
         self.budget.price(self.facts)
 
     def stop_if_overcharged(self) -> None:

@@ -71,7 +71,7 @@ class Steering(Carried):
         delivery.end()
         self._running.remove(delivery)
         self.told = [
-            told.model_copy(update={"read": (*told.read, delivery.subtask)})
+            told.replace(read=(*told.read, delivery.subtask))
             if told.item.number in read and delivery.subtask not in told.read
             else told
             for told in self.told

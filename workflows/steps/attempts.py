@@ -55,7 +55,7 @@ class Try:
     """Tier that replaces the agent's own."""
 
     def change(self, **values: str) -> "Try":
-        return replace(self, subtask=self.subtask.model_copy(update=values))
+        return replace(self, subtask=self.subtask.replace(**values))
 
 
 _Tried = list[tuple[Try, SubtaskResult]]
@@ -161,7 +161,7 @@ async def attempt_once(
         closed = session.budget.grants.close(child, subtask.agent, ended.outcome)
         if closed is not ended.outcome:
             count_lost_grant(usage_of(closed.spend).cost_usd)
-        ended = ended.model_copy(update={"outcome": closed})
+        ended = ended.replace(outcome=closed)
     count_outcome(ended.outcome)
     return ended
 
@@ -183,7 +183,7 @@ async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
         return await run_nested_session(session, job)
     agent = in_place_of(agent, session.facts.crew.agent(session.progress.planned_version(job.subtask).agent))
     agent = session.budget.card_for(job.subtask, agent)
-    agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
+    agent = agent.replace(tier=tier, model=None) if tier else agent
     return await run_subtask(session, job, agent)
 
 
@@ -332,7 +332,7 @@ def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _
     else:
         session.progress.settle(subtask.id, wasted)
     artifacts = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
-    return chosen.model_copy(update={"spend": spend, "artifacts": tuple(artifacts.values())})
+    return chosen.replace(spend=spend, artifacts=tuple(artifacts.values()))
 
 
 def _comes_from(chosen: Outcome, outcome: Outcome) -> bool:

@@ -86,7 +86,7 @@ async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskRe
     if isinstance(result, Failure):
         return SubtaskResult(outcome=result)
     session.budget.spending.learn(result.overcharges)
-    return result.model_copy(update={"outcome": with_quotes(result.outcome)})
+    return result.replace(outcome=with_quotes(result.outcome))
 
 
 def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskRequest:
@@ -101,7 +101,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         crew=session.facts.crew.reference,
         subtask=subtask,
         # Only its supervisor reads these.
-        agent=agent.model_copy(update={"fallback": None, "input": None}),
+        agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
@@ -161,35 +161,31 @@ def _recallable(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
 def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
     if subtask.max_output_tokens is None:
         return caps
-    return caps.model_copy(update={"work": min(caps.work, subtask.max_output_tokens)})
+    return caps.replace(work=min(caps.work, subtask.max_output_tokens))
 
 
 async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     """Run a subtask as a session of its own; its report becomes the outcome."""
     subtask, crew = job.subtask, session.facts.crew.nested or session.request.crew
     planned = session.facts.crew.agent(session.progress.planned_version(subtask).agent)
-    limits = session.request.limits.model_copy(
-        update={"max_turns": job.grant.turns, "budget_usd": job.grant.usd, "on_limit": "finish"}
-    )
+    limits = session.request.limits.replace(max_turns=job.grant.turns, budget_usd=job.grant.usd, on_limit="finish")
     told = [item.text for item in session.progress.steering.messages_for(subtask.id)]
     goal = nested_goal(subtask, job.inputs, job.notes, told)
-    request = session.request.model_copy(
-        update={
-            "goal": goal,
-            "follows": None,  # the goal says what is known already
-            "crew": crew,
-            # Those by agent are of this session's crew.
-            "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
-            "criteria": (),
-            # What its outcome has as data, though it was split into a session.
-            "output_schema": planned.output if planned else None,
-            "approval": "none",
-            "questions": "none",
-            "limits": limits,
-            "delegation": _delegation(session, planned, job.reads),
-        }
+    request = session.request.replace(
+        goal=goal,
+        follows=None,  # the goal says what is known already
+        crew=crew,
+        # Those by agent are of this session's crew.
+        tiers=Tiers() if session.facts.crew.nested else session.request.tiers,
+        criteria=(),
+        # What its outcome has as data, though it was split into a session.
+        output_schema=planned.output if planned else None,
+        approval="none",
+        questions="none",
+        limits=limits,
+        delegation=_delegation(session, planned, job.reads),
     )
-    named = subtask.model_copy(update={"agent": SUPERVISOR})
+    named = subtask.replace(agent=SUPERVISOR)
     with _places_lent(session, job.way):
         report = await _run(session, WorkflowType.SUPERVISOR, request, Report, job.way, subtask=named, text=goal)
     if isinstance(report, Failure):

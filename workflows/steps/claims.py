@@ -110,7 +110,7 @@ async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tu
     for each in claims:
         claim = ClaimToJudge(text=each.claim.text, evidence=beginning(each.rests_on, _EVIDENCE_TOKENS))
         number = len(shown) + 1
-        objection = [claim.model_copy(update={"text": _DOUBT.format(number, each.doubts)})] if each.doubts else []
+        objection = [claim.replace(text=_DOUBT.format(number, each.doubts))] if each.doubts else []
         left -= tokens_of(claim.evidence) + sum(tokens_of(item.text) for item in (claim, *objection))
         if left < 0:
             break

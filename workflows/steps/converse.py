@@ -118,7 +118,7 @@ async def _continue_as_new(talk: Talk) -> None:
     raise_if_cancelled()
     if not dialogue.has_message and not dialogue.is_closing:
         state = ConversationRunState(session=talk.session.state(), dialogue=dialogue)
-        workflow.continue_as_new(talk.request.model_copy(update={"state": state.model_dump_json()}))
+        workflow.continue_as_new(talk.request.replace(state=state.model_dump_json()))
 
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
@@ -148,7 +148,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
         dialogue.give_floor(ended.hand_over, note, workflow.now())
     if ended.job:
         gaps += _begin_job(talk, ended.job)
-    reply = _reply(talk, outcome.model_copy(update={"spend": tuple(spend)}), heard, said, gaps)
+    reply = _reply(talk, outcome.replace(spend=tuple(spend)), heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
     if outcome is _NO_BUDGET:
@@ -178,7 +178,7 @@ async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None)
         reads -= {"reads_private"}  # it could have read some
     dialogue.end_attempt(ended, reads)
     # The transcript has the rest.
-    _settle(session, subtask, ended.outcome, ended.outcome.model_copy(update=_NOTHING_SAID))
+    _settle(session, subtask, ended.outcome, ended.outcome.replace(**_NOTHING_SAID))
     session.progress.add_gaps(ended.conversation.doubts if ended.conversation else ())
     return ended
 
@@ -251,7 +251,7 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
     whole = input_for(job, outcome)
     [fitting] = fit([whole], lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
-    kept = fitting.outcome.model_copy(update={"spend": outcome.spend})
+    kept = fitting.outcome.replace(spend=outcome.spend)
     _settle(session, job, outcome, kept)
     talk.end_job(job, outcome)
 

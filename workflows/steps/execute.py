@@ -80,7 +80,7 @@ async def _continue_as_new(session: Session) -> None:
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() or session.clock.work_is_over)
     raise_if_cancelled()
     if not session.clock.work_is_over:
-        request = session.original.model_copy(update={"state": session.state().model_dump_json()})
+        request = session.original.replace(state=session.state().model_dump_json())
         workflow.continue_as_new(request)
 
 

@@ -172,7 +172,7 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
     if not crew.agents:
         problem = f"each agent of '{crew.name}' may do something that no agent of the parent session may"
         raise invalid_input("SessionRequest", [f"crew: {problem}; nest a crew that may do less"])
-    return facts.model_copy(update={"crew": crew})
+    return facts.replace(crew=crew)
 
 
 def _resume(
@@ -186,7 +186,7 @@ def _resume(
     session = Session(
         id=workflow.info().workflow_id,
         run=state.run,
-        original=written.model_copy(update={"state": ""}),
+        original=written.replace(state=""),
         facts=state.facts,
         progress=progress,
         clock=Clock(state.started_at, state.deadline_at, workflow.now),

@@ -214,7 +214,7 @@ async def design_agents(session: Session) -> None:
 async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
     asked = AddAgentsRequest(
         session=workflow.info().workflow_id,
-        request=session.original.model_copy(update={"documents": session.request.documents}),
+        request=session.original.replace(documents=session.request.documents),
         crew=session.facts.crew.reference,
         agents=tuple(drafts),
     )

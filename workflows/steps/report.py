@@ -103,7 +103,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     ended = _stop_reason(material, draft, problems, gaps)
     confidence = 0 if ended == "nothing_succeeded" else report.confidence
     ending = {"output_problems": problems, "stop_reason": ended, "confidence": confidence}
-    return bound_report(report.model_copy(update={"output": output, **ending}))
+    return bound_report(report.replace(output=output, **ending))
 
 
 async def _write(session: Session, material: Material, *, by_models: bool) -> _Written:
@@ -161,8 +161,8 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
             usage_of(session.budget.grants.lost_spend) + session.budget.spending.wasted,
         ),
         limits=_limit_use(session, ended_at),
-        timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
-            update={"at_work": session.places.at_work if session.request.delegation else ()}
+        timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).replace(
+            at_work=session.places.at_work if session.request.delegation else ()
         ),
         subtasks=ended_records(progress.records),
         routes=tuple(progress.routes),
@@ -186,7 +186,7 @@ def with_late_messages(session: Session, report: Report) -> Report:
     if not late:
         return report
     ended: StopReason = "partial" if report.stop_reason == "completed" else report.stop_reason
-    return report.model_copy(update={"gaps": (*report.gaps, *late), "stop_reason": ended})
+    return report.replace(gaps=(*report.gaps, *late), stop_reason=ended)
 
 
 def _crew_version(facts: SessionFacts) -> CrewVersion:
@@ -321,7 +321,7 @@ async def fill_output(
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
             if not session.budget.can_pay(task, OUTPUT.least_output):
-                task = task.model_copy(update={"outcomes": ()})
+                task = task.replace(outcomes=())
             result = await take_turn(session, task, until=until)
         except CannotPay:
             return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])

@@ -186,11 +186,8 @@ async def _decide(session: Session, found: Contradiction, outcomes: Sequence[Inp
         return None
     if decision is None or decision.chosen not in {candidate.id for candidate in candidates}:
         return found
-    return found.model_copy(
-        update={
-            "resolution": f"{decision.chosen} is followed: {decision.reason}",
-            "confidence": percentage(decision.confidence),
-        }
+    return found.replace(
+        resolution=f"{decision.chosen} is followed: {decision.reason}", confidence=percentage(decision.confidence)
     )
 
 

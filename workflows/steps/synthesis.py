@@ -85,7 +85,7 @@ async def select(session: Session, material: Material) -> Draft | None:
     why = number_refs(decision.reason, material.numbering.numbers)
     answer = f"{draft.answer}\n\n*{chosen.id} ({chosen.agent}) was chosen over {others}: {why}*"
     confidence = min(draft.confidence, percentage(decision.confidence))
-    return Draft(draft.model_copy(update={"answer": answer, "confidence": confidence}))
+    return Draft(draft.replace(answer=answer, confidence=confidence))
 
 
 async def deliver(session: Session, material: Material) -> Draft | None:
@@ -147,7 +147,7 @@ async def _shorten(session: Session, entry: InputOutcome) -> tuple[str, InputOut
     shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) >= len(entry.outcome.content):
         return entry.id, entry
-    return entry.id, entry.model_copy(update={"outcome": entry.outcome.model_copy(update={"content": shorter})})
+    return entry.id, entry.replace(outcome=entry.outcome.replace(content=shorter))
 
 
 async def _summarise(session: Session, material: Material, group: Sequence[InputOutcome]) -> InputOutcome | None:
@@ -257,7 +257,7 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
     gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]
     found = name_sources(outline.contradictions, material)
-    return _join(outline.model_copy(update={"gaps": gaps, "contradictions": found}), tuple(parts))
+    return _join(outline.replace(gaps=gaps, contradictions=found), tuple(parts))
 
 
 async def _outline(

@@ -110,7 +110,7 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     await _report_call(agent, call, result)
     if reply is None or reply.arguments is None:
         return result
-    return result.model_copy(update={"output": {**result.output, "arguments_set_by_a_person": reply.arguments}})
+    return result.replace(output={**result.output, "arguments_set_by_a_person": reply.arguments})
 
 
 async def _use_with_answers(
@@ -125,7 +125,7 @@ async def _use_with_answers(
             break
         answers[asked.key] = answered.content
         result = await _use_tool(agent, call, f"{step}.answered-{len(answers)}", reply, answers=answers)
-    return result.model_copy(update={"elicitation": None})
+    return result.replace(elicitation=None)
 
 
 async def _use_tool(
@@ -148,9 +148,7 @@ async def _use_tool(
     try:
         using = workflow.start_activity_method(
             ToolActivities.use_tool,
-            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at).model_copy(
-                update={"answers": dict(answers or {})}
-            ),
+            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at).replace(answers=dict(answers or {})),
             task_queue=request.tool_queues.of(call.tool),
             activity_id=f"{step}.{call.tool}",
             priority=workflow.info().priority,
@@ -207,7 +205,7 @@ def _tool_request(
 def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
     if reply is None or reply.arguments is None:
         return call
-    return call.model_copy(update={"arguments": reply.arguments})
+    return call.replace(arguments=reply.arguments)
 
 
 async def _ask_about(agent: AgentWork, call: ToolCall) -> CallReply | None:
@@ -287,7 +285,7 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
         if repetition is not None:
             count_refusal("loop_guard")
             # The first of them may turn out not to be made.
-            return repetition.model_copy(update={"may_be_repeated": True})
+            return repetition.replace(may_be_repeated=True)
     if call.malformed:
         return _refuse(call, f"The arguments could not be read: {call.malformed}. Send them again.")
     return None

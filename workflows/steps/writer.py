@@ -148,27 +148,25 @@ async def write(
     if section is not None and not problems and any(_reader(session, tool) for tool in (_PAGE, _DOCUMENT)):
         # Two turns for each section that is written beside it, less those that sections before it have reserved.
         turns = 2 * len(section.outline) - section.outline.index(section.heading)
-        task = task.model_copy(update={"may_reopen": session.budget.can_pay(task, REPORT.least_output, turns)})
+        task = task.replace(may_reopen=session.budget.can_pay(task, REPORT.least_output, turns))
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
     if draft is not None and draft.reopen and task.may_reopen:
         reopened = await _reopen(session, material.numbering, draft.reopen)
-        task = task.model_copy(update={"may_reopen": False, "reopened": reopened})
+        task = task.replace(may_reopen=False, reopened=reopened)
         draft = await try_turn(session, task, SynthesisAnswer, until=until) or (draft if draft.answer else None)
     if draft is None or not draft.answer.strip():
         return None
     answer = number_more_refs(draft.answer, material.numbering.numbers, CITES_NOTHING)
-    return draft.model_copy(update={"answer": answer, "contradictions": name_sources(draft.contradictions, material)})
+    return draft.replace(answer=answer, contradictions=name_sources(draft.contradictions, material))
 
 
 def name_sources(contradictions: Sequence[ContradictionDraft], material: Material) -> list[ContradictionDraft]:
     """Name the sources of contradictions instead of citing them by number."""
     refs = [source.ref for source in material.sources]
     return [
-        found.model_copy(
-            update={
-                "positions": [name_refs(position, refs) for position in found.positions],
-                "resolution": name_refs(found.resolution, refs),
-            }
+        found.replace(
+            positions=[name_refs(position, refs) for position in found.positions],
+            resolution=name_refs(found.resolution, refs),
         )
         for found in contradictions
     ]
@@ -227,7 +225,7 @@ async def _read(session: Session, source: Source, words: str) -> Source | None:
         return None
     first = result.sources[0]
     text = PASSAGE_GAP.join(each.quote for each in result.sources if each.ref == first.ref)
-    return first.model_copy(update={"quote": text[:_CHARACTERS]})
+    return first.replace(quote=text[:_CHARACTERS])
 
 
 def _reader(session: Session, tool: str) -> AgentCard | None:

@@ -47,7 +47,7 @@ class RunCode:
         reads = READS_DOCUMENTS if library else frozenset[Capability]()
         self.capabilities: frozenset[Capability] = reads | (READS_THE_WEB if runner.reaches_out else frozenset())
         bare = self._describe(has_documents=False)
-        self.spec = self._describe(has_documents=True).model_copy(update={"without_documents": bare})
+        self.spec = self._describe(has_documents=True).replace(without_documents=bare)
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         if problem := _problem(arguments):

@@ -80,7 +80,7 @@ async def select_rows(
     if isinstance(answer, str):
         return answer
     output, source = _present(str(sql), answer)
-    return Selection(output, source.model_copy(update={"about": _about(library.catalog.tables, answer)}), answer)
+    return Selection(output, source.replace(about=_about(library.catalog.tables, answer)), answer)
 
 
 async def rows_for_program(library: OpenLibrary, sql: str) -> list[dict[str, JsonValue]] | str:

@@ -54,7 +54,7 @@ class PageTexts:
                 f"{fetched.url} holds no text that can be read; it may need a browser that runs its scripts"
             )
         if not page.date and (date := _header_date(fetched.last_modified)):
-            return page.model_copy(update={"date": date, "date_origin": "header Last-Modified"})
+            return page.replace(date=date, date_origin="header Last-Modified")
         return page
 
     async def close(self) -> None:

@@ -86,7 +86,7 @@ class ReadPage:
         if first >= len(kept.page.text):
             return failed(f"The page ends at {len(kept.page.text):,} characters: `from` must be less.")
         answer = await asyncio.to_thread(_search, kept, words, first) if words else _window(kept, first)
-        return answer.model_copy(update={"is_private": kept.is_internal})
+        return answer.replace(is_private=kept.is_internal)
 
     async def close(self) -> None:
         """End the processes that parse pages."""

@@ -171,7 +171,7 @@ class Chargehand:
         if isinstance(request, str):
             request = contract(SessionRequest, goal=request)
         if output is not None:
-            request = request.model_copy(update={"output_schema": output.model_json_schema()})
+            request = request.replace(output_schema=output.model_json_schema())
         session = await self.start(request, documents=documents, session_id=session_id)
         report = await session.result()
         return report if output is None else output_of(report, output)

@@ -245,7 +245,7 @@ class Session(Execution, Messages):
         """Have a request follow this session; its crew and tenant are this session's unless it names others."""
         before = await self.request()
         same = {name: getattr(before, name) for name in ("crew", "tenant") if name not in request.model_fields_set}
-        return request.model_copy(update={**same, "follows": self.id})
+        return request.replace(**same, follows=self.id)
 
     async def approve(self) -> Plan:
         """Approve the plan of a session that awaits approval, and return it."""

@@ -8,7 +8,7 @@ from decimal import ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -67,6 +67,10 @@ class Contract(BaseModel):
 
     # As pydantic marks its own: what it parses by itself does not come here, and keeps the places of its errors.
     setattr(__init__, "__pydantic_base_init__", True)  # noqa: B010  # functions have no such attribute by type
+
+    def replace(self, **changes: Any) -> Self:
+        """Copy it with other values, which are not checked."""
+        return self.model_copy(update=changes)
 
     @field_serializer("kind", "edit", check_fields=False)
     def _write_kind(self, kind: str):  # a return type would take the place of the kinds in the JSON Schema

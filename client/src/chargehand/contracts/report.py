@@ -111,7 +111,7 @@ class SubtaskRecord(Contract):
 def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:
     """Say of subtasks of a session that has ended that those which still wait were not started."""
     over = {"state": "skipped", "reason": "not started"}
-    return tuple(each.model_copy(update=over) if each.state == "waiting" else each for each in records)
+    return tuple(each.replace(**over) if each.state == "waiting" else each for each in records)
 
 
 class EditRecord(Contract):

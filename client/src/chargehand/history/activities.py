@@ -141,7 +141,7 @@ class Activities:
         is_counted = name not in self._turns and draft.error not in _UNCHARGED
         if is_counted:
             self._turns.add(name)
-        return usage.model_copy(update={"turns": int(is_counted)})
+        return usage.replace(turns=int(is_counted))
 
     def _add_used(self, turn_step: Draft, turn: Turn, event: HistoryEvent, at: datetime) -> Outputs:
         """Add the tools that were used before a turn ended."""

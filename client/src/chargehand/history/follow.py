@@ -195,8 +195,8 @@ class _Follower:
                 event = self._live_event(item) if isinstance(item, _Live) else self._event(item)
                 if event is None:
                     continue
-                run, position = root.runs[root.position.run], root.position.model_copy(update={"run": 0})
-                yield event.model_copy(update={"cursor": str(Cursor(run=run, position=position, text=self._text))})
+                run, position = root.runs[root.position.run], root.position.replace(run=0)
+                yield event.replace(cursor=str(Cursor(run=run, position=position, text=self._text)))
         finally:
             for task in self._tasks:
                 task.cancel()

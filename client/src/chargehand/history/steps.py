@@ -68,7 +68,7 @@ class Draft(Step):
 
     def unread(self) -> "Draft":
         """Begin again, to read its own history."""
-        return self.model_copy(update={"started_at": None, "ended_at": None, "state": "running"})
+        return self.replace(started_at=None, ended_at=None, state="running")
 
     @property
     def activity_id(self) -> str:

@@ -132,13 +132,11 @@ async def with_running(client: Client, session_id: str, ask: Ask, again: Ask, re
             break
     reader = TreeReader(client, session_id, is_whole=False)
     spent = sum(await asyncio.gather(*(_spent(reader, *child) for child in after.values())), Usage())
-    return status.model_copy(
-        update={
-            "turns": status.turns + spent.turns,
-            "spent_usd": status.spent_usd + spent.cost_usd,
-            # Their grants are reserved until they end.
-            "reserved_usd": max(status.reserved_usd - spent.cost_usd, Decimal(0)),
-        }
+    return status.replace(
+        turns=status.turns + spent.turns,
+        spent_usd=status.spent_usd + spent.cost_usd,
+        # Their grants are reserved until they end.
+        reserved_usd=max(status.reserved_usd - spent.cost_usd, Decimal(0)),
     )
 
 
@@ -146,12 +144,10 @@ async def _as_ended(client: Client, status: Status) -> Status:
     """Say how a session has ended, which one that the server has stopped does not know."""
     whole = {each.id: each.instruction for each in status.subtasks}
     ended = await read_status(client, status.session, status.goal)
-    subtasks = (
-        each.model_copy(update={"instruction": whole.get(each.id, each.instruction)}) for each in ended.subtasks
-    )
+    subtasks = (each.replace(instruction=whole.get(each.id, each.instruction)) for each in ended.subtasks)
     told = {name: getattr(ended, name) for name in ended.model_fields_set}
     own = {"subtasks": tuple(subtasks), "waits": (), "failure": ended.failure or status.failure}
-    return status.model_copy(update=told | own)
+    return status.replace(**(told | own))
 
 
 async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]] | None:
