@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, Final
 
 from temporalio import activity, workflow
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.contracts.session import OpenSessionRequest
 from activities.newest import Newest
 from activities.single_flight import SingleFlight
+from chargehand.converter import final_error
 from chargehand.visibility import describe
 from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
 
@@ -89,11 +89,10 @@ class CallerCheck(Interceptor):
             parent = await self._look_up(caller.parent) if caller.parent else _Caller()
             is_ours = parent.type in SESSIONS and parent.task_queue == self._task_queue
         if not is_ours:
-            raise ApplicationError(
+            raise final_error(
+                ErrorType.NOT_STANDALONE,
                 "This activity spends money or reaches out, and runs only within a session of the task queue "
                 f"'{self._task_queue}', whose limits hold. Start a '{WorkflowType.SUPERVISOR}' there instead.",
-                type=ErrorType.NOT_STANDALONE,
-                non_retryable=True,
             )
 
     async def _look_up(self, run: _Run) -> _Caller:

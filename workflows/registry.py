@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.api.enums.v1 import CommandType
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
-from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.exceptions import FailureError
 from temporalio.worker import (
     ExecuteWorkflowInput,
     HandleQueryInput,
@@ -26,7 +26,7 @@ from temporalio.workflow import Info
 from activities.caller_check import recognise
 from activities.contracts.session import OpenSessionRequest
 from chargehand.contracts import Contract
-from chargehand.converter import invalid_input
+from chargehand.converter import final_error, invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
 from chargehand.wire import SESSIONS, ErrorType, SignalName
@@ -168,7 +168,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         try:
             super().handle_update_validator(input)
         except Refused as error:
-            raise _refusal(error) from None
+            raise final_error(ErrorType.UPDATE_REFUSED, str(error)) from None
 
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
         try:
@@ -176,16 +176,10 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         except FailureError:
             raise
         except Refused as error:
-            raise _refusal(error) from None
+            raise final_error(ErrorType.UPDATE_REFUSED, str(error)) from None
         except Exception as error:  # as above
             workflow.logger.exception("update failed", extra={"update": input.update})
-            raise ApplicationError(
+            raise final_error(
+                ErrorType.INTERNAL,
                 f"The update failed ({type(error).__name__}); the worker's log says why. The session goes on.",
-                type=ErrorType.INTERNAL,
-                non_retryable=True,
             ) from error
-
-
-def _refusal(error: Refused) -> ApplicationError:
-    """Have an update fail with the reason for which it is refused."""
-    return ApplicationError(str(error), type=ErrorType.UPDATE_REFUSED, non_retryable=True)

@@ -4,12 +4,13 @@ import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.turn.contracts import TurnRequest, TurnResult
     from activities.turn_kinds.work import CompactAnswer, WorkTask
     from chargehand.contracts import FailureReason, Outcome
+    from chargehand.converter import final_error
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new
     from workflows.budget.estimates import NOTHING_ASIDE, purpose_of
@@ -162,11 +163,10 @@ class SubtaskWorkflow:
 
 def _require_parent() -> None:
     if workflow.info().parent is None:
-        raise ApplicationError(
+        raise final_error(
+            ErrorType.NOT_STANDALONE,
             f"A {WorkflowType.SUBTASK} runs only as the child of a session, whose limits hold; "
             f"start a {WorkflowType.SUPERVISOR} instead.",
-            type=ErrorType.NOT_STANDALONE,
-            non_retryable=True,
         )
 
 

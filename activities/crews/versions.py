@@ -18,6 +18,7 @@ from activities.contracts.model import ModelCard
 from activities.contracts.tool import Tool, ToolSpec
 from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Capability, Contract, Tier
+from chargehand.converter import final_error
 from chargehand.wire import ErrorType
 
 _SHOWN_DIGITS: Final = 12
@@ -167,4 +168,4 @@ class CrewVersions:
 
 
 def _unavailable(name: str, why: str) -> ApplicationError:
-    return ApplicationError(f"The crew '{name}' {why}.", type=ErrorType.CREW_UNAVAILABLE, non_retryable=True)
+    return final_error(ErrorType.CREW_UNAVAILABLE, f"The crew '{name}' {why}.")

@@ -58,6 +58,7 @@ from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Capability, JsonSchema, Usage
 from chargehand.contracts.problems import describe_problems, join_problems, printable
+from chargehand.converter import final_error
 from chargehand.spans import SpanAttribute
 from chargehand.wire import ActivityType, ErrorType
 
@@ -196,11 +197,10 @@ class TurnActivities:
         if longest > request.max_input_tokens:
             longest = min(longest, await self._count(call, longest))
         if longest > request.max_input_tokens:
-            raise ApplicationError(
+            raise final_error(
+                ErrorType.RESERVE_TOO_SMALL,
                 f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
                 longest,
-                type=ErrorType.RESERVE_TOO_SMALL,
-                non_retryable=True,
             )
 
     async def _count(self, call: ModelCall, otherwise: int) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from pydantic_core import from_json
-from temporalio.exceptions import ApplicationError
 
 from activities.contracts.rounds import Round
 from activities.documents.artifacts import ArtifactError, Artifacts
@@ -19,6 +18,7 @@ from activities.models.abilities import can_see
 from activities.turn_kinds.protocol import Message, Picture, ToolText
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
+from chargehand.converter import final_error
 from chargehand.wire import ErrorType
 
 _LEAST_BYTES: Final = 1_000
@@ -47,10 +47,8 @@ class Conversations:
         try:
             kept = await asyncio.to_thread(self._store.read, task.earlier)
         except ArtifactError as error:
-            raise ApplicationError(
-                "This worker does not have the earlier part of the conversation.",
-                type=ErrorType.CONVERSATION_MISSING,
-                non_retryable=True,
+            raise final_error(
+                ErrorType.CONVERSATION_MISSING, "This worker does not have the earlier part of the conversation."
             ) from error
         before = from_json(zlib.decompress(kept))
         rounds = [Round.model_validate(each) for each in before.get("rounds", ())[: task.earlier_rounds]]

@@ -19,9 +19,9 @@ from temporalio.service import RPCError
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
 from activities.newest import Newest
 from activities.turn.contracts import TurnRequest, TurnResult
-from activities.turn.retry_policy import attempt_lost
+from chargehand.converter import final_error
 from chargehand.visibility import describe, result_of
-from chargehand.wire import ActivityType
+from chargehand.wire import ActivityType, ErrorType
 
 _MOST_RUNS: Final = 32
 """Runs whose discarded turns this worker caches."""
@@ -103,8 +103,9 @@ def reuse(earlier: DiscardedTurn) -> TurnResult:
         ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
     """
     if earlier.result is None:
-        raise attempt_lost(
-            "A reset ended the run that made this call; whether the provider charged for it is not known."
+        raise final_error(
+            ErrorType.ATTEMPT_LOST,
+            "A reset ended the run that made this call; whether the provider charged for it is not known.",
         )
     return earlier.result
 

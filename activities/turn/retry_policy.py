@@ -16,8 +16,9 @@ from temporalio.client import AsyncActivityCancelledError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.models.failures import ProviderError, ProviderFault
+from activities.models.failures import ProviderError
 from activities.turn.journal import Entry, Journal
+from chargehand.converter import final_error
 from chargehand.wire import ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -60,7 +61,9 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     try:
         await record.confirm()
     except (AsyncActivityCancelledError, RPCError) as error:
-        raise attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.") from error
+        raise final_error(
+            ErrorType.ATTEMPT_LOST, "This attempt timed out while its worker was suspended; it paid nothing."
+        ) from error
 
 
 def refuse_after_lost_attempt(entry: Entry) -> None:
@@ -71,8 +74,9 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
     if entry.provider_job:
         return
     if activity.info().attempt - 1 > entry.unbilled_failures:
-        raise attempt_lost(
-            "Nothing was heard of a worker that made this call; whether the provider charged for it is not known."
+        raise final_error(
+            ErrorType.ATTEMPT_LOST,
+            "Nothing was heard of a worker that made this call; whether the provider charged for it is not known.",
         )
 
 
@@ -89,9 +93,9 @@ async def decide_retry(failure: ProviderError, record: Journal, billed_before: i
         # A final failure uses up all that are allowed.
         count = BILLED_FAILURES if failure.is_final else billed_before + 1
         wait = failure.retry_after or pause(count)
-        return _outcome_unknown(failure.message, count, wait.total_seconds(), failure.fault)
+        return final_error(ErrorType.OUTCOME_UNKNOWN, failure.message, count, wait.total_seconds(), failure.fault)
     if failure.is_final:
-        return ApplicationError(failure.message, failure.fault, type=failure.kind, non_retryable=True)
+        return final_error(failure.kind, failure.message, failure.fault)
     count = record.entry.unbilled_failures + 1
     await record.record(Entry(unbilled_failures=count))
     wait = failure.retry_after or pause(count)
@@ -107,23 +111,15 @@ def pause_after(failures: int) -> timedelta:
     return whole * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
 
 
-def attempt_lost(message: str) -> ApplicationError:
-    return ApplicationError(message, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
-
-
-def _outcome_unknown(message: str, failures: int, wait_seconds: float, *fault: ProviderFault) -> ApplicationError:
-    return ApplicationError(message, failures, wait_seconds, *fault, type=ErrorType.OUTCOME_UNKNOWN, non_retryable=True)
-
-
 def fault_before_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours before a call was sent; a retry would meet the same bug."""
     _logger.error("a model call could not be prepared", exc_info=error)
     message = f"This worker could not prepare a model call ({type(error).__name__}); its log says why."
-    return ApplicationError(message, type=ErrorType.INTERNAL, non_retryable=True)
+    return final_error(ErrorType.INTERNAL, message)
 
 
 def fault_while_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
     message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
-    return _outcome_unknown(message, BILLED_FAILURES, 0.0)
+    return final_error(ErrorType.OUTCOME_UNKNOWN, message, BILLED_FAILURES, 0.0)

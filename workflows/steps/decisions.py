@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
@@ -17,6 +17,7 @@ from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
 from chargehand.contracts.problems import join_problems
 from chargehand.contracts.waits import call_title
+from chargehand.converter import final_error
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
@@ -278,11 +279,7 @@ async def await_approval(session: Session) -> Plan | None:
         return None
     if progress.decision.decision == "reject":
         count_refusal("approval")
-        raise ApplicationError(
-            f"The plan was rejected. {progress.decision.reason}".strip(),
-            type=ErrorType.PLAN_REJECTED,
-            non_retryable=True,
-        )
+        raise final_error(ErrorType.PLAN_REJECTED, f"The plan was rejected. {progress.decision.reason}".strip())
     return progress.plan
 
 

@@ -7,9 +7,9 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio import workflow
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 from temporalio.worker import HandleUpdateInput, Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
+from chargehand.converter import final_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey
 from worker.settings import Settings, settings_of
@@ -45,11 +45,10 @@ class RequireCallerKey(Interceptor):
             def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
                 signed = (workflow.info().workflow_id, input.update, input.id, input.args)
                 if not any(key.has_signed(input.headers, *signed) for key in keys):
-                    raise ApplicationError(
+                    raise final_error(
+                        ErrorType.UPDATE_REFUSED,
                         f"{SETTING} is missing or is not the one of the workers: set it, and use the client, the "
                         f"command or the console, which sign what they send.",
-                        type=ErrorType.UPDATE_REFUSED,
-                        non_retryable=True,
                     )
                 super().handle_update_validator(input)
 

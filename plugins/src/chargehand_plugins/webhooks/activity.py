@@ -21,6 +21,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait
+from chargehand.converter import final_error
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.links import NO_LINKS, Links
 
@@ -145,7 +146,7 @@ class WebhookActivities:
             ApplicationError: the receiver did not take it.
         """
         if problems := self.rules.problems(notice.url):
-            raise ApplicationError(problems[0], type=ErrorType.INVALID_INPUT, non_retryable=True)
+            raise final_error(ErrorType.INVALID_INPUT, problems[0])
         body = notice.body(self.links)
         headers = sign(self.rules.secret, notice.id, int(time.time()), body)
         await post(notice.url, body, headers, self.rules.internal)
@@ -190,9 +191,7 @@ async def _status(
             waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
             return response.status, _wait(waits[0]) if waits else None
     except AddressRefusedError as error:
-        raise ApplicationError(
-            f"The receiver may not be called: {error}", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
-        ) from error
+        raise final_error(ErrorType.PROVIDER_REFUSED, f"The receiver may not be called: {error}") from error
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
         raise ApplicationError(
             f"The receiver could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
