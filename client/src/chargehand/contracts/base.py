@@ -96,6 +96,7 @@ class Contract(BaseModel):
         if told := [name for name in ("kind", "edit") if "const" in properties.get(name, {})]:
             described["required"] = [*dict.fromkeys([*told, *described.get("required", ())])]
             for name in told:
+                properties[name].setdefault("description", f"Always `{properties[name]['const']}`.")
                 properties[name].pop("default", None)
         return schema
 

@@ -4,19 +4,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
-from chargehand.contracts.limits import WHOLE, AnswerTime, DollarLimit, Limits, Tiers, UpToAWeek
+from chargehand.contracts.limits import WHOLE, AnswerTime, DollarLimit, Limits, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import (
-    Credentials,
-    Documents,
-    SessionRequest,
-    TrustedDocuments,
-    WebhookAddress,
-    split_references,
-)
+from chargehand.contracts.request import SessionRequest, StartRequest
 
 __all__ = [
     "ConversationEnd",
@@ -51,22 +44,13 @@ class ConversationLimits(Limits):
     """US dollars that the answer to one message may spend, without the jobs that it delegates."""
 
 
-class ConversationRequest(TypedByPeople):
+class ConversationRequest(StartRequest):
     """Opens a conversation. Nothing is required."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)
 
     goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000), NoControlCharacters] = ""
     """What the conversation is for, and what its agents have to know of the user (20,000 characters at most)."""
-    crew: Name = "research"
-    """Name of the crew whose agents talk."""
     agent: Name | None = None
     """The agent that has the floor first; the first of the crew if absent."""
-    documents: Documents = ()
-    """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
-    `uri` and `trusted`."""
-    trusted_documents: TrustedDocuments = left_out(())
-    """Those of `documents` that the caller vouches for, as for a session."""
     limits: ConversationLimits = ConversationLimits()
     """Limits of the whole conversation; those that are absent are the usual ones."""
     idle: UpToAWeek = timedelta(days=1)
@@ -74,21 +58,6 @@ class ConversationRequest(TypedByPeople):
     Approvals and jobs end by then too."""
     answer_within: AnswerTime | None = None
     """How long a tool call that needs approval waits for a person; a working day if absent."""
-    tenant: Name = "default"
-    """The tenant that the conversation runs for."""
-    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
-    """Order in a backlog, 1 (first) to 5 (last)."""
-    tiers: Tiers = Tiers()
-    """Model tiers that override the crew's."""
-    webhook: WebhookAddress | None = left_out(None)
-    """Where to announce the conversation's end, as for a session."""
-    credentials: Credentials = left_out({})
-    """The user's own credentials for tools and MCP servers, sealed, as for a session."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split_references(cls, fields: object) -> object:
-        return split_references(fields)
 
     def as_session(self) -> SessionRequest:
         """Put it into the terms of a session."""

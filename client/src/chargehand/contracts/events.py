@@ -63,7 +63,6 @@ class PlanEvent(_Event):
     """The session follows this plan from now on: the first one, or one that replaces an earlier one."""
 
     kind: Literal["plan"] = "plan"
-    """Tells events apart."""
     subtasks: tuple[PlannedSubtask, ...]
     """Every subtask of the plan, in its order."""
 
@@ -72,7 +71,6 @@ class SubtaskEvent(_Event):
     """A subtask started, ended or was skipped, or the report uses more of it than its last attempt."""
 
     kind: Literal["subtask"] = "subtask"
-    """Tells events apart."""
     state: SubtaskState | Literal["cancelled", "terminated", "timed_out"]
     """`running` when it starts; when an attempt ends the kind of its outcome, or how its workflow was stopped;
     `skipped` for one that was never started."""
@@ -99,7 +97,6 @@ class TurnEvent(_Event):
     """A model call started or ended; what it cost is in the `spend` event that follows."""
 
     kind: Literal["turn"] = "turn"
-    """Tells events apart."""
     turn: str
     """Names the turn within its subtask."""
     agent: str
@@ -120,7 +117,6 @@ class ToolEvent(_Event):
     """A tool call started or ended."""
 
     kind: Literal["tool"] = "tool"
-    """Tells events apart."""
     call: str
     """Names the call within its subtask."""
     tool: str
@@ -144,7 +140,6 @@ class SpendEvent(_Event):
     """
 
     kind: Literal["spend"] = "spend"
-    """Tells events apart."""
     agent: str
     """The agent, or `supervisor`."""
     purpose: str
@@ -159,7 +154,6 @@ class QuestionEvent(_Event):
     """A subtask asks a person, or no longer does."""
 
     kind: Literal["question"] = "question"
-    """Tells events apart."""
     question: Question
     """The question."""
     is_open: bool
@@ -170,7 +164,6 @@ class CallEvent(_Event):
     """A tool call awaits a person's approval, or no longer does."""
 
     kind: Literal["call"] = "call"
-    """Tells events apart."""
     call: PendingCall
     """The call."""
     is_open: bool
@@ -185,7 +178,6 @@ class TextEvent(_Event):
     """
 
     kind: Literal["text"] = "text"
-    """Tells events apart."""
     draft: int
     """1 for the first draft. A larger number replaces what came before: the text was sent back, was written again after
     a failure, or had its citations corrected."""
@@ -202,7 +194,6 @@ class AgentTextEvent(_Event):
     """
 
     kind: Literal["agent_text"] = "agent_text"
-    """Tells events apart."""
     turn: str
     """Names the turn within its subtask."""
     agent: str
@@ -217,7 +208,6 @@ class StateEvent(_Event):
     """The session entered another state."""
 
     kind: Literal["state"] = "state"
-    """Tells events apart."""
     state: SessionState
     """The state."""
 
@@ -226,7 +216,6 @@ class EndEvent(_Event):
     """The session has ended; the last event."""
 
     kind: Literal["end"] = "end"
-    """Tells events apart."""
     state: Literal["completed", "failed", "cancelled", "terminated", "timed_out"]
     """`completed` if there is a report."""
     stop_reason: StopReason | None = None

@@ -164,14 +164,12 @@ class Success(_Ended):
     """The instruction was carried out."""
 
     kind: Literal["success"] = "success"
-    """Discriminates the four outcomes."""
 
 
 class Partial(_Ended):
     """The instruction was carried out in part; `gaps` says what is missing."""
 
     kind: Literal["partial"] = "partial"
-    """Discriminates the four outcomes."""
     reason: str = ""
     """Why the answer is incomplete, for people; a `FailureReason` if something stopped the agent."""
 
@@ -204,7 +202,6 @@ class Failure(_Ended):
     """There is no usable result."""
 
     kind: Literal["failure"] = "failure"
-    """Discriminates the four outcomes."""
     reason: FailureReason
     """What kind of failure, from a fixed vocabulary."""
     message: str = ""
@@ -215,7 +212,6 @@ class Escalation(_Ended):
     """The agent hands the decision back to its supervisor."""
 
     kind: Literal["escalation"] = "escalation"
-    """Discriminates the four outcomes."""
     reason: Literal["ambiguous_input", "out_of_scope", "confidence_too_low", "timeout", "too_big"]
     """Why the agent cannot go on by itself."""
     message: str = ""

@@ -83,21 +83,6 @@ def _reference(value: object) -> object:
     return cast("object", value)
 
 
-def split_references(fields: object) -> object:
-    """Put the addresses of the documents that are given as references in their place, and note the trusted ones."""
-    request = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
-    documents, noted = request.get("documents"), request.get("trusted_documents", ())
-    if not isinstance(documents, list | tuple) or not isinstance(noted, list | tuple):
-        return cast("object", fields)
-    read = [_reference(each) for each in cast("Sequence[object]", documents)]
-    named = [each for each in read if isinstance(each, DocumentReference)]
-    if not named:
-        return cast("object", fields)
-    trusted = (*cast("Sequence[object]", noted), *(each.uri for each in named if each.trusted))
-    uris = [each.uri if isinstance(each, DocumentReference) else each for each in read]
-    return {**request, "documents": uris, "trusted_documents": trusted}
-
-
 Documents = Annotated[
     tuple[DocumentUri, ...],
     Field(max_length=MOST_DOCUMENTS),
@@ -135,6 +120,51 @@ LONGEST_SESSION_ID: Final = 175
 """Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
 
 
+class StartRequest(TypedByPeople):
+    """What a session and a conversation are both started with."""
+
+    # What is no sealed credential may be one in clear.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    goal: str
+    crew: Name = "research"
+    """Name of the crew that does the work."""
+    documents: Documents = ()
+    """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
+    `uri` and `trusted`."""
+    trusted_documents: TrustedDocuments = left_out(())
+    """Those of `documents` that the caller vouches for: no stranger has written in them, and their text may be sent
+    out. If all are trusted, agents that have read them reach out without a person's approval."""
+    tenant: Name = "default"
+    """The tenant that it runs for; tenants share the workers fairly."""
+    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
+    """Order in a backlog, 1 (first) to 5 (last)."""
+    tiers: Tiers = Tiers()
+    """Model tiers that override the crew's."""
+    webhook: WebhookAddress | None = left_out(None)
+    """Where to announce its end, at a host that the operator allows: a signed POST without any text of it,
+    repeated for a day until it is answered with 2xx."""
+    credentials: Credentials = left_out({})
+    """The user's own credentials for tools and MCP servers, sealed, by the names under which these ask for them (10 at
+    most)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_references(cls, fields: object) -> object:
+        """Put the addresses of the documents that are given as references in their place, and note the trusted ones."""
+        request = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+        documents, noted = request.get("documents"), request.get("trusted_documents", ())
+        if not isinstance(documents, list | tuple) or not isinstance(noted, list | tuple):
+            return cast("object", fields)
+        read = [_reference(each) for each in cast("Sequence[object]", documents)]
+        named = [each for each in read if isinstance(each, DocumentReference)]
+        if not named:
+            return cast("object", fields)
+        trusted = (*cast("Sequence[object]", noted), *(each.uri for each in named if each.trusted))
+        uris = [each.uri if isinstance(each, DocumentReference) else each for each in read]
+        return {**request, "documents": uris, "trusted_documents": trusted}
+
+
 class Delegation(Contract):
     """What a session passes to a nested session. Set by a supervisor; refused from anyone else."""
 
@@ -169,22 +199,13 @@ def _without_delegation(schema: dict[str, Any]) -> None:
     del schema["properties"]["delegation"]
 
 
-class SessionRequest(TypedByPeople):
+class SessionRequest(StartRequest):
     """One user request. Only `goal` is required."""
 
-    # What is no sealed credential may be one in clear.
-    model_config = ConfigDict(json_schema_extra=_without_delegation, hide_input_in_errors=True)
+    model_config = ConfigDict(json_schema_extra=_without_delegation)
 
     goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000), NoControlCharacters]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
-    crew: Name = "research"
-    """Name of the crew that does the work."""
-    documents: Documents = ()
-    """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
-    `uri` and `trusted`."""
-    trusted_documents: TrustedDocuments = left_out(())
-    """Those of `documents` that the caller vouches for: no stranger has written in them, and their text may be sent
-    out. If all are trusted, agents that have read them reach out without a person's approval."""
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
     sources, and those that it follows in brief, but has limits of its own."""
@@ -227,18 +248,6 @@ class SessionRequest(TypedByPeople):
     live_text: LiveTexts = left_out("report")
     """Whose text followers read while it is written: the report's, or with `agents` that of every agent too, which
     costs the server a heartbeat more for each agent up to four times a second."""
-    tenant: Name = "default"
-    """The tenant that the session runs for; tenants share the workers fairly."""
-    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
-    """Order in a backlog, 1 (first) to 5 (last)."""
-    tiers: Tiers = Tiers()
-    """Model tiers that override the crew's."""
-    webhook: WebhookAddress | None = left_out(None)
-    """Where to announce the session's end, at a host that the operator allows: a signed POST without any text of the
-    session, repeated for a day until it is answered with 2xx."""
-    credentials: Credentials = left_out({})
-    """The user's own credentials for tools and MCP servers, sealed, by the names under which these ask for them (10 at
-    most)."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 
@@ -246,11 +255,6 @@ class SessionRequest(TypedByPeople):
     def _write_given_limits(self, limits: Limits, info: FieldSerializationInfo) -> dict[str, Any]:
         """Leave out what the crew may decide."""
         return limits.model_dump(mode=info.mode, exclude_unset=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split_references(cls, fields: object) -> object:
-        return split_references(fields)
 
     @property
     def vouches_for_documents(self) -> bool:

@@ -143,7 +143,6 @@ class AddSubtask(TypedByPeople):
     """Add a subtask."""
 
     edit: Literal["add"] = "add"
-    """Always `add`."""
     subtask: Subtask
     """The subtask; its id is new to the plan."""
     before: SubtaskId | None = None
@@ -154,7 +153,6 @@ class DropSubtask(TypedByPeople):
     """Leave a subtask out. What depends on it has to be dropped or given other inputs in the same edit."""
 
     edit: Literal["drop"] = "drop"
-    """Always `drop`."""
     subtask: SubtaskId
     """The subtask's id."""
 
@@ -163,7 +161,6 @@ class RewordSubtask(TypedByPeople):
     """Give a subtask another instruction."""
 
     edit: Literal["reword"] = "reword"
-    """Always `reword`."""
     subtask: SubtaskId
     """The subtask's id."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
@@ -174,7 +171,6 @@ class RerouteSubtask(TypedByPeople):
     """Give a subtask to another agent."""
 
     edit: Literal["reroute"] = "reroute"
-    """Always `reroute`."""
     subtask: SubtaskId
     """The subtask's id."""
     agent: Name
@@ -185,7 +181,6 @@ class ReorderSubtask(TypedByPeople):
     """Give a subtask other inputs, or another place among those that are ready at the same time."""
 
     edit: Literal["reorder"] = "reorder"
-    """Always `reorder`."""
     subtask: SubtaskId
     """The subtask's id."""
     before: SubtaskId | None = None
