@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from activities.documents.parsed import Part, Span, Unit
+from activities.documents.parsed import Block, Part, Unit
 from activities.documents.words import spaced
 
 _BATCH: Final = 500
@@ -51,16 +51,16 @@ class IndexWriter:
         self._connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + _SCHEMA + "BEGIN;")
         self._passages = 0
 
-    def add(self, number: int, name: str, unit: Unit, rows: Iterable[Part | Span]) -> None:
+    def add(self, number: int, name: str, unit: Unit, rows: Iterable[Part | Block]) -> None:
         """Add one document; its passages are found from now on."""
         self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, unit))
         remaining = iter(rows)
         while batch := list(islice(remaining, _BATCH)):
             parts = [(number, row.place, row.first, row.last, row.text) for row in batch if isinstance(row, Part)]
             self._connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?, ?)", parts)
-            self._add_spans(number, name, [row for row in batch if isinstance(row, Span)])
+            self._add_passages(number, name, [row for row in batch if isinstance(row, Block)])
 
-    def _add_spans(self, number: int, name: str, batch: list[Span]) -> None:
+    def _add_passages(self, number: int, name: str, batch: list[Block]) -> None:
         spans = list(enumerate(batch, self._passages + 1))
         self._connection.executemany(
             "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

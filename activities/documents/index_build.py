@@ -18,7 +18,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.documents.formats.registry import Format, format_of, size_problem
 from activities.documents.index import IndexWriter
 from activities.documents.locations import DocumentSources, Listing
-from activities.documents.parsed import NotADocumentError, Part, Result, Sheet, Span, read_result
+from activities.documents.parsed import Block, NotADocumentError, Part, Result, Sheet, read_result
 from activities.documents.parsing import Answer, Job, parse_in_child
 from activities.documents.sql_names import sql_name
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
@@ -132,7 +132,7 @@ class LibraryBuild:
         if result.sheets:
             self._tabular[job.number] = result
 
-    def _until_stopped(self, rows: Iterator[Part | Span]) -> Iterator[Part | Span]:
+    def _until_stopped(self, rows: Iterator[Part | Block]) -> Iterator[Part | Block]:
         return takewhile(lambda _: not self._stopped.is_set(), rows)
 
     def _describe(self, number: int, document: Format, result: Result) -> None:

@@ -1,7 +1,7 @@
 """What the parser of a document type returns, and the file in which it crosses from the child process to the worker.
 
 The file has JSON lines, so that a large document is never in memory as a whole: the first line describes the document,
-each further line is a part to read or a span to find. Imports almost nothing, since child processes start often.
+each further line is a part to read or a passage to find. Imports almost nothing, since child processes start often.
 """
 
 import json
@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A paragraph, list, table or listing, as it stands in the document."""
+    """A paragraph, list, table or listing, as it stands in the document, or a passage of some of them."""
 
     text: str
     first: int
@@ -55,17 +55,6 @@ class Part(NamedTuple):
     last: int
     text: str
     place: str = ""
-
-
-class Span(NamedTuple):
-    """A passage to be indexed."""
-
-    text: str
-    first: int
-    last: int
-    heading: str
-    kind: BlockKind
-    place: str
 
 
 class Sheet(NamedTuple):
@@ -134,17 +123,17 @@ class Result(NamedTuple):
     unsupported: str = ""
     """Why the file is not a document."""
     path: Path | None = None
-    """The file with its parts and spans."""
+    """The file with its parts and passages."""
 
-    def rows(self) -> Iterator[Part | Span]:
-        """Parts first, then spans."""
+    def rows(self) -> Iterator[Part | Block]:
+        """Parts first, then passages."""
         if self.path is None:
             return
         with self.path.open(encoding="utf-8") as file:
             file.readline()
             for line in file:
-                is_span, *values = json.loads(line)
-                yield Span(*values) if is_span else Part(*values)
+                is_block, *values = json.loads(line)
+                yield Block(*values) if is_block else Part(*values)
 
 
 def describe(parsed: Parsed) -> Result:
@@ -160,12 +149,12 @@ def describe(parsed: Parsed) -> Result:
     )
 
 
-def write_result(path: Path, result: Result, parts: Iterable[Part] = (), spans: Iterable[Span] = ()) -> None:
+def write_result(path: Path, result: Result, parts: Iterable[Part] = (), passages: Iterable[Block] = ()) -> None:
     """Write the file that `read_result` reads."""
     with path.open("w", encoding="utf-8", errors="replace") as file:
         file.write(json.dumps(result._asdict()) + "\n")
         file.writelines(json.dumps((0, *part)) + "\n" for part in parts)
-        file.writelines(json.dumps((1, *span)) + "\n" for span in spans)
+        file.writelines(json.dumps((1, *passage)) + "\n" for passage in passages)
 
 
 def read_result(path: Path) -> Result:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from activities.documents.parsed import Block, BlockKind, Span, Unit
+from activities.documents.parsed import Block, BlockKind, Unit
 
 LONGEST_CHARACTERS: Final = 900
 _COMFORTABLE_CHARACTERS: Final = 600
@@ -29,9 +29,9 @@ _NO_SENTENCE_END: Final = re.compile(
 )
 
 
-def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Span]:
+def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Block]:
     """Join short blocks under one heading and split long ones at the ends of sentences."""
-    waiting: Span | None = None
+    waiting: Block | None = None
     for block in blocks:
         for piece in _split(block, counts_lines=unit == "line"):
             if waiting is not None and _belongs(waiting, piece, unit):
@@ -75,9 +75,9 @@ def parse_reference(ref: str, documents: Iterable[str]) -> Place | None:
     return None
 
 
-def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:
+def _split(block: Block, *, counts_lines: bool) -> Iterator[Block]:
     if len(block.text) <= LONGEST_CHARACTERS:
-        yield Span(block.text.strip("\n").rstrip(), block.first, block.last, *block[3:])
+        yield block._replace(text=block.text.strip("\n").rstrip())
         return
     breaks = [match.start() for match in _LINE_END.finditer(block.text)] if counts_lines else []
     for packed_start, packed_end in _pack(block.text, list(_sentences(block.text, block.kind))):
@@ -89,7 +89,7 @@ def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:
         else:
             first, last = block.first, block.last
         if start < end:
-            yield Span(block.text[start:end], first, last, *block[3:])
+            yield block._replace(text=block.text[start:end], first=first, last=last)
 
 
 def _sentences(text: str, kind: BlockKind) -> Iterator[tuple[int, int]]:
@@ -121,7 +121,7 @@ def _pack(text: str, sentences: list[tuple[int, int]]) -> Iterator[tuple[int, in
         yield start, end
 
 
-def _belongs(before: Span, after: Span, unit: Unit) -> bool:
+def _belongs(before: Block, after: Block, unit: Unit) -> bool:
     if (before.heading, before.kind, before.place) != (after.heading, after.kind, after.place):
         return False
     if unit == "page" and before.last != after.first:
@@ -133,14 +133,14 @@ def _belongs(before: Span, after: Span, unit: Unit) -> bool:
     return length <= LONGEST_CHARACTERS and announces
 
 
-def _join(before: Span, after: Span) -> Span:
+def _join(before: Block, after: Block) -> Block:
     between = "\n" if after.first == before.last + 1 else "\n\n"
     return before._replace(text=before.text + between + after.text, last=after.last)
 
 
-def _is_worth_finding(span: Span) -> bool:
-    if _FIELD.match(span.text):
+def _is_worth_finding(passage: Block) -> bool:
+    if _FIELD.match(passage.text):
         return True
-    if len(span.text) < _SHORTEST_CHARACTERS:
+    if len(passage.text) < _SHORTEST_CHARACTERS:
         return False
-    return len(_LETTERS.sub("", span.text[:200])) >= _SHORTEST_CHARACTERS * 0.6
+    return len(_LETTERS.sub("", passage.text[:200])) >= _SHORTEST_CHARACTERS * 0.6

@@ -46,22 +46,6 @@ class _StatedDate(NamedTuple):
     origin: str = ""
 
 
-class HtmlPage(NamedTuple):
-    """The text and the metadata of a page, cut to useful lengths."""
-
-    title: str
-    author: str
-    date: str
-    """ISO 8601, in the precision that is known."""
-    date_origin: str
-    """Where the date stands."""
-    text: str
-    characters: int
-    """The length of the text before it was cut."""
-    refresh: str
-    """Where the page redirects browsers to by itself, or empty."""
-
-
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """Read one page, or answer its `problem`; an empty question asks whether the process has started."""
     if not question:
@@ -71,15 +55,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         # Without a charset from the server, trafilatura finds the one that the page itself declares.
         html = body.decode(question["charset"], errors="replace") if question["charset"] else body
-        return read_html(question["url"], html)._asdict()
+        return _read_html(question["url"], html)
     except MemoryError:
         return {"problem": "needs more memory than a page may use"}
     except Exception as error:  # noqa: BLE001  # a hostile page may break the parser, and the next page is still read
         return {"problem": f"is no HTML that can be read ({type(error).__name__})"}
 
 
-def read_html(url: str, html: bytes | str) -> HtmlPage:
-    """Extract the main text, as Markdown, with title, author and date."""
+def _read_html(url: str, html: bytes | str) -> dict[str, Any]:
+    """Extract what a `Page` has, and where the page redirects browsers to by itself."""
     tree = load_html(html)
     dated = _StatedDate() if tree is None else _stated_date(tree)
     document = None if tree is None else bare_extraction(tree, url=url, with_metadata=True, include_formatting=True)
@@ -93,7 +77,15 @@ def read_html(url: str, html: bytes | str) -> HtmlPage:
         text = html2txt(html).strip()
     title, author = (clean(value or "")[:1_000] for value in stated)
     text = clean(text)
-    return HtmlPage(title, author, *dated, text[:LONGEST_TEXT], len(text), _refresh(url, html))
+    return {
+        "title": title,
+        "author": author,
+        "date": dated.date,
+        "date_origin": dated.origin,
+        "text": text[:LONGEST_TEXT],
+        "characters": len(text),
+        "refresh": _refresh(url, html),
+    }
 
 
 def _refresh(url: str, html: bytes | str) -> str:

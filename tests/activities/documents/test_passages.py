@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from activities.documents.formats.plain_text import decode, parse_text
 from activities.documents.parsed import Block
-from activities.documents.passages import LONGEST_CHARACTERS, Span, cut
+from activities.documents.passages import LONGEST_CHARACTERS, cut
 
 
-def _cut(text: str, style: str = "markdown") -> list[Span]:
+def _cut(text: str, style: str = "markdown") -> list[Block]:
     parsed = parse_text(text, {"markdown": "text.md", "prose": "text.rst"}.get(style, "text.py"))
     return list(cut(parsed.blocks, parsed.unit))
 
