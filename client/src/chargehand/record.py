@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from pydantic import JsonValue
 
 from chargehand.bucket import open_folder
-from chargehand.contracts import Contract, Dollars, Usage, left_out
+from chargehand.contracts import Contract, Dollars, SpendLine, left_out
 from chargehand.payloads.at_rest import SealedFiles
 from chargehand.payloads.encryption import Encryption
 from chargehand.tools import ToolAnswer
@@ -75,7 +75,7 @@ class CallEnded(Contract):
     at: datetime
 
 
-class Charge(Contract):
+class Charge(SpendLine):
     """What one model call has cost."""
 
     session: str
@@ -85,10 +85,6 @@ class Charge(Contract):
     scheduled_at: datetime
     """When the server scheduled the activity: what is scheduled again after a restore has another time."""
     attempt: int
-    agent: str
-    purpose: str
-    model: str
-    usage: Usage
     is_known: bool = left_out(True)
     """Whether the provider said what it used."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, left_out
-from chargehand.contracts.outcome import Confidence, Usage
+from chargehand.contracts.outcome import Confidence, SpendLine, Usage
 from chargehand.contracts.report import Question, Route
 from chargehand.contracts.waits import PendingCall
 from chargehand.state_words import SessionState, StopReason, SubtaskState
@@ -133,21 +133,13 @@ class ToolEvent(_Event):
     """Error type, from the fixed vocabulary."""
 
 
-class SpendEvent(_Event):
+class SpendEvent(_Event, SpendLine):
     """Model calls were charged: one call, or the calls without an answer of a subtask or session that has ended.
 
     All of them together are the cost of the session.
     """
 
     kind: Literal["spend"] = "spend"
-    agent: str
-    """The agent, or `supervisor`."""
-    purpose: str
-    """What the call was for, such as `plan`, `work` or `synthesis`; `lost` for calls without an answer."""
-    model: str
-    """The model that answered; empty if none did."""
-    usage: Usage
-    """What was charged."""
 
 
 class QuestionEvent(_Event):
