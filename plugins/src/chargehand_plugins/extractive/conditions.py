@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from activities.documents.catalog import Column
 from activities.documents.sql_names import quoted_text
+from chargehand_plugins.extractive.fields import Field
 
 
 class Condition(NamedTuple):
-    column: Column
+    field: Field
     sql: str
     text: str
     is_value: bool = False
@@ -21,17 +21,14 @@ class Limit(NamedTuple):
     sides: tuple[tuple[str, str], ...]
     """Signs, each with a number, a time of day or a column in SQL."""
     text: str
-    against: Column | None = None
+    against: Field | None = None
     is_time: bool = False
 
 
-def equal(column: Column, values: Sequence[str]) -> Condition:
+def equal(field: Field, values: Sequence[str]) -> Condition:
     """Write that a column has one of several values."""
-    name = f'lower(CAST("{column.name}" AS VARCHAR))'
+    name = f'lower(CAST("{field.name}" AS VARCHAR))'
     sql = " OR ".join(f"{name} = {quoted_text(value.lower())}" for value in values)
-    text = f"{title_of(column)} = {' / '.join(values)}"
-    return Condition(column, f"({sql})" if len(values) > 1 else sql, text, True, values[0])
-
-
-def title_of(column: Column) -> str:
-    return column.title or column.name
+    return Condition(
+        field, f"({sql})" if len(values) > 1 else sql, f"{field.label} = {' / '.join(values)}", True, values[0]
+    )

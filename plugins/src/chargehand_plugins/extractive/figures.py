@@ -8,10 +8,8 @@ from typing import Final, NamedTuple
 
 from activities.contracts.rounds import ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
-from chargehand_plugins.extractive.conditions import title_of
 from chargehand_plugins.extractive.grammar import Figure
 from chargehand_plugins.extractive.lexicon import is_currency, number, sentence, totals
-from chargehand_plugins.extractive.periods import read_calendar
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
@@ -21,9 +19,8 @@ _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 
 
 def sql_of(figure: Figure) -> str:
     """Write the query: for each group the value, how many rows it rests on, and whether there is doubt about it."""
-    measure = f'"{figure.measure.name}"' if figure.measure else "*"
-    if figure.measure and (held := read_calendar(figure.measure)):
-        measure = held.sql
+    held = figure.measure and figure.measure.calendar
+    measure = held.sql if held else f'"{figure.measure.name}"' if figure.measure else "*"
     part = [condition.sql for condition in figure.conditions if condition.is_value]
     counted = ""
     match figure.operation, figure.function:
@@ -153,7 +150,7 @@ def _amount(figure: Figure, row: _Row) -> str:
         return row.value.removesuffix(":00") if row.value.count(":") == 2 else row.value
     if figure.operation == "share":
         return f"{number(float(row.value), figure.language)} %"
-    title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
+    title = figure.measure.label.replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
     unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
     unit = row.name if figure.currency and not figure.group else unit
     is_year = (
@@ -163,9 +160,9 @@ def _amount(figure: Figure, row: _Row) -> str:
 
 
 def _what(figure: Figure, rows: Sequence[_Row]) -> str:
-    title = title_of(figure.measure) if figure.measure else ""
+    title = figure.measure.label if figure.measure else ""
     if figure.operation == "list" and figure.group:
-        return title_of(figure.group.column)
+        return figure.group.field.label
     is_plain = figure.function in {"any_value", "sum"} and figure.operation != "sum" and all(r.rows < 2 for r in rows)
     is_ranked = figure.function == "any_value" or (figure.operation in _ORDERS and figure.function in {"max", "min"})
     function = {"avg": "mean", "rate": "mean"}.get(figure.function, figure.function)
@@ -176,7 +173,7 @@ def _what(figure: Figure, rows: Sequence[_Row]) -> str:
     shape = (
         sentence("rate" if figure.function == "rate" else figure.operation, figure.language) if figure.group else "{}"
     )
-    return shape.format(measured, title_of(figure.group.column) if figure.group else "")
+    return shape.format(measured, figure.group.field.label if figure.group else "")
 
 
 def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
@@ -184,9 +181,8 @@ def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
     say = figure.language
     count, left_out = sum(row.rows for row in rows), max((row.totals for row in rows), default=0)
     missing = count - sum(row.filled for row in rows)
-    place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
     parts = ["; ".join(condition.text for condition in figure.conditions) or sentence("all_rows", say)]
-    parts.append(f"{sentence('rows', say)}: {number(count, say)}, {place}")
+    parts.append(f"{sentence('rows', say)}: {number(count, say)}, {figure.place}")
     parts += [sentence("totals", say).format(left_out)] if left_out else []
     parts += [sentence("blank", say).format(missing)] if missing else []
     return "; ".join(parts)

@@ -23,7 +23,7 @@ _ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d")
 _RANGES: Final = {"from": {"to", "until"}, "since": {"to", "until"}, "between": {"and"}, "": {"to", "until"}}
 _MOST_TOKENS: Final = 6
 """Of one moment, such as `the 7th of March of 2024`."""
-_DAY, _MONTHLY, _YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
+DAY, _MONTHLY, _YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
 """How long the moments of a calendar are."""
 
 
@@ -60,12 +60,12 @@ def read_period(tokens: Sequence[Token], at: int, language: str) -> tuple[Period
 
 
 def _has_year(moment: str) -> bool:
-    return len(moment) in {_YEARLY, _MONTHLY, _DAY}
+    return len(moment) in {_YEARLY, _MONTHLY, DAY}
 
 
 def _join(first: str, last: str) -> Period | None:
     """Reach from one moment to another, which completes it; None if that is not clear."""
-    if first.startswith("day ") and len(last) in {len("03-07"), _DAY}:
+    if first.startswith("day ") and len(last) in {len("03-07"), DAY}:
         first = last[:-2] + first[-2:]
     if _has_year(last) and not _has_year(first):
         first = last[:5] + first
@@ -199,7 +199,7 @@ def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar 
     ]
     named = [held for held, telling in fitting if telling and telling <= asked]
     plain = [held for held, telling in fitting if not telling]
-    found = named or [held for held in plain if held.length == _DAY] or plain
+    found = named or [held for held in plain if held.length == DAY] or plain
     return found[0] if len(found) == 1 else None
 
 
@@ -207,7 +207,7 @@ def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when."""
     sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in lexicon.totals())
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        return Calendar(column, sql if column.type == "DATE" else f"CAST({sql} AS DATE)", _DAY)
+        return Calendar(column, sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY)
     if column.type == "BIGINT" and (
         _is_year(column) or all(re.fullmatch("(19|20)..", value) for value in proper or "-")
     ):
@@ -215,7 +215,7 @@ def read_calendar(column: Column) -> Calendar | None:
     if column.type != "VARCHAR" or not proper:
         return None
     if day := _text_day(column.name, proper):
-        return Calendar(column, day, _DAY)
+        return Calendar(column, day, DAY)
     read = {value: parse_month(value) for value in proper}
     lengths = set(map(len, read.values()))
     if 0 in lengths or len(lengths) > 1 or column.distinct > len(column.examples):
@@ -229,11 +229,6 @@ def is_series_of(column: Column) -> bool:
     """Whether rows follow each other in the column's months or years, rather than being of a year, such as `built`."""
     held = read_calendar(column)
     return held is not None and (bool(held.months) or (held.length == _YEARLY and _is_year(column)))
-
-
-def is_day(column: Column) -> bool:
-    held = read_calendar(column)
-    return held is not None and held.length == _DAY
 
 
 def _is_year(column: Column) -> bool:

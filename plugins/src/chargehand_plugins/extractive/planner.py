@@ -91,7 +91,8 @@ def _step(question: str, read: Sequence[tuple[_Step, Figure | None]], catalog: C
     named = [at for at, figure in enumerate(before) if figure and figure.operation in {"most", "least"}]
     after = named[-1] if named and question != point(question, "-") else None
     leader = None if after is None else before[after]
-    example = leader.group.column.examples[0] if leader and leader.group and leader.group.column.examples else ""
+    examples = leader.group.field.column.examples if leader and leader.group else ()
+    example = next(iter(examples), "")
     figure = read_figure(point(question, example), catalog)
     periods = [known.period_text for known in before if known and known.period_text]
     if figure and periods and not figure.period_text:
