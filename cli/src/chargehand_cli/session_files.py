@@ -35,6 +35,7 @@ from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
+from chargehand_cli.verb import ReportOptions
 
 _Kept = TypeVar("_Kept", Report, Trace)
 _MAX_NAME_LENGTH: Final = 120
@@ -197,37 +198,29 @@ async def find_attachments(connection: Connection, report: Report) -> Attachment
     return await asyncio.to_thread(attach, report, documents, read)
 
 
-async def put_report(
-    connection: Connection,
-    report: Report,
-    *,
-    as_json: bool,
-    as_output: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
-) -> Exit:
+async def put_report(connection: Connection, report: Report, shown: ReportOptions, *, as_output: bool = False) -> Exit:
     """Write a report to standard output, and keep it and its trace as files.
 
     With `as_output`, standard output gets nothing but the output that the request asked for, if it is valid.
     """
-    if as_output and not as_json:
+    if as_output and not shown.as_json:
         if not report.output_problems:
             put_json(json.dumps(report.output, indent=2, ensure_ascii=False))
         for problem in report.output_problems:
             say(f"No valid output: {problem}")
-    elif as_json:
+    elif shown.as_json:
         put_json(report.model_dump_json(indent=2))
-    elif quiet:
+    elif shown.quiet:
         put_markdown(report.answer)
-    elif verbose:
+    elif shown.verbose:
         put_markdown(report_markdown(report))
     elif sys.stdout.isatty():
         put_on_screen(report, console(sys.stdout))
     else:
         put(short_text(report))
-    remark: Callable[[str], object] = (lambda _: None) if quiet else say
+    remark: Callable[[str], object] = (lambda _: None) if shown.quiet else say
     await keep_report(connection, report, remark)
-    if verbose:
+    if shown.verbose:
         _list_files(connection, report, remark)
     remark(f"Go on: {program()} open {report.session} · verify {report.session} · ask {report.session} GOAL")
     if count := len(report.artifacts):

@@ -6,7 +6,7 @@ A parameter that is a dataclass stands for a group of options: each of its annot
 import inspect
 import os
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Final, get_origin, get_type_hints
 
@@ -19,10 +19,18 @@ from chargehand_cli.location import LocationOptions
 from chargehand_cli.terminal import Exit, run_interruptible, say
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, and nothing else, to standard output.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Write the whole report: queries, claims, files and addresses too.")
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """How a report is written."""
+
+    as_json: AsJson = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Write the whole report: queries, claims, files and addresses too.")
+    ] = False
+    quiet: Quiet = False
 
 
 def _not_empty(session_id: str) -> str:
@@ -56,12 +64,12 @@ def verb(
         options, groups = _options(work, location)
 
         def command(**given: object) -> None:
-            for parameter, kind in groups.items():
-                names = [each for each in _group_options(kind) if each in options]
-                given[parameter] = kind(**{each: given.pop(each) for each in names})
             if warns and not given.get("quiet"):
                 for unknown in describe_unknown(os.environ):
                     say(f"Warning: {unknown}")
+            for parameter, kind in groups.items():
+                names = [each for each in _group_options(kind) if each in options]
+                given[parameter] = kind(**{each: given.pop(each) for each in names})
             _execute(work, given)
 
         command.__doc__ = work.__doc__

@@ -16,7 +16,7 @@ from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, console, put, put_check, put_json, say
-from chargehand_cli.verb import FILES, AsJson, SessionId, Verbose, verb
+from chargehand_cli.verb import FILES, AsJson, ReportOptions, SessionId, verb
 from chargehand_cli.verbs.watch import put_web_ui
 
 if TYPE_CHECKING:
@@ -53,13 +53,11 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 
 @verb(app)
-async def result(
-    connection: Connection, session: SessionId, *, as_json: AsJson = False, verbose: Verbose = False
-) -> Exit:
+async def result(connection: Connection, session: SessionId, shown: ReportOptions) -> Exit:
     """Wait for a session's report and print it."""
     from chargehand_cli.session_files import open_report, put_report
 
-    return await put_report(connection, await open_report(connection, session), as_json=as_json, verbose=verbose)
+    return await put_report(connection, await open_report(connection, session), shown)
 
 
 @verb(app, location=FILES)

@@ -18,7 +18,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
-from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, Verbose, verb
+from chargehand_cli.verb import FILES, ReportOptions, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
 
 if TYPE_CHECKING:
@@ -31,54 +31,34 @@ _MAX_SKIPPED_SHOWN: Final = 5
 
 
 @verb(app, location=FILES)
-async def run(
-    connection: Connection,
-    options: RequestOptions,
-    *,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-) -> Exit:
+async def run(connection: Connection, options: RequestOptions, shown: ReportOptions) -> Exit:
     """Run a session, show its progress, and print its report. Ctrl-C asks what to do with it."""
-    return await run_session(connection, options, as_json=as_json, quiet=quiet, verbose=verbose)
+    return await run_session(connection, options, shown)
 
 
 @verb(app, location=FILES)
-async def ask(
-    connection: Connection,
-    session: SessionId,
-    options: RequestOptions,
-    *,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-) -> Exit:
+async def ask(connection: Connection, session: SessionId, options: RequestOptions, shown: ReportOptions) -> Exit:
     """Run a session that follows another one, and knows its report, findings, sources and documents."""
-    return await run_session(connection, options, follows=session, as_json=as_json, quiet=quiet, verbose=verbose)
+    return await run_session(connection, options, shown, follows=session)
 
 
 async def run_session(
     connection: Connection,
     options: RequestOptions,
+    shown: ReportOptions,
     *,
     base: Mapping[str, Any] | None = None,
     before_start: Callable[["SessionRequest"], None] = lambda _: None,
     follows: str = "",
-    as_json: bool,
-    quiet: bool,
-    verbose: bool = False,
 ) -> Exit:
     """Start a session, show its progress, and print its report, for verbs such as `run`.
 
     The options change the fields of `base`; no goal has to be typed then. `before_start` is called with the whole
     request, once it is valid and a worker can take it up.
     """
-    session = await _start(connection, options, base, before_start, follows=follows, quiet=quiet)
+    session = await _start(connection, options, base, before_start, follows=follows, quiet=shown.quiet)
     try:
-        is_typed = options.output_schema is not None
-        return await follow_to_report(
-            connection, session.id, as_json=as_json, quiet=quiet, verbose=verbose, as_output=is_typed
-        )
+        return await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
     except NotReachable:
         # No worker took the request up: it must not start by surprise days later.
         if connection.location.is_embedded:

@@ -11,7 +11,7 @@ import typer
 from chargehand import AlreadyEnded, ChargehandError, SessionEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
-from chargehand_cli.verb import AsJson, Quiet, SessionId, Verbose, verb
+from chargehand_cli.verb import ReportOptions, SessionId, verb
 
 app = typer.Typer()
 
@@ -31,6 +31,7 @@ _MENU: Final = (
 async def watch(
     connection: Connection,
     session: SessionId,
+    shown: ReportOptions,
     *,
     events: Annotated[
         bool, typer.Option("--events", help="Write each event as a line of JSON instead, from the beginning.")
@@ -38,9 +39,6 @@ async def watch(
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="With --events: only those after the event with this cursor.")
     ] = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
 ) -> Exit:
     """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
     from chargehand_cli.session_files import kept_report, put_report
@@ -49,16 +47,16 @@ async def watch(
         raise typer.BadParameter("--after needs --events.")
     location = connection.location
     if location.is_embedded and not events and (kept := kept_report(location.state, session)):
-        return await put_report(connection, kept, as_json=as_json, quiet=quiet, verbose=verbose)
+        return await put_report(connection, kept, shown)
     await connection.open(worker=False)
     if await connection.is_unfinished(session):
         await connection.open()
     if events:
         return await _put_events(connection, session, after)
-    if not quiet:
+    if not shown.quiet:
         say(connection.describe())
         await connection.say_resumed(session)
-    return await follow_to_report(connection, session, as_json=as_json, quiet=quiet, verbose=verbose)
+    return await follow_to_report(connection, session, shown)
 
 
 async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
@@ -72,13 +70,7 @@ async def _put_events(connection: Connection, session_id: str, after: str | None
 
 
 async def follow_to_report(
-    connection: Connection,
-    session_id: str,
-    *,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool = False,
-    as_output: bool = False,
+    connection: Connection, session_id: str, shown: ReportOptions, *, as_output: bool = False
 ) -> Exit:
     """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
     from chargehand_cli.live_session import cancel, follow
@@ -86,7 +78,7 @@ async def follow_to_report(
 
     while True:
         try:
-            report = await follow(connection, session_id, quiet=quiet)
+            report = await follow(connection, session_id, quiet=shown.quiet)
             break
         except asyncio.CancelledError:
             choice = await _choose()
@@ -104,9 +96,9 @@ async def follow_to_report(
         if choice == "finish":
             with suppress(SessionEnded, AlreadyEnded):
                 await connection.session(session_id).finish_now()
-    code = await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet, verbose=verbose)
-    if not quiet:
-        put_web_ui(connection, session_id, is_told=verbose)
+    code = await put_report(connection, report, shown, as_output=as_output)
+    if not shown.quiet:
+        put_web_ui(connection, session_id, is_told=shown.verbose)
     return code
 
 

@@ -16,7 +16,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.run_options import BadRequest, RequestOptions
 from chargehand_cli.terminal import Exit, put, say
-from chargehand_cli.verb import FILES, AsJson, Quiet, verb
+from chargehand_cli.verb import FILES, ReportOptions, verb
 from chargehand_cli.verbs.run import run_session
 from chargehand_plugins.tape.format import VERSION
 
@@ -33,9 +33,7 @@ _HEAD_BYTES: Final = 1_000_000
 
 
 @verb(tapes, location=FILES)
-async def record(
-    connection: Connection, file: _Tape, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
-) -> Exit:
+async def record(connection: Connection, file: _Tape, options: RequestOptions, shown: ReportOptions) -> Exit:
     """Run a session, and record its model and tool traffic, without keys, to a new file."""
     file = file.expanduser().absolute()
     connection.location = locate(connection.location, "record", file)
@@ -43,27 +41,23 @@ async def record(
 
         def begin(request: "SessionRequest") -> None:
             tape.keep_request(request)
-            if not quiet:
+            if not shown.quiet:
                 say(f"Recording to {file}")
 
-        return await run_session(connection, options, before_start=begin, as_json=as_json, quiet=quiet)
+        return await run_session(connection, options, shown, before_start=begin)
 
 
 @verb(tapes, location=FILES)
-async def replay(
-    connection: Connection, file: _Tape, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
-) -> Exit:
+async def replay(connection: Connection, file: _Tape, options: RequestOptions, shown: ReportOptions) -> Exit:
     """Run the session of a tape again: the file answers instead of models and tools."""
     file = file.expanduser().absolute()
     connection.location = locate(connection.location, "replay", file)
 
     def begin(_: "SessionRequest") -> None:
-        if not quiet:
+        if not shown.quiet:
             say(f"No model is called: {file} is replayed.")
 
-    return await run_session(
-        connection, options, base=read_request(file), before_start=begin, as_json=as_json, quiet=quiet
-    )
+    return await run_session(connection, options, shown, base=read_request(file), before_start=begin)
 
 
 @tapes.command()
