@@ -81,18 +81,18 @@ class Tasks(RequestHandler):
             if crew and not message.task_id:
                 opened = await self._connect().converse(crew=crew, conversation_id=_session_id(message))
                 message.task_id = opened.id
-            if message.task_id and (talk := await self._conversation(message.task_id)):
-                await _say(talk, message)
-                return await self._task(talk.id)
-            if message.task_id:
-                session, _ = await self._find(message.task_id)
-                await _answer(session, _text(message))
+            found = (await self._find(message.task_id))[0] if message.task_id else None
+            if isinstance(found, Conversation):
+                await _say(found, message)
+                return await self._task(found.id)
+            if found:
+                await _answer(found, _text(message))
             else:
                 request = SessionRequest(goal=_text(message), questions="allowed")
-                session = await self._connect().start(request, session_id=_session_id(message))
+                found = await self._connect().start(request, session_id=_session_id(message))
             if not params.configuration.return_immediately:
-                await _wait(session)
-            return await self._task(session.id)
+                await _wait(found)
+            return await self._task(found.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
@@ -110,17 +110,14 @@ class Tasks(RequestHandler):
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
-            session, goes_on = await self._find(params.id)
+            found, goes_on = await self._find(params.id)
             if not goes_on:
                 raise TaskNotCancelableError("The task has ended.")
-            if talk := await self._conversation(params.id):
-                await talk.cancel()
-            else:
-                await session.cancel()
+            await found.cancel()
             with suppress(SessionEnded, TimeoutError):
                 async with asyncio.timeout(_LONGEST_WAIT):
-                    await session.result()
-            return await self._task(session.id)
+                    await found.result()
+            return await self._task(found.id)
 
     async def _refuse_stream(self, params: object, context: object) -> AsyncGenerator[Event]:
         raise UnsupportedOperationError
@@ -136,26 +133,22 @@ class Tasks(RequestHandler):
     on_create_task_push_notification_config = on_get_task_push_notification_config = _refuse_push
     on_list_task_push_notification_configs = on_delete_task_push_notification_config = _refuse_push
 
-    async def _find(self, session_id: str) -> tuple[Session, bool]:
-        """Find a session, and whether it goes on; other workflows of the namespace are none of a caller's business."""
-        with translated(session_id):
-            found = await describe_session(self._connect().client, session_id)
-        return self._connect().session(session_id), is_open(found)
-
-    async def _conversation(self, name: str) -> Conversation | None:
-        """Find a conversation; None if the id is that of a session."""
+    async def _find(self, name: str) -> tuple[Session | Conversation, bool]:
+        """Find what a task is, and whether it goes on; other workflows of the namespace are no business of callers."""
+        chargehand = self._connect()
         with translated(name):
-            found = await describe_session(self._connect().client, name)
-        return self._connect().conversation(name) if found.type.name == WorkflowType.CONVERSATION else None
+            found = await describe_session(chargehand.client, name)
+        is_talk = found.type.name == WorkflowType.CONVERSATION
+        return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(found)
 
     async def _task(self, session_id: str) -> a2a.Task:
-        session, goes_on = await self._find(session_id)
-        if talk := await self._conversation(session_id):
-            return await _talk_task(talk, goes_on=goes_on)
+        found, goes_on = await self._find(session_id)
+        if isinstance(found, Conversation):
+            return await _talk_task(found, goes_on=goes_on)
         if goes_on:
-            return _open_task(await session.status())
+            return _open_task(await found.status())
         try:
-            return _ended_task(await session.result())
+            return _ended_task(await found.result())
         except SessionEnded as error:
             return _as_task(session_id, _state_of(error), str(error))
 
