@@ -18,7 +18,6 @@ from temporalio.api.enums.v1 import (
     HistoryEventFilterType,
     UpdateWorkflowExecutionLifecycleStage,
     WorkflowExecutionStatus,
-    WorkflowIdConflictPolicy,
 )
 from temporalio.api.errordetails.v1 import WorkflowExecutionAlreadyStartedFailure
 from temporalio.api.history.v1 import HistoryEvent
@@ -119,10 +118,7 @@ class InMemoryTemporal:
             (argument,) = asked.input.payloads
             known = self._server.start(asked.workflow_id, asked.workflow_type.name, argument)
             self._changed.set()
-        elif (
-            not known.is_open
-            or asked.workflow_id_conflict_policy != WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
-        ):
+        else:
             raise _already_started(known)
         return v1.StartWorkflowExecutionResponse(run_id=known.run_id)
 
@@ -207,7 +203,9 @@ class InMemoryTemporal:
             found.history.events.append(_end(execution, self._reasons.get(execution.workflow_id, "")))
         elif asked.maximum_page_size == 1:
             started = HistoryEvent(event_id=1)
-            started.workflow_execution_started_event_attributes.input.payloads.extend(execution.arguments)
+            about = started.workflow_execution_started_event_attributes
+            about.workflow_type.name = execution.workflow_type
+            about.input.payloads.extend(execution.arguments)
             found.history.events.append(started)
         else:
             raise NotImplementedError("There is no history in memory: mark this test `real_server`.")

@@ -35,7 +35,8 @@ async def happenings(opened: SessionEnvironment, held: Held) -> list[object]:
     held.released.set()
     report = await session.result()
     told += [report.answer, report.stop_reason, report.usage, [record.state for record in report.subtasks]]
-    again = await opened.chargehand.start(GOAL.model_copy(update={"goal": "Another."}), session_id="first")
+    told.append(await refusal(opened.chargehand.start(GOAL.model_copy(update={"goal": "Other."}), session_id="first")))
+    again = await opened.chargehand.start(GOAL, session_id="first")
     told += [(await again.result()).answer, (await session.status()).state, (await session.request()).goal]
     told.append(await refusal(session.tell(text="Too late.")))
     told.append(await refusal(opened.chargehand.session("unknown").status()))

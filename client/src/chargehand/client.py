@@ -94,7 +94,7 @@ class Chargehand:
     async def start(
         self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
     ) -> Session:
-        """Start a session; with the id of one that exists, give that one back instead of starting a second.
+        """Start a session; with the id of one that exists, and the same request, give that one back.
 
         Args:
             request: a goal in the user's words, or a whole request.
@@ -104,6 +104,7 @@ class Chargehand:
 
         Raises:
             InvalidInput: the goal or the id is invalid.
+            AnotherRequest: the id is that of a session that was started with another request.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = await prepared(request, documents, self._files)
@@ -117,7 +118,7 @@ class Chargehand:
         conversation_id: str | None = None,
         **fields: Any,
     ) -> Conversation:
-        """Open a conversation; with the id of one that exists, give that one back instead of opening a second.
+        """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back.
 
         Args:
             request: a whole request; without one, `fields` are those of `ConversationRequest`.
@@ -127,6 +128,7 @@ class Chargehand:
 
         Raises:
             InvalidInput: a field or the id is invalid.
+            AnotherRequest: the id is that of a conversation that was opened with other values of these fields.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = contract(ConversationRequest, **fields) if request is None else request

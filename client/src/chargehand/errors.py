@@ -1,8 +1,10 @@
 """What can go wrong for a client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
 
 ChargehandError
-├── MissingExtra, UnusableSettings, InvalidInput, AccessDenied, ServerRefused, SessionNotFound, OutputInvalid,
+├── MissingExtra, UnusableSettings, AccessDenied, ServerRefused, SessionNotFound, OutputInvalid,
 │   SearchAttributesMissing, UploadRefused, DownloadRefused, BucketError
+├── InvalidInput
+│   └── AnotherRequest
 ├── NotReachable
 │   └── NoNamespace (an UnusableSettings too), NoWorker
 ├── UpdateRefused
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessDenied",
     "AlreadyEnded",
+    "AnotherRequest",
     "BucketError",
     "ChargehandError",
     "DownloadRefused",
@@ -63,6 +66,16 @@ class UnusableSettings(ChargehandError):  # noqa: N818  # as above
 
 class InvalidInput(ChargehandError, ValueError):  # noqa: N818  # as above
     """An argument, a request or a decision is invalid; the message names the field. Nothing was sent."""
+
+
+class AnotherRequest(InvalidInput):
+    """The id is that of a session, conversation or other workflow that was started with another request."""
+
+    def __init__(self, workflow_id: str, fields: "Sequence[str]", *, goes_on: bool = False) -> None:
+        same = "leave that out to go on with it" if goes_on else "repeat the request as it was"
+        super().__init__(f"'{workflow_id}' exists and differs in {', '.join(fields)}: use another id, or {same}.")
+        self.fields = fields
+        """What differs: fields, or the `workflow type`."""
 
 
 class AccessDenied(ChargehandError):  # noqa: N818  # as above

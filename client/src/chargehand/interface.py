@@ -40,10 +40,10 @@ class StartOptions(TypedDict):
 
 
 def start_options(request: SessionRequest) -> StartOptions:
-    """Build the options that a request is started with; a second start with the same id gives the first session."""
+    """Build the options that a request is started with; a second start with the same id is refused."""
     summary = one_line(request.goal, 100)
     return StartOptions(
-        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         static_summary=summary,
         static_details=request.goal if request.goal != summary else None,

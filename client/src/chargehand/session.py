@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, cast, overload
+from typing import Any, Final, TypeVar, cast, overload
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import JsonValue
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -37,6 +37,7 @@ from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, start_options, valid_id
 from chargehand.listing import SessionSummary, goal_memo, one_line, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
+from chargehand.original_request import read_request, refuse_another
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
@@ -52,21 +53,6 @@ _PATIENCE_SECONDS: Final = 15.0
 _LONGEST_VERIFICATION: Final = timedelta(minutes=15)
 _ONE_POLL: Final = timedelta(seconds=70)
 """A worker asks for work at least this often, however idle it is."""
-
-
-class _Asked(SessionRequest):
-    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
-
-    model_config = ConfigDict(extra="ignore")
-    largest_bytes: ClassVar[int] = 50 << 20
-
-
-class _Opened(ConversationRequest):
-    """The same of a conversation."""
-
-    model_config = ConfigDict(extra="ignore")
-    largest_bytes: ClassVar[int] = 50 << 20
-    most_values: ClassVar[int] = 500_000
 
 
 class Execution(CommonMessages):
@@ -172,13 +158,10 @@ class Session(Execution, Messages):
     async def request(self) -> SessionRequest:
         """Read what was asked, as the session was given it; works without a worker."""
         with translated(self.id):
-            started = await anext(self._handle.fetch_history_events(page_size=1))
-            about = started.workflow_execution_started_event_attributes
-            given, converter = list(about.input.payloads), self._client.data_converter
-            if about.workflow_type.name == WorkflowType.CONVERSATION:
-                return (await converter.decode(given, [_Opened]))[0].as_session()
-            (asked,) = await converter.decode(given, [_Asked])
-            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
+            found = await read_request(self._client, self.id)
+        if found is None:
+            raise SessionNotFound(self.id)
+        return found.as_session() if isinstance(found, ConversationRequest) else found
 
     async def ask(
         self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
@@ -398,31 +381,35 @@ async def with_documents(asked: _Request, documents: Sequence[Document], files: 
 async def start_session(
     client: Client, task_queue: str, request: SessionRequest, session_id: str | None, files: SharedFiles
 ) -> Session:
-    """Start a session; with the id of one that exists, give that one back instead of starting a second."""
+    """Start a session; with the id of one that exists, and the same request, give that one back."""
     session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
-    # A session of this id that has ended meanwhile is no error: its report is still the answer.
-    with translated(session_id), suppress(WorkflowAlreadyStartedError):
-        await client.start_workflow(
-            Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
-        )
+    with translated(session_id):
+        try:
+            await client.start_workflow(
+                Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
+            )
+        except WorkflowAlreadyStartedError:  # if it has ended meanwhile, its report is still the answer
+            await refuse_another(client, session_id, request)
     return Session(client, session_id, files)
 
 
 async def start_conversation(
     client: Client, task_queue: str, request: ConversationRequest, conversation_id: str | None
 ) -> Conversation:
-    """Open a conversation; with the id of one that exists, give that one back instead of opening a second."""
+    """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back."""
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
-    with translated(name), suppress(WorkflowAlreadyStartedError):
-        await client.start_workflow(
-            WorkflowType.CONVERSATION,
-            request,
-            id=name,
-            task_queue=task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            static_summary=one_line(request.goal, 100) or _TITLE,
-            memo=goal_memo(request.goal or _TITLE),
-            priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
-        )
+    with translated(name):
+        try:
+            await client.start_workflow(
+                WorkflowType.CONVERSATION,
+                request,
+                id=name,
+                task_queue=task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=one_line(request.goal, 100) or _TITLE,
+                memo=goal_memo(request.goal or _TITLE),
+                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+            )
+        except WorkflowAlreadyStartedError:
+            await refuse_another(client, name, request)
     return Conversation(client, name)

@@ -1,5 +1,5 @@
 /** Sessions, by Temporal's own client: start them, follow them, decide what waits, and read the report. */
-import { Client, Connection, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { Client, Connection, WorkflowIdReusePolicy } from '@temporalio/client';
 import type { WorkflowHandle } from '@temporalio/client';
 import proto from '@temporalio/proto';
 
@@ -27,13 +27,12 @@ export class Chargehand {
     return new Chargehand(client, environment['CHARGEHAND_TASK_QUEUE'] ?? 'chargehand');
   }
 
-  /** Start a session. Its id is the idempotency key: the id of a running one gives that one. */
+  /** Start a session. Its id is the idempotency key: that of one that exists is refused, and `session(id)` gives it. */
   async start(request: SessionRequest, id: string): Promise<Session> {
     await this.client.workflow.start('Supervisor', {
       args: [request],
       workflowId: id,
       taskQueue: this.taskQueue,
-      workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
       workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
       staticSummary: request.goal.slice(0, 100),
     });

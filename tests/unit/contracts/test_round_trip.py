@@ -1,6 +1,7 @@
 """What goes over the wire comes back as it was."""
 
 import json
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from activities.contracts.session import SessionFacts, SessionTerms
 from activities.turn.contracts import TurnResult
 from chargehand.contracts import (
     Contract,
+    ConversationRequest,
     Escalation,
     Failure,
     Limits,
@@ -24,10 +26,13 @@ from chargehand.contracts import (
     Status,
     Success,
     Tier,
+    Tiers,
     Trace,
     Usage,
 )
 from chargehand.converter import data_converter
+from chargehand.errors import AnotherRequest
+from chargehand.original_request import refuse_difference
 from tests.unit.strategies import contracts
 from workflows.contracts import SubtaskResult
 
@@ -89,3 +94,23 @@ def test_the_limits_that_a_session_began_with_are_written_whole() -> None:
     written = json.loads(payload.data)
     assert written["terms"] == SessionTerms().model_dump(mode="json")
     assert written["ceilings"] == Limits().model_dump(mode="json")
+
+
+@pytest.mark.parametrize("kind", [SessionRequest, ConversationRequest])
+@given(data=st.data())
+def test_a_request_that_asks_for_something_else_is_refused_by_its_fields(
+    kind: type[SessionRequest | ConversationRequest], data: st.DataObject
+) -> None:
+    """What was sent is asked for again without a word; with another value of a field, exactly that field is named."""
+    asked, other = data.draw(contracts(kind)), data.draw(contracts(kind))
+    name = data.draw(st.sampled_from(sorted({*kind.model_fields} - {"credentials"})))  # those are sealed anew each time
+    was, now = getattr(asked, name), getattr(other, name)
+    parts = [f"{name}.{part}" for part in sorted(type(now).model_fields)] if isinstance(now, Limits | Tiers) else [name]
+    differing = [each for each in parts if attrgetter(each)(asked) != attrgetter(each)(other)]
+    [original] = CONVERTER.from_payloads(CONVERTER.to_payloads([asked]), [kind])
+
+    refuse_difference("talk", original, asked)
+    if was != now:
+        with pytest.raises(AnotherRequest) as refused:
+            refuse_difference("talk", original, asked.model_copy(update={name: now}))
+        assert refused.value.fields == differing

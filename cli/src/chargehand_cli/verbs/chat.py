@@ -49,8 +49,6 @@ async def chat(
     if not quiet:
         say(connection.describe())
         say(f"Conversation {talk.id}{': end it by /close, leave it by Ctrl-D' if can_ask() else ''}")
-        if (fields or docs) and (await talk.transcript()).lines:
-            say("It has begun before and goes on as it was opened: crew, agent, goal, budget and documents stay")
     is_closed = await _Chat(talk, as_json=as_json).hold()
     if is_closed or (conversation_id is None and not sys.stdin.isatty()):
         with suppress(ChargehandError):  # it has ended meanwhile

@@ -13,13 +13,15 @@ import nexusrpc
 from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
 from temporalio import nexus
 from temporalio.client import WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Report, SessionRequest
-from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
+from chargehand.errors import ChargehandError, InvalidInput, NotReachable, SessionFailed
 from chargehand.interface import Supervisor, start_options
 from chargehand.messages import MESSAGES, Row
+from chargehand.original_request import refuse_another
 from chargehand.session import Session
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
@@ -37,11 +39,11 @@ class SessionOperations:
         self, ctx: nexus.WorkflowRunOperationContext, asked: ForSession[SessionRequest]
     ) -> nexus.WorkflowHandle[Report]:
         """Start a session whose report is the operation's result."""
-        await _refuse_other_workflow(asked.session)
+        await _refuse_another(asked)
+        options = start_options(asked.message)
+        options["id_conflict_policy"] = WorkflowIDConflictPolicy.USE_EXISTING
         try:
-            return await ctx.start_workflow(
-                Supervisor.run, asked.message, id=asked.session, **start_options(asked.message)
-            )
+            return await ctx.start_workflow(Supervisor.run, asked.message, id=asked.session, **options)
         except WorkflowAlreadyStartedError as error:
             raise _refused(
                 f"Session '{asked.session}' has ended already; the operation `result` returns its report."
@@ -79,12 +81,12 @@ for _message in MESSAGES.values():
 service_handler(service=SessionService)(SessionOperations)
 
 
-async def _refuse_other_workflow(session_id: str) -> None:
-    """Refuse an id that another workflow has: to start it would be to attach to that one, and to cancel it."""
+async def _refuse_another(asked: ForSession[SessionRequest]) -> None:
+    """Refuse the id of a workflow that was asked for something else: to start it would be to attach to that one."""
     try:
-        await describe_session(nexus.client(), session_id)
-    except SessionNotFound as error:
-        raise _refused(f"The id '{session_id}' is that of a workflow that is no session; choose another.") from error
+        await refuse_another(nexus.client(), asked.session, asked.message)
+    except InvalidInput as error:
+        raise _refused(str(error)) from error
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise

@@ -29,6 +29,7 @@ from chargehand.contracts.base import contract
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
 from chargehand.listing import SessionSummary, one_line
 from chargehand.messages import Input, Output, SessionMessage
+from chargehand.original_request import refuse_difference
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, scheduled, times
@@ -233,7 +234,7 @@ class StandInChargehand(Chargehand):
     async def start(
         self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
     ) -> StandInSession:
-        """Start a session; with the id of one that exists, give that one back.
+        """Start a session; with the id of one that exists, and the same request, give that one back.
 
         `uploads` has the documents, which are not read.
         """
@@ -243,6 +244,7 @@ class StandInChargehand(Chargehand):
         if session_id not in self._runs:
             script = self._scripts[min(number, len(self._scripts) - 1)]
             self._runs[session_id] = _Run(script, asked, tuple(documents))
+        refuse_difference(session_id, self._runs[session_id].request, asked)
         return self.session(session_id)
 
     run = Chargehand.run
@@ -255,10 +257,11 @@ class StandInChargehand(Chargehand):
         conversation_id: str | None = None,
         **fields: Any,
     ) -> StandInConversation:
-        """Open a conversation; with the id of one that exists, give that one back."""
+        """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back."""
         conversation_id = conversation_id or f"conversation-{len(self.talks) + 1}"
         asked = contract(ConversationRequest, **fields) if request is None else request
-        self.talks.setdefault(conversation_id, Talk(asked, self._replies))
+        talk = self.talks.setdefault(conversation_id, Talk(asked, self._replies))
+        refuse_difference(conversation_id, talk.request, asked)
         return self.conversation(conversation_id)
 
     def conversation(self, conversation_id: str) -> StandInConversation:

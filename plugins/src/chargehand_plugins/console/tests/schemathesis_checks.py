@@ -19,7 +19,7 @@ RULES: Final = (
     "there is no session",
     "cannot be used",  # a document
     "is valid under each of several",  # an output schema
-    "was used for another request",
+    "was used for one that differs in",
 )
 
 

@@ -136,7 +136,8 @@ class SessionTools:
             str | None, Field(description="A finished session whose report the agents get to know.")
         ] = None,
         session: Annotated[
-            str | None, Field(description="An id of your choice; starting it twice gives the first.", max_length=200)
+            str | None,
+            Field(description="An id of your choice; the same request gets it again.", max_length=200),
         ] = None,
     ) -> str:
         """Hand a task to a crew of agents, which plan it, work and write a report with sources; returns at once."""
@@ -252,7 +253,7 @@ class SessionTools:
         """Say something to an agent of a crew, which keeps the whole conversation in mind, and return its reply."""
         uploaded = await asyncio.to_thread(self._upload, documents)
         await self._open()
-        request = contract(ConversationRequest, crew=crew, documents=uploaded)
+        request = contract(ConversationRequest, crew=crew, documents=uploaded or None)
         talk = await self._connection.chargehand.converse(request, conversation_id=session)
         try:
             async with asyncio.timeout(_REPLY_SECONDS):

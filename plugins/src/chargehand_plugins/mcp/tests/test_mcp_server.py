@@ -239,11 +239,13 @@ async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
     first = await desk.use("say", session="talk-1", text="Good morning", crew="office", documents=["notes.md"])
     position = await desk.status("talk-1")
     second = await desk.use("say", session="talk-1", text="And good evening")
+    other = await desk.use("say", session="talk-1", text="Who is there?", crew="research")
     said = await desk.use("transcript", session="talk-1")
     closed = await desk.use("close", session="talk-1")
     end = await asyncio.wait_for(desk.opened.chargehand.conversation("talk-1").result(), 30)
 
     assert (first, second) == ("I see.", "I see.")
+    assert "'talk-1' exists and differs in crew" in other
     assert (position["state"], position["next_tools"]) == ("awaiting_message", "say or close")
     assert "And good evening" in said
     assert closed == "Conversation talk-1 is ending."

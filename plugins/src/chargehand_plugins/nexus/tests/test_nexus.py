@@ -147,7 +147,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
     assert "has not ended yet; the operation `run` with its id waits for it" in seen.refusals[0]
     assert f"There is no session '{ordered.held}' here" in seen.refusals[1]
     assert "message.goal: is required; message.gaol: is not a known field; did you mean 'goal'?" in seen.refusals[2]
-    assert f"The id '{ordered.held}' is that of a workflow that is no session" in seen.refusals[3]
+    assert f"'{ordered.held}' exists and differs in workflow type" in seen.refusals[3]
 
 
 async def test_cancelling_the_operation_cancels_the_session(client: Client, elsewhere: Client, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from chargehand import (
     Trace,
     UpdateRefused,
 )
+from chargehand.errors import AnotherRequest
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing import StandInChargehand, StandInConversation, StandInScript, StandInSession, report_of
 
@@ -109,7 +110,9 @@ async def test_sessions_go_by_their_scripts_in_turn() -> None:
     chargehand = StandInChargehand(first, last)
 
     sessions = [await chargehand.start(REQUEST, session_id=name) for name in ("mine", None, None)]
-    same = await chargehand.start(SessionRequest(goal="something else"), session_id="mine")
+    same = await chargehand.start(REQUEST, session_id="mine")
+    with pytest.raises(AnotherRequest, match="'mine' exists and differs in goal"):
+        await chargehand.start(SessionRequest(goal="something else"), session_id="mine")
 
     assert [await each.result() for each in (*sessions, same)] == [first, last, last, first]
     assert [summary.id async for summary in chargehand.list(limit=2)] == ["session-3", "session-2"]

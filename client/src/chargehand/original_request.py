@@ -1,0 +1,76 @@
+"""The request that a session or a conversation was started with: read from its history, and compared with another."""
+
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from chargehand.contracts import ConversationRequest, SessionRequest
+from chargehand.errors import AnotherRequest
+from chargehand.wire import WorkflowType
+
+Request = SessionRequest | ConversationRequest
+
+
+class _Asked(SessionRequest):
+    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
+
+    model_config = ConfigDict(extra="ignore")
+    largest_bytes: ClassVar[int] = 50 << 20
+
+
+class _Opened(ConversationRequest):
+    """The same of a conversation."""
+
+    model_config = ConfigDict(extra="ignore")
+    largest_bytes: ClassVar[int] = 50 << 20
+    most_values: ClassVar[int] = 500_000
+
+
+async def read_request(client: Client, workflow_id: str) -> Request | None:
+    """Read what a workflow was asked for; None if it is neither a session nor a conversation."""
+    started = await anext(client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1))
+    about = started.workflow_execution_started_event_attributes
+    given, converter = list(about.input.payloads), client.data_converter
+    match about.workflow_type.name:
+        case WorkflowType.SUPERVISOR:
+            (asked,) = await converter.decode(given, [_Asked])
+            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
+        case WorkflowType.CONVERSATION:
+            (opened,) = await converter.decode(given, [_Opened])
+            return ConversationRequest(**{name: getattr(opened, name) for name in opened.model_fields_set})
+        case _:
+            return None
+
+
+async def refuse_another(client: Client, workflow_id: str, request: Request) -> None:
+    """Refuse a request with the id of a workflow that was asked for something else."""
+    try:
+        original = await read_request(client, workflow_id)
+    except ApplicationError:  # it cannot be read, so it is not this one
+        raise AnotherRequest(workflow_id, ["request"]) from None
+    refuse_difference(workflow_id, original, request)
+
+
+def refuse_difference(workflow_id: str, original: Request | None, request: Request) -> None:
+    """Refuse a request that differs from the one that the workflow was started with.
+
+    All of a session's request has to be the same; of a conversation's, which is gone on with by its id, what it names.
+    """
+    if original is None or type(original) is not type(request):
+        raise AnotherRequest(workflow_id, ["workflow type"])
+    goes_on = isinstance(request, ConversationRequest)
+    before, now = _values(original), _values(request, exclude_unset=goes_on)
+    names = now if goes_on else before | now
+    if differing := sorted(name for name in names if before.get(name) != now.get(name)):
+        raise AnotherRequest(workflow_id, differing, goes_on=goes_on)
+
+
+def _values(request: Request, *, exclude_unset: bool = False) -> dict[str, Any]:
+    """List the values of a request by field; those of limits and tiers by `limits.max_turns` and the like."""
+    values = request.model_dump(exclude_unset=exclude_unset)
+    if "credentials" in values:
+        values["credentials"] = sorted(values["credentials"])  # each time they are sealed to another text
+    parts = {part: values.pop(part, {}) for part in ("limits", "tiers")}
+    return values | {f"{part}.{name}": value for part, named in parts.items() for name, value in named.items()}
