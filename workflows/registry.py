@@ -51,7 +51,7 @@ _SHARED_MODULES: Final = (
     *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
 _HOOKS: Final = (
-    *(Hook.ROUTE, Hook.BACKUP, Hook.REPORT, Hook.CLAIM_OBJECTIONS, Hook.DISAGREEMENTS),
+    *(Hook.ROUTE, Hook.BACKUP, Hook.REPORT, Hook.CLAIM_OBJECTIONS, Hook.DISAGREEMENTS, Hook.UNKNOWN_FIGURES),
     *(Hook.WAIT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION),
 )
 

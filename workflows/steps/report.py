@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -37,6 +37,7 @@ from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.inputs import DECISION_TOKENS, fit, fit_task
+from workflows.rules.output_figures import claims_without_source
 from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
@@ -98,8 +99,12 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     if not (written.text.claims or written.by_plugin or draft.notice or is_code(written.text.answer)):
         gaps = (*gaps, _SILENT)
     output, problems = await fill_output(session, written.text.answer, gaps, material, why_not=draft.notice)
+    request = session.request
+    known = (written.text.answer, request.goal, *request.documents, f"{session.clock.started_at:%Y-%m-%d}")
+    unknown = claims_without_source(output, known, material.sources)
+    text = replace(written.text, claims=(*written.text.claims, *unknown))
     # What the output took is part of what the report states.
-    report = _state(session, written, gaps)
+    report = _state(session, replace(written, text=text), gaps)
     ended = _stop_reason(material, draft, problems, gaps)
     confidence = 0 if ended == "nothing_succeeded" else report.confidence
     ending = {"output_problems": problems, "stop_reason": ended, "confidence": confidence}

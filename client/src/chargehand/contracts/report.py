@@ -259,7 +259,8 @@ class Report(Contract):
     """The weakest of `claims`: the whole is no better verified than that. Null if the answer states nothing that could
     be verified, such as a refusal, or if what wrote it has checked it itself, as for a code review."""
     claims: tuple[Claim, ...] = ()
-    """The statements of the answer, each with what it rests on."""
+    """The statements of the answer, each with what it rests on, and the values of `output` with a figure that neither
+    the report nor a source has, such as `output.cost: 900`."""
     reads: tuple[Capability, ...] = ()
     """What kinds of text it rests on: `reads_private`, the user's own; `reads_untrusted`, what strangers write."""
     sources: tuple[Source, ...] = ()

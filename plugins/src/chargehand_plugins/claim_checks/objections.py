@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import LEAST_NAME
-from chargehand_plugins.claim_checks.quantities import is_derived, quantities
+from chargehand_plugins.claim_checks.quantities import is_derived, quantities, roundings
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
@@ -29,6 +30,10 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 _STEM: Final = 4
+_PERCENT: Final = Decimal(100)
+_DOZEN: Final = 13
+_OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00ff\u0152\u0153]")
+"""A letter of a language whose number words are not known: up to twelve, a figure may stand there as a word."""
 _BOUND: Final = 12
 """Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
 
@@ -57,6 +62,28 @@ def objections_of(
     elif tables and not sentences:
         found += _of_tables(claim, tables)
     return tuple(dict.fromkeys(found))
+
+
+def unknown_figures(value: str, words: str, results: tuple[str, ...]) -> Iterator[str]:
+    """Name the figures of a value that neither words nor results have: as such, rounded, as a share, or computed."""
+    known, tables = _known_values(words, results)
+    for figure in quantities(without_months(value)):
+        meant = {each for each in figure.values if isinstance(each, Decimal)}
+        shares = {each * factor for each in meant for factor in (_PERCENT, 1 / _PERCENT)}
+        is_counted = figure.is_word or meant <= ({*range(_DOZEN)} if _OTHER_LETTER.search(words) else {0, 1})
+        if is_counted or not known.isdisjoint(figure.values | shares):
+            continue
+        if not any(is_computed_from(figure, value, table) for table in tables):
+            yield figure.written
+
+
+@lru_cache(maxsize=2)
+def _known_values(words: str, results: tuple[str, ...]) -> tuple[frozenset[Decimal | str], list[ResultTable]]:
+    """Read what the values of an output are looked for in, once for all of them."""
+    tables = [table for result in results if (table := read_table(result))]
+    cells = (cell.quantity for table in tables for cell in table.cells)
+    there = {value for each in (*quantities(without_months(words)), *cells) for value in each.values}
+    return frozenset((*there, *(rounded for value in there for rounded in roundings(value)))), tables
 
 
 def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:

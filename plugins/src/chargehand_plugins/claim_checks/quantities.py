@@ -277,6 +277,13 @@ def _rounds(rounded: Decimal, exact: Decimal, least: int) -> bool:
         return exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP) == rounded
 
 
+def roundings(value: Decimal | str) -> Iterator[Decimal]:
+    """Round a number to fewer digits of which enough are left."""
+    if isinstance(value, Decimal):
+        for digits in range(_ROUNDED_DIGITS, min(value.adjusted() - _last_place(value) + 1, _DIGITS)):
+            yield value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP)
+
+
 @lru_cache(maxsize=4096)
 def _last_place(number: Decimal) -> int:
     """Return the exponent of the last digit that is no zero."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
+from workflows.rules.output_figures import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
 PORTS: Final = ("Bremen", "Hamburg", "Kiel", "Lübeck", "Rostock")
@@ -166,6 +167,41 @@ def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) ->
     assert not objections_of(f"{PORTS[0]} and {PORTS[1]} are {apart} passengers apart.", [], [table])
     wrong = sum(values) * 2 + error
     assert objections_of(f"All of them had {wrong} passengers.", [], [table])
+
+
+@given(
+    fee=st.integers(11, 9_999).filter(lambda number: number % 10),
+    minutes=st.lists(st.integers(11, 999), min_size=2, max_size=2),
+    own=st.integers(1_000_001, 9_999_999).filter(lambda number: number % 10),
+    name=st.sampled_from(["output.fee", "output.share", "output.ports[1].text", "output.due"]),
+)
+def test_a_value_of_an_output_has_a_source_or_is_a_claim_without_one(
+    fee: int, minutes: list[int], own: int, name: str
+) -> None:
+    """A figure of the words or results, written in another way, as a share or a sum, is none; any other figure is."""
+    words = f"The fee of {fee:,} euros is due on 3 March 2024, after a rise of four per cent."
+    table = f"port | minutes\nKiel | {minutes[0]}\nBremen | {minutes[1]}"
+    sources = [Source(ref="fees.md#L77", quote=words), Source(ref="sql:1", quote=table)]
+    ports = [{"text": f"Kiel: {minutes[0]} min"}, {"text": f"EUR {fee}.00"}]
+    values = {"output.fee": fee, "output.share": 0.04, "output.ports[1].text": "", "output.due": "2024-03-03"}
+    true = {
+        "fee": fee,
+        "share": 0.04,
+        "due": "2024-03-03",
+        "sum": sum(minutes),
+        "ports": ports,
+        "count": 2,
+        "is_due": True,
+    }
+    assert claims_without_source(true, (), sources) == ()
+
+    value = f"on line {own}" if isinstance(values[name], str) else own
+    false = (
+        {**true, "ports": [ports[0], {"text": value}]} if "text" in name else {**true, name.partition(".")[2]: value}
+    )
+    [claim] = claims_without_source(false, ("It is 77.",), sources)
+    assert (claim.text, claim.verification) == (f"{name}: {value}", "unsupported")
+    assert str(own) in claim.problem
 
 
 @given(pair=st.sampled_from(STATEMENTS_AND_NEGATIONS), number=_FIGURES, other=_FIGURES)

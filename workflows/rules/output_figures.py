@@ -1,0 +1,57 @@
+"""Figures of a report's output that neither the report nor anything it may rest on has: claims without a source."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from pydantic import JsonValue
+
+from chargehand.contracts import Claim, Source
+from chargehand.plugins import Hook, installed
+from workflows.rules.citation_checks import is_computed
+
+_MOST_VALUES: Final = 500
+_MOST_CLAIMS: Final = 20
+_MOST_READ: Final = 200_000
+"""Characters of what was read: workflows have little time."""
+_LONGEST_VALUE: Final = 200
+_PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives it."
+
+
+def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
+    """List the values of an output with a figure that is not in what was said or read, as far as plug-ins compare."""
+    read = (f"{_place(each)} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
+    words = "\n".join((*said, *read))[:_MOST_READ]
+    results = tuple(each.quote for each in sources if is_computed(each))
+    found = (
+        Claim(text=f"{name}: {value}"[:_LONGEST_VALUE], problem=_PROBLEM.format(", ".join(unknown)))
+        for check in installed().functions(Hook.UNKNOWN_FIGURES)
+        for name, value in islice(_values("output", output), _MOST_VALUES)
+        if (unknown := list(check(value, words, results)))
+    )
+    return tuple(islice(found, _MOST_CLAIMS))
+
+
+def _place(source: Source) -> str:
+    """Return a ref without its lines: they are figures of no content."""
+    return source.ref.partition("#L")[0]
+
+
+def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:
+    """Yield each number and text by its name; what says whether, or how many a list beside it has, is no figure."""
+    match value:
+        case dict():
+            counts = {len(each) for each in value.values() if isinstance(each, list)}
+            for key, each in value.items():
+                if not isinstance(each, int) or each not in counts:
+                    yield from _values(f"{name}.{key}", each)
+        case list():
+            for number, each in enumerate(value):
+                yield from _values(f"{name}[{number}]", each)
+        case str():
+            yield name, value
+        case int() | float() if value not in {0, 1}:
+            yield name, json.dumps(value)
+        case _:
+            return
