@@ -1,5 +1,6 @@
 """Quick tools that are used within the turn that asks for them."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, ToolEvent
 from chargehand.session import Session
+from chargehand.tools import tool
 from chargehand.wire import ActivityType
+from chargehand_plugins import testing
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Script, ScriptedTool, answer, subtask, use
@@ -193,3 +196,30 @@ async def test_a_quick_tool_is_told_its_tenant(environment: OpenEnvironment, mon
         await opened.run(REQUEST.model_copy(update={"tenant": "acme"}))
 
     assert tenants == ["acme"]
+
+
+async def test_what_is_read_after_an_act_of_the_same_round_is_no_older_than_the_act(tmp_path: Path) -> None:
+    """A model that cancels and reads in one reply sees what the cancelling has come to."""
+    orders = {"A": "open"}
+
+    @tool(capabilities=[], acts=True)
+    async def cancel(order: str) -> bool:
+        """Cancel an order."""
+        await asyncio.sleep(0)
+        orders[order] = "cancelled"
+        return True
+
+    @tool(capabilities=[])
+    def order(order: str) -> str:
+        """Say how an order stands."""
+        return orders[order]
+
+    crews = crew_folder(tmp_path, "shop", clerk='tools = ["cancel", "order"]')
+    asked = testing.use_all(testing.use("cancel", order="A"), testing.use("order", order="A"))
+    script = testing.Script().plan(testing.subtask("T1", "clerk", "Cancel order A, and say how it stands."))
+    request = REQUEST.model_copy(update={"crew": "shop"})
+    ran = await testing.run_session(
+        request, script.work("", asked, testing.answer("It is.")), crews=crews, tools=[cancel, order]
+    )
+
+    assert "\ncancelled\n" in ran.turns[-1].prompt

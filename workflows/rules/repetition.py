@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from pydantic import JsonValue
@@ -84,6 +85,13 @@ def positions_to_make(calls: Sequence[ToolCall]) -> frozenset[int]:
     return frozenset((*notes, *others[:MOST_CALLS]))
 
 
+def made_together(calls: Sequence[ToolCall], acting: Collection[str]) -> list[range]:
+    """Split the positions of a round's calls into runs that are made side by side: one that reads begins after acts."""
+    pairs = enumerate(pairwise(calls), start=1)
+    ends = [position for position, (one, next_) in pairs if one.tool in acting and next_.tool not in acting]
+    return [range(first, last) for first, last in pairwise([0, *ends, len(calls)])]
+
+
 def _made_in(past: Round) -> list[ToolCall]:
     return [past.calls[position] for position in sorted(positions_to_make(past.calls))]
 
@@ -105,7 +113,7 @@ class _Calls:
         acts = {_exactly(call) for call in calls if call.tool in self._effects.acting} - self._acts.keys()
         self._acts |= dict.fromkeys(acts, self._rounds)
         if acts:
-            # Calls of one round are made side by side, so those of this round may have been answered before it acted.
+            # Those of this round that are made beside it may have been answered before it acted.
             self._exactly.clear()
             self._loosely.clear()
             return

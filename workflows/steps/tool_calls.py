@@ -27,7 +27,7 @@ from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.information_flow import reads_of
-from workflows.rules.repetition import positions_to_make, refuse_repetition
+from workflows.rules.repetition import made_together, positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import call_hash, success_key, why_approved
 from workflows.state.agent import AgentWork
 from workflows.state.call_approvals import ALLOWED
@@ -54,7 +54,10 @@ _INTERRUPTED: Final = "Interrupted by the user."
 
 
 async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
-    """Make the calls that the model asks for in a round, side by side, and add the round to the conversation."""
+    """Make the calls that the model asks for in a round, and add the round to the conversation.
+
+    They are made side by side, but what reads after a call that acts is read once that has been made.
+    """
     request, conversation, calls = agent.request, agent.conversation, result.tool_calls
     chosen = positions_to_make(calls)
     used = {each.position: each.result for each in result.used}
@@ -74,7 +77,9 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
             return _not_made(call)
         return await _make(agent, call, f"turn-{number}.{position + 1}")
 
-    results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
+    results: list[ToolResult] = []
+    for beside in made_together(calls, request.agent.acting):
+        results += await asyncio.gather(*(answer(position, calls[position]) for position in beside))
     conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from tests.unit.strategies import json_values
 from workflows.rules.deduplication import child_workflow_id, fingerprint
-from workflows.rules.repetition import Effects, is_repetitive, refuse_repetition
+from workflows.rules.repetition import Effects, is_repetitive, made_together, refuse_repetition
 
 READS = Effects()
 """Of an agent in a session where nothing acts."""
@@ -180,6 +181,18 @@ def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) ->
         version += changes
         seen = latest
         rounds.append(Round(calls=tuple(calls), results=tuple(results)))
+
+
+@given(tools=st.lists(st.sampled_from(["read", "act"]), min_size=1, max_size=MOST_CALLS))
+def test_what_reads_after_an_act_waits_for_it(tools: list[str]) -> None:
+    """Whatever is asked for at once: all calls are made, in their order, and those that may be side by side are."""
+    runs = made_together([call(tool=each) for each in tools], {"act"})
+
+    assert [position for run in runs for position in run] == [*range(len(tools))]
+    assert all((tools[before], tools[run.start]) == ("act", "read") for run in runs[1:] for before in [run.start - 1])
+    assert not any(
+        (one, other) == ("act", "read") for run in runs for one, other in pairwise(tools[run.start : run.stop])
+    )
 
 
 def test_an_agent_that_reads_after_each_act_makes_no_circle() -> None:
