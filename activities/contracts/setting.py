@@ -8,7 +8,8 @@ from activities.contracts.crew import Agent, Crew
 from activities.contracts.tool import ToolSpec
 from chargehand.contracts.limits import Profile
 
-_CONDITION: Final = re.compile(r"\{(no )?(web|documents): ([^{}]*)\}")
+_HAS: Final = "(?:no )?(?:web|documents)"
+_CONDITION: Final = re.compile(rf"\{{({_HAS}(?: and {_HAS})?): ([^{{}}]*)\}}")
 """A part of a crew's text for sessions that have a web search or documents, or have none: `{no web: …}`."""
 _COMPUTES: Final = "run_code"
 """Of no use to an agent of documents when there are none."""
@@ -59,8 +60,9 @@ class Setting(NamedTuple):
         return not self.idle.isdisjoint(agent.tools) and {*agent.tools} <= self.idle | {_COMPUTES}
 
     def _part(self, condition: re.Match[str]) -> str:
-        is_there = self.has_web if condition[2] == "web" else self.has_documents
-        return condition[3] if is_there != bool(condition[1]) else ""
+        there = {"web": self.has_web, "documents": self.has_documents}
+        asked = condition[1].split(" and ")
+        return condition[2] if all(there[each.removeprefix("no ")] != each.startswith("no ") for each in asked) else ""
 
 
 ANYWHERE: Final = Setting(has_web=True, has_documents=True, profile="standard")

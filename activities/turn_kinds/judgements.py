@@ -157,8 +157,8 @@ _CRITIQUE: Final = """You are a critic. You read a report before the user does, 
 - acceptable: false if something would mislead the user: a fact or figure that is in no outcome; a citation [S…] that
   does not support its sentence, or is missing; a part of the request left unanswered though an outcome answers it; a
   lost subtask or a disagreement between outcomes that is not named. Style and length alone are no reason.
-- problems: each complete in itself, since the writer will not see this version again: quote the words in question, say
-  what is wrong, and what the outcomes say instead. Empty if acceptable."""
+- problems: each complete in itself: quote the words in question, say what is wrong, and what the outcomes say instead.
+  Empty if acceptable."""
 
 
 class CritiqueAnswer(TurnAnswer):
@@ -184,8 +184,8 @@ class CritiqueTask(TurnTask):
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         draft = self.draft
-        report = [draft.answer, f"Gaps:\n{bullet_list(draft.gaps)}", "Contradictions:"]
-        report += [contradiction_lines(found) for found in draft.contradictions]
+        contradictions = contradiction_lines(draft.contradictions, "left open")
+        report = [draft.answer, f"Gaps:\n{bullet_list(draft.gaps)}", f"Contradictions:\n{contradictions}"]
         return [f"Report, confidence {draft.confidence}:\n" + data_block("\n".join(report))]
 
 

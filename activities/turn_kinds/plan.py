@@ -141,9 +141,9 @@ class PlanTask(TurnTask):
         allowed = self.allowance
         return (
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
-            f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
-            f"one with tools 3 to {allowed.max_rounds}: at most {self.max_subtasks} of those fit{self._more()}. "
-            f"{nesting_note(may_nest=self.may_nest)}"
+            f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once at most. An agent without tools takes "
+            f"1 turn; one with tools 3 to {allowed.max_rounds}: at most {self.max_subtasks} of those fit"
+            f"{self._more()}. {nesting_note(may_nest=self.may_nest)}"
         )
 
     def _more(self) -> str:
@@ -332,7 +332,8 @@ class RefineTask(TurnTask):
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         outcome = self.outcome
-        ending = f"{outcome.kind}: {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
+        is_lost = isinstance(outcome, Failure | Escalation)
+        ending = f"{outcome.kind}: {outcome.reason.replace('_', ' ')}" if is_lost else outcome.kind
         parts = [
             f"Instruction for the agent {self.agent}:\n{data_block(self.instruction)}",
             f"It ended badly ({ending}) in attempt {self.attempts}:\n{data_block(self.problem)}",

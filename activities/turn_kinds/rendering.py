@@ -53,10 +53,11 @@ def document_sections(catalog: Catalog | None) -> list[str]:
 
 def catalog_text(catalog: Catalog) -> str:
     """Describe documents and tables, one a line, up to `CATALOG_BYTES`."""
+    tabular = {table.document for table in catalog.tables}  # their columns are their headings
     lines = [
         f"- {entry.name} ({entry.kind}, {entry.units} {_UNITS.get(entry.kind, 'lines')})"
         + (f" — cannot be read: {entry.problem}" if entry.problem else "")
-        + (f" — {' / '.join(entry.headings[:8])}" if entry.headings else "")
+        + (f" — {' / '.join(entry.headings[:8])}" if entry.headings and entry.name not in tabular else "")
         for entry in catalog.documents
     ]
     lines += [
@@ -79,8 +80,14 @@ def bullet_list(items: Sequence[str]) -> str:
     return "\n".join(f"- {item}" for item in items) or "(none)"
 
 
-def contradiction_lines(found: Contradiction | ContradictionDraft, unresolved: str = "") -> str:
-    return f"- {found.about}\n{bullet_list(found.positions)}\n= {found.resolution or unresolved}"
+def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDraft], unresolved: str) -> str:
+    """List what contradicts what, and below it what was decided."""
+    return bullet_list(
+        [
+            "\n  ".join([found.about, *(f"- {each}" for each in found.positions), found.resolution or unresolved])
+            for found in contradictions
+        ]
+    )
 
 
 class Quotation(Contract):
@@ -125,10 +132,10 @@ def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     """Render an outcome for a model that works or writes with it."""
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
-        lost = f"It produced no result ({outcome.reason}): work without it and name the gap."
+        lost = f"It produced no result ({_words(outcome.reason)}): work without it and name the gap."
         return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
     titles = {source.ref: source.title for source in outcome.sources}
-    text = refs.explain(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}", titles)
+    text = refs.explain(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}".rstrip(), titles)
     return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n{data_block(text)}"
 
 
@@ -137,8 +144,12 @@ def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
         message = data_block(instruction_line(result) + outcome.message)
-        return f"{outcome_heading(result)}, which produced no result ({outcome.reason}):\n{message}"
+        return f"{outcome_heading(result)}, which produced no result ({_words(outcome.reason)}):\n{message}"
     return outcome_section(result, refs)
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")
 
 
 def instruction_line(result: InputOutcome) -> str:
@@ -158,22 +169,22 @@ def note_lines(notes: Sequence[Note]) -> str:
 def evidence_text(result: InputOutcome, refs: ShortRefs) -> str:
     parts = [refs.shorten(result.outcome.content), refs.shorten(findings_text(result))]
     parts += [f"{refs.entry(source.ref, source.title)}\n{source.quote}" for source in result.outcome.sources]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def findings_text(result: InputOutcome) -> str:
+    """Render what an outcome has beside its text; empty if that is nothing."""
     outcome = result.outcome
-    findings = "\n".join(dict.fromkeys(map(_finding_line, outcome.findings)))
-    gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
-    issues = "".join(map(_issue_line, result.issues_by_id.items()))
-    data = f"\nData: {to_json(outcome.data).decode()}" if outcome.data is not None else ""
-    return f"Findings:\n{findings}{gaps}{issues}{data}"
+    findings = dict.fromkeys(map(_finding_line, outcome.findings))
+    lines = ["Findings:", *findings] if findings else []
+    lines += [*(f"Gap: {gap}" for gap in outcome.gaps), *map(_issue_line, result.issues_by_id.items())]
+    return "\n".join([*lines, *([f"Data: {to_json(outcome.data).decode()}"] if outcome.data is not None else [])])
 
 
 def _issue_line(named: tuple[str, Issue]) -> str:
     name, issue = named
     place = f"{issue.file}:{issue.line}" if issue.file else issue.location
-    said = f"\nIssue {name} ({issue.severity}, confidence {issue.confidence}) at {place}: {issue.message}"
+    said = f"Issue {name} ({issue.severity}, confidence {issue.confidence}) at {place}: {issue.message}"
     return said + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
 
 

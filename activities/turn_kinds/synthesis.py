@@ -123,9 +123,7 @@ class SynthesisTask(TurnTask):
         """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
         parts = [request_section(self.goal, criteria=self.criteria), *map(outcome_section, self.outcomes)]
         if self.contradictions:
-            known = "\n".join(
-                contradiction_lines(found, "left open: state both sides") for found in self.contradictions
-            )
+            known = contradiction_lines(self.contradictions, "left open: state both sides")
             parts.append(
                 f"Known contradictions; follow the decisions, and do not list them again:\n{data_block(known)}"
             )
@@ -133,7 +131,7 @@ class SynthesisTask(TurnTask):
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Say what is to be written, and how."""
-        how = escape_marks(self.final_instruction) or "clearly and briefly"
+        how = escape_marks(self.final_instruction) or ("clearly" if self.length_words else "clearly and briefly")
         parts = [f"How to write: {how}"]
         if self.length_words:
             parts.append(f"About {self.length_words} words.")
@@ -161,7 +159,8 @@ def _section_text(section: Section) -> str:
     outline = data_block(bullet_list(section.outline))
     return (
         f"The report is written by section, side by side, by this outline:\n{outline}\nWrite only this section, "
-        f"without its heading, in `answer`:\n{data_block(f'{section.heading}: {section.brief}')}"
+        "without its heading, in `answer`; answer the request and conclude only if its brief says so:\n"
+        f"{data_block(f'{section.heading}: {section.brief}')}"
     )
 
 
@@ -304,7 +303,11 @@ class OutputTask(TurnTask):
             request_section(self.goal, context_only=True),
             f"JSON Schema of data:\n{data_block(to_json(self.data_schema).decode())}",
             f"Report:\n{data_block(report)}",
-            *(f"{outcome_heading(each)}:\n{data_block(findings_text(each))}" for each in self.outcomes),
+            *(
+                f"{outcome_heading(each)}:\n{data_block(text)}"
+                for each in self.outcomes
+                if (text := findings_text(each))
+            ),
             *(
                 f"Your data was rejected:\n{data_block(attempt.output)}\nfor these reasons:\n"
                 f"{data_block(attempt.errors)}\nFix all of them."

@@ -338,6 +338,7 @@ Agents:
 
 class ReplyAnswer(AgentAnswer):
     kind: Literal["reply"] = "reply"
+    status: Literal["success", "partial", "no_answer"]  # pyright: ignore[reportIncompatibleVariableOverride]  # a user cannot split or pass on
     hand_over: str = ""
     job: str = ""
 
@@ -347,6 +348,7 @@ class ConverseTask(WorkTask):
 
     instructions: ClassVar = _CONVERSE
     answer_type: ClassVar = ReplyAnswer
+    written_like: ClassVar = "user"
     summary_heading: ClassVar = "What was said and done before"
     is_of_subtask: ClassVar = False
 

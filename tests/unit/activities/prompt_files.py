@@ -92,7 +92,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
         "supervisor",
         PlanTask(
             goal=_GOAL,
-            max_subtasks=8,
+            max_subtasks=5,
             allowance=ALLOWANCE,
             may_nest=True,
             rejected=(RejectedPlan(plan='{"subtasks": []}', errors=("subtasks: there are none",)),),
