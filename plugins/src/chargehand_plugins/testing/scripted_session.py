@@ -69,7 +69,8 @@ async def run_session(
         MissingExtra: the worker is not installed.
         SessionFailed: the session failed.
         UnusableSettings: a crew or a tool cannot be used.
-        ValueError: the script replies with a field that a kind of turn does not have, or `answers` names no tool.
+        ValueError: the script replies with a field that a kind of turn does not have, `answers` names no tool, or
+            the request follows another session.
     """
     if find_spec(_WORKER) is None:
         raise MissingExtra("A session in a test", "worker")

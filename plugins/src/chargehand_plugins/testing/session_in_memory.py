@@ -19,7 +19,8 @@ from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
-from chargehand.contracts import CallDecision, Capability, PendingCall, Report, SessionRequest, Status, Tier
+from chargehand.contracts import CallDecision, Capability, Limits, PendingCall, Report, SessionRequest, Status, Tier
+from chargehand.contracts.limits import PROFILES
 from chargehand.errors import UnusableSettings
 from chargehand.messages import Messages
 from chargehand.temporal_errors import ending
@@ -96,6 +97,8 @@ async def run_session(
     session: str,
 ) -> ScriptedRun:
     """Run a session to its report; see `chargehand_plugins.testing.run_session`."""
+    if request.follows is not None:
+        raise ValueError("follows: tests keep no earlier session; give the new one its report as a document")
     model, calls = ScriptedModel(script), list[ToolUse]()
     cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
     with nullcontext(state) if state else TemporaryDirectory(prefix="chargehand-") as folder:
@@ -137,7 +140,11 @@ def _watched(tool: Tool, calls: list[ToolUse], answer: ToolAnswer | None) -> _Wa
 
 
 def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:
-    """Choose what needs neither a key nor a network, whatever the environment says."""
+    """Choose what needs neither a key nor a network, whatever the environment says; every profile may run."""
+    ceilings: Limits = Settings.model_fields["ceilings"].default
     return Settings.model_construct(
-        state_dir=folder / "state", crews=None if crews is None else Path(crews), document_roots=(Path.cwd(),)
+        state_dir=folder / "state",
+        crews=None if crews is None else Path(crews),
+        ceilings=ceilings.model_copy(update={"max_turns": PROFILES["deep"].max_turns}),
+        document_roots=(Path.cwd(),),
     )

@@ -23,6 +23,8 @@ from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
 from chargehand_plugins.testing.in_memory.server import Server
 
 _MOST_ATTEMPTS: Final = 5
+_LEAST_TIME: Final = 1_000
+"""Nanoseconds that an activity takes: what it is part of has not begun when it ends."""
 _Activity = Callable[..., Any]
 _Key = tuple[str, int]
 _Ended = tuple[Payload | None, Failure | None]
@@ -165,6 +167,7 @@ async def run_workflow(
             running.start()
             if running.tasks:
                 await asyncio.wait(running.tasks, return_when=asyncio.FIRST_COMPLETED)
+                server.now += _LEAST_TIME
                 running.resolve_ended(server)
             elif root.is_open and not await asyncio.to_thread(lambda: before_waiting(server) or server.step()):
                 raise Stuck(f"the session '{workflow_id}' waits for a message that is never sent")

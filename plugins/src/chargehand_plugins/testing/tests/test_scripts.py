@@ -11,7 +11,7 @@ from activities.documents.catalog import Catalog
 from activities.models.protocol import ModelCall
 from activities.turn.activity import interpret
 from activities.turn_kinds.registry import TASK_TYPES
-from chargehand.contracts import JsonSchema, SessionRequest
+from chargehand.contracts import JsonSchema, Limits, SessionRequest
 from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, issue, run_session, subtask, use
 from chargehand_plugins.testing.scripted_model import ScriptedModel
 from tests.crew_files import crew_folder
@@ -83,6 +83,26 @@ async def test_data_issues_and_output_are_scripted(crews: Path) -> None:
     assert (run.report.output, run.unused) == ({"price": 40}, ())
     assert Counter(turn.kind for turn in run.turns) == {"plan": 1, "work": 2, "synthesis": 1, "output": 1}
     assert '{"price":40}' in next(turn.prompt for turn in run.turns if turn.agent == "checker")
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+async def test_a_report_counts_the_agents_that_worked_at_once(crews: Path, most: int) -> None:
+    """They are as many as may be, those of nested sessions included; a deep session runs as well."""
+    request = SessionRequest(goal=GOAL, crew="shop", profile="deep", review="never", limits=Limits(max_parallel=most))
+    lists = [f"Find all prices of list {number}, line by line." for number in (1, 2)]
+    script = Script().plan(*(subtask(f"T{at}", "supervisor", each) for at, each in enumerate(lists, 1)), goal=GOAL)
+    for each in lists:
+        script = script.plan(*(subtask(f"P{at}", "clerk", f"{each} Take line {at}.") for at in range(3)), goal=each)
+    run = await run_session(request, script.work("", answer("40.", data={"price": 40})), crews=crews)
+
+    assert Counter(turn.kind for turn in run.turns)["work"] == 6
+    assert {each.limit: each.used for each in run.report.limits}["max_parallel"] == most
+
+
+async def test_a_follow_up_is_refused(crews: Path) -> None:
+    """There is no session that it could follow."""
+    with pytest.raises(ValueError, match=r"follows: .* as a document"):
+        await run_session(SessionRequest(goal=GOAL, crew="shop", follows="session-1"), PRICED, crews=crews)
 
 
 async def test_a_refused_reply_may_be_followed_by_a_better_one(crews: Path) -> None:
