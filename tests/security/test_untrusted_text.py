@@ -7,27 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts.drafts import ContradictionDraft
-from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
-from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
-from activities.turn_kinds.judgements import CritiqueTask, GradeTask, JudgeTask
-from activities.turn_kinds.plan import ExpandTask, PlanTask, RefineTask, RejectedPlan, ReviewTask
-from activities.turn_kinds.registry import Task
-from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.synthesis import (
-    CompressTask,
-    OutlineTask,
-    OutputTask,
-    ReopenedSource,
-    Section,
-    SynthesisAnswer,
-    SynthesisTask,
-)
+from activities.contracts.rounds import Round, ToolResult
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.untrusted_text import escape_marks
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success
-from tests.scripted_model import ALLOWANCE, TODAY
+from tests.scripted_model import TODAY
 from tests.security.corpus import FORGED_MARKS, TEXTS
+from tests.unit.strategies import filled
 
 _PIECES = st.sampled_from(
     [
@@ -51,88 +38,6 @@ _PIECES = st.sampled_from(
 _TEXT = st.text(max_size=30) | st.sampled_from(TEXTS) | st.lists(_PIECES, max_size=12).map("".join)
 
 
-def _outcomes(text: str) -> tuple[InputOutcome, ...]:
-    source = Source(ref=text, title=text, url=text, quote=text)
-    finding = Finding(claim=text, sources=(text,), confidence=1)
-    ended: tuple[Outcome, ...] = (
-        Success(content=text, findings=(finding,), sources=(source,), gaps=(text,), data={text: [text]}),
-        Failure(reason="no_answer", message=text, content=text),
-    )
-    return tuple(
-        InputOutcome(id=f"T{number}", agent="reader", instruction=text, outcome=outcome)
-        for number, outcome in enumerate(ended, start=1)
-    )
-
-
-def _tasks(text: str) -> list[tuple[Task, int]]:
-    """Put a text into every place of every task that others can write into, with the blocks that its prompt has."""
-    outcomes = _outcomes(text)
-    call = ToolCall(id="1", tool="search", arguments={"query": text})
-    result = ToolResult(
-        call_id="1", tool=text, output={"error": text, text: [text]}, sources=outcomes[0].outcome.sources
-    )
-    rounds = (Round(calls=(call,), results=(result, result)), Round(correction=text or "empty"))
-    draft = SynthesisAnswer(
-        answer=text,
-        gaps=[text],
-        contradictions=[ContradictionDraft(about=text, positions=[text], resolution=text)],
-        confidence=1,
-    )
-    known = (Contradiction(about=text, positions=(text,), resolution=text),)
-    lost = Escalation(reason="too_big", content=text, message=text, gaps=(text,))
-    quotation = Quotation(number=1, text=text)
-    sources = (CitedSource(number=1, ref=text, title=text, quotations=(quotation,)),)
-    rejected = (RejectedPlan(plan=text, errors=(text, text)),)
-    return [
-        (PlanTask(goal=text, max_subtasks=3, allowance=ALLOWANCE, may_nest=True, rejected=rejected), 4),
-        (ExpandTask(goal=text, agent="reader", template=text, items=outcomes[0], max_subtasks=3, rejected=rejected), 5),
-        (
-            WorkTask(
-                goal=text or "goal",  # without a goal there is no block of it
-                instruction=text,
-                input={text: text},
-                inputs=outcomes,
-                rounds=rounds,
-                must_answer=True,
-            ),
-            8,
-        ),
-        (
-            SynthesisTask(
-                goal=text,
-                final_instruction=text,
-                outcomes=outcomes,
-                sources=sources,
-                section=Section(heading=text, brief=text, outline=(text,)),
-                reopened=(ReopenedSource(number=1, ref=text, text=text),),
-                contradictions=known,
-                problems=(text,),
-                first_version=text,
-            ),
-            10,
-        ),
-        (
-            OutlineTask(
-                goal=text, final_instruction=text, length_words=1, most_sections=2, outcomes=outcomes, sources=sources
-            ),
-            4,
-        ),
-        (RefineTask(goal=text, agent="reader", instruction=text, problem=text, outcome=lost, attempts=1), 5),
-        (ReviewTask(goal=text, outcomes=outcomes, max_subtasks=3, may_nest=True), 4),
-        (JudgeTask(question=text, candidates=outcomes), 3),
-        (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=sources), 5),
-        (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 3),
-        (OutputTask(goal=text, data_schema={text: text}, answer=text, gaps=(text,), outcomes=outcomes), 5),
-        (CompressTask(instruction=text, content=text, most_words=9), 2),
-    ]
-
-
-def _catalog(text: str) -> Catalog:
-    entry = DocumentEntry(name=text, kind="md", headings=(text,), opening=text, problem=text)
-    table = Table(name="t", document=text, columns=(Column(name="c", type="VARCHAR", examples=(text,)),))
-    return Catalog(documents=(entry,), tables=(table,))
-
-
 def read_leniently(text: str) -> list[str]:
     """List the marks of frames in a text, as a reader takes them who looks at letters only."""
     plain = "".join(
@@ -143,19 +48,30 @@ def read_leniently(text: str) -> list[str]:
     return re.findall(r"<[/\\]?(?:data|request)>", plain)
 
 
-@settings(deadline=None)
-@given(_TEXT)
-def test_no_text_changes_the_shape_of_a_prompt(text: str) -> None:
-    """The blocks of a prompt are those of its parts, each opened and closed by us, whatever stands in them."""
-    for task, blocks in _tasks(text):
-        written = task.messages(_catalog(text), TODAY)
+OURS = ("id", "agent", "tool", "tools", "answer", "stopped_because")
+"""Ids and names, whose form is checked, what the operator says of tools, the model's own replies, and stop reasons."""
 
+
+def _frames(text: str, which: int) -> list[list[str]]:
+    """List the marks of a prompt of each kind that has this text in every place that others can write into."""
+    prompts: list[list[str]] = []
+    for kind, task in TASK_TYPES.items():
+        made = filled(task, text, which, OURS).model_copy(update={"kind": kind})
+        written = made.messages(filled(Catalog, text), TODAY)
         told = [message.text for message in written] + [part.text for message in written for part in message.results]
-        marks = [mark for part in told for mark in read_leniently(part)]
-        opened, closed = marks[::2], marks[1::2]
-        assert closed == [mark.replace("<", "</") for mark in opened], task.kind
-        assert len(opened) == blocks, task.kind
-        assert opened.count("<request>") == ("goal" in type(task).model_fields), task.kind
+        prompts.append([mark for part in told for mark in read_leniently(part)])
+    return prompts
+
+
+PLAIN = [_frames("words", which) for which in range(4)]
+
+
+@settings(deadline=None)
+@given(_TEXT.map("words {}".format), st.integers(0, 3))
+def test_no_text_changes_the_shape_of_a_prompt(text: str, which: int) -> None:
+    """The blocks of a prompt are those of its parts, each opened and closed by us, whatever stands in them."""
+    assert all(marks[1::2] == [mark.replace("<", "</") for mark in marks[::2]] for marks in PLAIN[which])
+    assert _frames(text, which) == PLAIN[which]
 
 
 _FORGED_REQUESTS = [

@@ -1,5 +1,6 @@
 """Hypothesis strategies that are derived from contracts: every field, within its constraints."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -44,6 +45,33 @@ def _build(model: type[Model], /, **fields: Any) -> Model:
 def examples(message: Row) -> list[BaseModel]:
     """Build what an update takes, as the arguments of its handler."""
     return [find(contracts(message.takes), lambda _: True, settings=_ANY)] if message.takes else []
+
+
+def filled(kind: Any, text: str, which: int = 0, ours: Collection[str] = ()) -> Any:  # noqa: PLR0911  # one for each kind of type
+    """Build a value of a type that has each of its parts, and this text wherever one may stand.
+
+    `which` chooses among the contracts of each union; fields named in `ours` have a word of ours.
+    """
+    inner = partial(filled, text=text, which=which, ours=ours)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in {str, JsonValue}:
+        return text
+    if origin is Annotated:
+        return inner(arguments[0])
+    if origin is Literal:
+        return arguments[0]
+    if origin in {Union, UnionType}:
+        known = [each for each in arguments if each is not NoneType]
+        return inner(known[which % len(known)])
+    if origin is not None:
+        return origin([[inner(each) for each in arguments] if origin is dict else inner(arguments[0])])
+    if issubclass(kind, BaseModel):
+        fields = {name: field.annotation for name, field in kind.model_fields.items()}
+        texts = {name: "ours" if name in ours else text for name in fields}
+        return kind.model_construct(**{name: inner(each, text=texts[name]) for name, each in fields.items()})
+    if issubclass(kind, Enum):
+        return next(iter(kind))
+    return {datetime: datetime(2026, 1, 1, tzinfo=UTC), timedelta: timedelta(minutes=1)}.get(kind) or kind(1)
 
 
 def json_values(text: st.SearchStrategy[str] = TEXT) -> Strategy:
