@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chargehand.contracts import Artifact, Contradiction, Report, Source, Step, SubtaskRecord, Timing, Trace
+from chargehand.contracts import Report, Source, Step, Timing, Trace
 from tests.security.corpus import ATTACKS
+from tests.unit.strategies import filled
 
 ELSEWHERE: Final = "http://collector.example/?d=CANARY"
 READ: Final = "https://read.example/page?a=1&b=2"
@@ -70,32 +71,14 @@ def honest_report() -> Report:
 def hostile_report(text: str) -> Report:
     """Put a text into every field of a report that a model, a page or a document can write."""
     sources = (Source(ref=READ, title=text, url=READ, quote=text), Source(ref=text, title=text, url=text, quote=text))
-    record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text)
-    made = Artifact(uri=text, name=text, media_type=text, bytes=1, title=text)
-    return honest_report().model_copy(
-        update={
-            "goal": text,
-            "answer": f"See [here]({READ}).\n\n{text}\n\nThat is all [S1].",
-            "sources": sources,
-            "gaps": (text,),
-            "contradictions": (Contradiction(about=text, positions=(text,), resolution=text),),
-            "brain": text,
-            "subtasks": (record,),
-            "artifacts": (made,),
-            "session": text,
-        }
-    )
+    answer = f"See [here]({READ}).\n\n{text}\n\nThat is all [S1]."
+    report = filled(Report, text, ours=("limit", "language"))
+    return report.model_copy(update={"answer": answer, "sources": sources, "timing": honest_report().timing})
 
 
 def hostile_trace(text: str) -> Trace:
     """Put a text into every word of a trace that a model can write."""
-    ended = _START + timedelta(seconds=9)
-    kinds = (("s", None, "session"), ("t", "s", "subtask"), ("c", "t", "turn"))
-    steps = tuple(
-        Step.model_validate(
-            {"id": id_, "parent": parent, "kind": kind, "name": text, "agent": text, "error": text, "worker": text}
-            | {"started_at": _START, "ended_at": ended, "state": "failed"}
-        )
-        for id_, parent, kind in kinds
-    )
-    return Trace(session=text, exported_at=ended, steps=steps)
+    step = filled(Step, text).model_copy(update={"started_at": _START, "ended_at": _START + timedelta(seconds=9)})
+    places = (("s", None, "session"), ("t", "s", "subtask"), ("c", "t", "turn"))
+    steps = tuple(step.model_copy(update={"id": id_, "parent": parent, "kind": kind}) for id_, parent, kind in places)
+    return Trace(session=text, exported_at=step.ended_at, steps=steps)
