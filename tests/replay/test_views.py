@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from decimal import Decimal
 from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -246,8 +247,7 @@ async def test_views_agree_after_every_event(name: str) -> None:
         assert _span_dollars(trace_of(session.root)) == pytest.approx(float(spent.cost_usd))
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
+@pytest.mark.parametrize(("name", "share"), first_fast(zip(RECORDED, cycle((0.3, 0.6, 0.9)), strict=False), 8))
 async def test_nothing_goes_on_in_a_session_that_the_server_has_ended(name: str, share: float) -> None:
     """Wherever a session is terminated, each view says so, and that no agent works, no subtask runs or is still to
     begin, and nothing awaits a person."""

@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
@@ -118,9 +118,10 @@ def _supervisor_tasks() -> Iterator[tuple[Task, str]]:
             yield task, agent
 
 
-def _prompts(name: str, wires: Iterable[str] = ("anthropic",)) -> Iterator[_Prompt]:
-    """Yield each prompt once: a text does not depend on its wire, and seldom on its profile."""
-    texts = set[tuple[str, str, str]]()
+@cache
+def _calls_of(name: str) -> Sequence[tuple[Crew, Setting, ModelCall]]:
+    """List each prompt once: a text seldom depends on its profile."""
+    prompts: dict[tuple[str, str, str], tuple[Crew, Setting, ModelCall]] = {}
     for has_web, has_documents, profile in itertools.product((True, False), (True, False), get_args(Profile)):
         specs, crew = _specs(has_web=has_web), _crews(has_web=has_web)[name]
         setting = Setting.of(specs, has_web=has_web, has_documents=has_documents, profile=profile)
@@ -141,10 +142,12 @@ def _prompts(name: str, wires: Iterable[str] = ("anthropic",)) -> Iterator[_Prom
                 timeout_seconds=1,
                 idempotency_key="k",
             )
-            text = (task.kind, call.system, str(call.tools))
-            if text not in texts:
-                yield from (_Prompt(wire, crew, setting, call) for wire in wires)
-            texts.add(text)
+            prompts.setdefault((task.kind, call.system, str(call.tools)), (crew, setting, call))
+    return [*prompts.values()]
+
+
+def _prompts(name: str, wires: Iterable[str] = ("anthropic",)) -> Iterator[_Prompt]:
+    return (_Prompt(wire, *call) for wire in wires for call in _calls_of(name))
 
 
 CREWS: Final = sorted(_crews(has_web=True))
