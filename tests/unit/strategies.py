@@ -1,7 +1,7 @@
 """Hypothesis strategies that are derived from contracts: every field, within its constraints."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import partial
@@ -42,9 +42,14 @@ def _build(model: type[Model], /, **fields: Any) -> Model:
         return reject()  # a rule that binds fields to each other
 
 
+def example(model: type[Model]) -> Model:
+    """Build any valid one."""
+    return find(contracts(model), lambda _: True, settings=_ANY)
+
+
 def examples(message: Row) -> list[BaseModel]:
     """Build what an update takes, as the arguments of its handler."""
-    return [find(contracts(message.takes), lambda _: True, settings=_ANY)] if message.takes else []
+    return [example(message.takes)] if message.takes else []
 
 
 def filled(kind: Any, text: str, which: int = 0, ours: Collection[str] = ()) -> Any:  # noqa: PLR0911  # one for each kind of type
@@ -130,7 +135,8 @@ def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> S
         )
     if kind is int:
         return st.integers((low or 0) + above, 10**9 if high is None else high)
-    return {bool: st.booleans(), float: st.floats(low or 0, high or 1e9, exclude_min=above), NoneType: st.none()}[kind]
+    floats = st.floats(low or 0, high or 1e9, exclude_min=above)
+    return {bool: st.booleans(), float: floats, NoneType: st.none(), date: st.dates()}[kind]
 
 
 def _strings(

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.client import ActivityFailureError, Client, WorkflowFailureError
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
@@ -24,8 +26,9 @@ from chargehand_plugins.notifications.channels import NotificationActivities
 from chargehand_plugins.tenants.activities import TenantActivities
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
 from chargehand_plugins.webhooks.links import Links
-from tests.environment import SessionEnvironment
-from tests.scripted_model import ALLOWANCE, Script, answer, report, topics, use
+from tests.environment import TOOLS, Backends, SessionEnvironment
+from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, topics, use
+from tests.unit.strategies import example
 from tests.workflows.conftest import OpenEnvironment
 from workflows import registry
 
@@ -77,47 +80,6 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-def inputs(kind: ActivityType) -> list[dict[str, Any]]:
-    """Forge what an activity is asked."""
-    work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
-        "allowance": ALLOWANCE.model_dump(mode="json")
-    }
-    turn = {
-        "session": "s",
-        "step": "turn-1",
-        "crew": "research",
-        "agent": "supervisor",
-        "tier": "small",
-        "task": work,
-    } | {"today": "2026-11-22"}
-    about = {"session": "s", "state": "finished"}
-    notice = {"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}
-    review = dict.fromkeys(("documents", "found", "confirmed"), ()) | {"second_look": "whole", "threshold": 80}
-    ids = dict.fromkeys(("session", "workflow_id", "run_id", "update_id"), "s")
-    day: dict[str, Any] = {"tenant": "acme", "sessions": [], "day": "2026-11-22", "keys": []}
-    spending = {"session": "s", "request": {"goal": "Spend money."}}
-    call = {"id": "1", "tool": "search_documents"}
-    forged: dict[ActivityType, list[dict[str, Any]]] = {
-        ActivityType.TAKE_TURN: [
-            turn | {"max_input_tokens": 100_000, "max_output_tokens": 1_000} | more for more in SPEND
-        ],
-        ActivityType.USE_TOOL: [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}],
-        ActivityType.CHECK_CALL: [{"session": "s", "tool": "search_documents", "arguments": {}}],
-        ActivityType.READ_BACKLOG: [{"queue": "chargehand"}],
-        ActivityType.CALL_WEBHOOK: [notice],
-        ActivityType.SEND_NOTICE: [notice],
-        ActivityType.WRITE_REVIEW: [review | {"added_lines_only": True}],
-        ActivityType.RECORD_DECISION: [ids | {"name": "answer", "content": {}, "at": datetime.now(UTC).isoformat()}],
-        ActivityType.FIND_ENDED: [day],
-        ActivityType.COUNT_SPENT: [day],
-        ActivityType.AWAIT_DUPLICATE: [{"workflow_id": "s"}],
-        ActivityType.ADD_AGENTS: [spending | {"crew": "custom", "agents": []}],
-        ActivityType.VERIFY_REPORT: [{"session": "s"}],
-        ActivityType.OPEN_SESSION: [spending, spending | {"request": delegated()}],
-    }
-    return forged[kind]
-
-
 _TENANTS = TenantActivities(cast("Any", None))
 OF_PLUGINS: tuple[Callable[..., Any], ...] = (
     WebhookActivities(WebhookRules(frozenset({"hooks.example"}), b"a secret of twenty-four bytes")).call_webhook,
@@ -126,6 +88,21 @@ OF_PLUGINS: tuple[Callable[..., Any], ...] = (
     _TENANTS.find_ended,
     _TENANTS.count_spent,
 )
+
+
+@cache
+def asked() -> list[tuple[ActivityType, dict[str, Any]]]:
+    """Forge what each activity is asked: anything that it can read, and some turns and sessions that cost most."""
+    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
+    own = Backends(ScriptedModel(Script()), {**tools}).activities(Path(), Limits())
+    definitions = [activity._Definition.must_from_callable(each) for each in (*own, *OF_PLUGINS)]
+    kinds = {ActivityType(each.name): (each.arg_types or [])[0] for each in definitions if each.name}
+    valid = [(kind, example(taken).model_dump(mode="json")) for kind, taken in kinds.items()]
+    worst = {
+        ActivityType.TAKE_TURN: SPEND,
+        ActivityType.OPEN_SESSION: ({"request": {"goal": "Spend money."}}, {"request": delegated()}),
+    }
+    return [(kind, each | more) for kind, each in valid for more in worst.get(kind, ({},))]
 
 
 def delegated() -> dict[str, Any]:
@@ -170,11 +147,10 @@ async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, 
     """Whatever the type of a workflow on another queue, and whatever it says it may spend, each activity refuses."""
     async with environment(Script(), added=OF_PLUGINS) as opened, open_strangers(client) as strangers:
         queue = opened.chargehand.task_queue
-        tasks = [
-            {"activity": kind, "input": forged, "queue": queue} for kind in ActivityType for forged in inputs(kind)
-        ]
+        tasks = [{"activity": kind, "input": forged, "queue": queue} for kind, forged in asked()]
         ended = await ends(client, strangers, TYPES, tasks)
 
+    assert {kind for kind, _ in asked()} == {*ActivityType}
     assert ended == {ErrorType.NOT_STANDALONE: len(tasks) * len(TYPES)}
     assert nothing_was_used(opened)
 
@@ -205,8 +181,7 @@ async def test_what_a_client_starts_by_hand_uses_nothing(environment: OpenEnviro
                     kind, forged, id=uuid4().hex, task_queue=queue, start_to_close_timeout=timedelta(seconds=10)
                 )
             )
-            for kind in ActivityType
-            for forged in inputs(kind)
+            for kind, forged in asked()
         ]
         by_hand = client.execute_workflow(WorkflowType.SUBTASK, subtask(100, 100), id=uuid4().hex, task_queue=queue)
         failures.append(await failure_of(by_hand))
