@@ -1,7 +1,9 @@
 """Plans as graphs, and which may be carried out; whatever is written ends in nothing but a refusal."""
 
 import time
+import tomllib
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,15 +163,6 @@ def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cen
         assert f"($0.3000 to start the first, ${others:.4f} for the others), but the limits leave ${usd:.4f}" in error
 
 
-def test_no_session_below_the_depth_limit() -> None:
-    """At the last depth a nested session is refused, and agents still pass."""
-    found = _errors(_draft(_subtask(agent="supervisor")), may_nest=False)
-    passed = _check(_draft(_subtask()), may_nest=False)
-
-    assert found == ("subtask T1: the depth limit allows no nested session; name an agent instead",)
-    assert [subtask.agent for subtask in passed.subtasks] == ["reader"]
-
-
 def test_no_way_round_in_a_circle() -> None:
     """Work that an ancestor is doing is refused, however it is worded; for another agent it is other work."""
     ancestors = [fingerprint("supervisor", "Find the fact of T1")]
@@ -277,72 +270,16 @@ def test_a_delivery_names_a_subtask() -> None:
         assert error == "deliver: 'T9' is not in the plan; name the subtask whose text is the report"
 
 
-FITS_ANY_TASK = (
-    "Analyze the data.",
-    "Analyse the data carefully and thoroughly.",
-    "Look into the documents and summarize the relevant information.",
-    "Research the topic in detail.",
-    "Please review all available materials.",
-    "Find information about the subject.",
-    "Analysiere die Daten.",
-    "Bitte prüfe alle Dokumente gründlich.",
-    "Analysez les données.",
-    "Analyse les données en détail.",
-    "Analiza los datos.",
-    "Analizza i dati.",
-    "Analise os dados.",
-    "Analyseer de gegevens grondig.",
-    "Przeanalizuj wszystkie dane.",
-    "Проанализируйте данные.",
-    "Tüm verileri analiz et.",
-    "حلل جميع البيانات بعناية",
-    "데이터를 분석하세요",
-    "请仔细分析这些数据。",
-    "データを詳しく分析してください。",
-)
-CLEAR = (
-    "Analyze the data on rents for 2024.",
-    "Analyze churn by region.",
-    "Summarize lease.md.",
-    "Review the warranty clause.",
-    "Who runs the port?",
-    "Find out how many employees the company has.",
-    "Read the contract and quote the notice period.",
-    "Look into part 3 of the ferry line.",
-    "Describe what Nordwerk sells.",
-    "Explain the inflation of last year.",
-    "Find all errors in the documents.",
-    "Check the documents for contradictions.",
-    "Analysiere die Mieten nach Stadtteil.",
-    "Wie hoch sind die Kosten?",
-    "Prüfe die Kündigungsfrist im Vertrag.",
-    "Résume le bail.",
-    "Analysez les loyers par quartier.",
-    "Analiza las ventas por región.",
-    "Analizza le vendite per regione.",
-    "Analise as vendas por região.",
-    "Analyseer de huren per wijk.",
-    "Przeanalizuj sprzedaż według regionów.",
-    "Проанализируйте продажи по регионам.",
-    "Bölgelere göre satışları analiz et.",
-    "حلل المبيعات حسب المنطقة",
-    "지역별 매출을 분석하세요",
-    "分析各地区的销售额。",
-    "地域別の売上を分析してください。",
-    "วิเคราะห์ยอดขายตามภูมิภาค",
-    "Κατάγραψε όλες τις επισκευές του Χάραλντ.",
-    "איזו מעבורת איחרה בחודש מאי?",
-    "हैराल्ड की सभी मरम्मतों की सूची बनाओ।",
-)
+INSTRUCTIONS = tomllib.loads(Path(__file__).with_name("instructions.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("instruction", FITS_ANY_TASK)
+@pytest.mark.parametrize("instruction", INSTRUCTIONS["fit_any_task"])
 def test_an_instruction_that_fits_any_task_is_vague(instruction: str) -> None:
     """It names neither an object nor what a good answer contains."""
     assert is_vague(instruction, has_inputs=False)
 
 
-@pytest.mark.parametrize("instruction", CLEAR)
+@pytest.mark.parametrize("instruction", INSTRUCTIONS["clear"])
 def test_an_instruction_that_names_something_is_not(instruction: str) -> None:
     """A name, a figure, a measure or a question is enough."""
     assert not is_vague(instruction, has_inputs=False)

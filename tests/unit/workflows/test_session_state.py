@@ -279,11 +279,6 @@ def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[in
     assert resumed.peak == most
 
 
-def test_a_session_can_be_asked_before_anything_is_known() -> None:
-    """A status can be had from the first moment, without goal, plan or ledger."""
-    assert Progress(session="s").status() == Status(session="s", goal="", state="planning")
-
-
 def test_a_changed_plan_keeps_what_has_happened() -> None:
     """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
     progress = session().progress
