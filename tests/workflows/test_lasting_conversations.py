@@ -1,30 +1,22 @@
-"""Conversations that last for days and many runs, and outlive their server and their workers."""
+"""Conversations that last for days and many runs, and outlive their server and their workers.
+
+Real ones are killed by `test_evaluation_desks.py`, at night.
+"""
 
 import asyncio
-import os
 import re
-import signal
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
-from chargehand.converter import data_converter
-from chargehand_cli.embedded.server import end_process, start_server
-from chargehand_cli.embedded.user import find_temporal
-from tests.crew_files import crew_folder
-from tests.environment import open_environment
 from tests.scripted_model import Script, Turn, request_tool, say
-from tests.waiting import runs_of
-from tests.workflows.conftest import DESK, Desk, pending, say_once, server_of
+from tests.workflows.conftest import Desk, pending, say_once, server_of
 from workflows import continue_as_new
 
 SUPPORT = [f"Message {number} of the customer." for number in range(1, 31)]
@@ -131,77 +123,6 @@ async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
     assert paid == len(events)
     repeated = ["first", "first", "second", "second", "third", "third", "fourth"]
     assert sorted(posted) == sorted(("C1", "1.0", f"To the {text} &lt;!channel&gt;.") for text in repeated)
-
-
-@contextmanager
-def _server_to_kill(folder: Path) -> Generator[tuple[str, Callable[[], None]]]:
-    """Run a real server on a database of its own; yields its address, and what kills it and starts it anew."""
-    with (folder / "lock").open("w") as lock:
-        files = (find_temporal(), folder / "temporal.db", folder / "server.log")
-        servers = [start_server(*files, lock_descriptor=lock.fileno(), prefer=0)]
-
-        def restart() -> None:
-            os.killpg(servers[-1].process.pid, signal.SIGKILL)
-            servers[-1].process.wait()
-            servers.append(start_server(*files, lock_descriptor=lock.fileno(), prefer=servers[0].port))
-            assert servers[-1].port == servers[0].port
-
-        yield servers[0].address, restart
-        end_process(servers[-1].process, grace_seconds=5)
-
-
-@pytest.mark.slow
-@pytest.mark.real_server
-async def test_it_survives_server_and_worker_and_goes_on_in_new_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server is killed and the worker replaced while a call waits for a person, the worker again while a message
-    waits for an answer, and runs continue as new between messages: none is lost or answered twice, whichever run it is
-    sent to again."""
-    with _server_to_kill(tmp_path) as (address, restart):
-        client = await Client.connect(address, data_converter=data_converter())
-        await _survive(client, restart, tmp_path, monkeypatch)
-
-
-async def _survive(
-    client: Client, restart: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
-    folder, queue = crew_folder(tmp_path, "desk", **DESK), f"talk-{uuid4().hex[:8]}"
-    options: dict[str, Any] = {"own_crews": (folder,), "acting": ("refund",), "task_queue": queue}
-    script = Script().on("converse", _support)
-
-    async def at_once() -> None:
-        pass
-
-    async with open_environment(client, tmp_path, script, **options) as opened:
-        talk = await opened.chargehand.converse(crew="desk")
-        await _talk_through(talk, range(1, 8), at_once)
-        refunding = asyncio.create_task(say_once(talk, SUPPORT[7], update="u8"))
-        call = await pending(talk)
-        refunding.cancel()
-    await asyncio.to_thread(restart)
-    async with open_environment(client, tmp_path, script, **options) as second:
-        refunding = asyncio.create_task(say_once(talk, SUPPORT[7], update="u8"))
-        await talk.approve_call(call)
-        assert (await asyncio.wait_for(refunding, 30)).text == "Reply 8."
-        await _talk_through(talk, range(9, 16), at_once)
-    waiting = asyncio.create_task(say_once(talk, SUPPORT[15], update="u16"))
-    async with open_environment(client, tmp_path, script, **options) as third:
-        assert (await asyncio.wait_for(waiting, 30)).text == "Reply 16."
-        await _talk_through(talk, range(17, 31), at_once)
-        again = await asyncio.wait_for(say_once(talk, SUPPORT[2], update="u3"), 30)
-        transcript = await talk.transcript()
-        await talk.close()
-        end = await asyncio.wait_for(talk.result(), 30)
-        runs = await runs_of(client, talk.id, 4)
-
-    calls = [call for each in (opened, second, third) for call in each.tools["refund"].calls]
-    assert again.text == "Reply 3."
-    assert [line.text for line in transcript.lines] == _both_sides()
-    assert [call["amount"] for call in calls] == [*REFUNDS]
-    assert len(runs) > 3
-    assert (end.messages, end.replies, end.usage.turns) == (30, 30, 32)
 
 
 def _both_sides() -> list[str]:

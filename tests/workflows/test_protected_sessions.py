@@ -30,7 +30,7 @@ from chargehand_plugins.operations.clean import clean_folders
 from chargehand_plugins.operations.replay import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
-from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
+from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
 from tests.waiting import eventually, until, until_state
 from tests.workflows.conftest import connect
 
@@ -179,18 +179,6 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
         result = await session.result()
 
     assert result.stop_reason == "completed"
-
-
-async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client, tmp_path: Path) -> None:
-    """A report of 3 MB is not tried again and again: one attempt, and a report by rule in its place."""
-    async with open_environment(
-        client, tmp_path, Script().plan(*topics(2)).synthesis(report("word " * 600_000))
-    ) as opened:
-        result = await opened.run(SessionRequest(goal="What is it?"))
-
-    assert len(opened.model.of_kind("synthesis")) == 1
-    assert len(result.answer) < 2_000_000
-    assert result.usage.turns == len(opened.model.calls)
 
 
 @pytest.mark.slow
