@@ -12,31 +12,40 @@ from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.documents.sql_names import sql_name
 
 
-async def _open(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> OpenLibrary:
-    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+async def _open(tmp_path: Path, *contents: str | bytes) -> OpenLibrary:
+    """Open a table for each of these, which share a process that reads them."""
+    for number, content in enumerate(contents):
+        (tmp_path / f"t{number}.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,))
-    return await library.open((f"file:{tmp_path}/{name}",))
+    return await library.open(tuple(f"file:{tmp_path}/t{number}.csv" for number in range(len(contents))))
 
 
 def _types(table: Table) -> dict[str, str]:
     return {column.name: column.type for column in table.columns}
 
 
-def _rows(opened: OpenLibrary) -> list[tuple[object, ...]]:
+def _rows(opened: OpenLibrary) -> list[list[tuple[object, ...]]]:
+    """Read the rows of each table."""
     assert opened.database is not None
     with duckdb.connect(opened.database, read_only=True) as connection:
-        return connection.execute(f"SELECT * FROM {opened.catalog.tables[0].name}").fetchall()
+        return [connection.execute(f"SELECT * FROM {table.name}").fetchall() for table in opened.catalog.tables]
 
 
 async def test_every_delimiter_is_understood(tmp_path: Path) -> None:
     """What a spreadsheet writes depends on its country."""
-    for delimiter in (",", ";", "\t", "|"):
+    delimiters, texts = (",", ";", "\t", "|"), list[str]()
+    for delimiter in delimiters:
         rows = [["name", "count", "note"], ["Ann", "3", f"with{delimiter}inside"], ["Bob", "4", 'a "quoted" word']]
-        text = io.StringIO()
-        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
-        opened = await _open(tmp_path, text.getvalue())
-        assert _types(opened.catalog.tables[0]) == {"name": "VARCHAR", "count": "BIGINT", "note": "VARCHAR"}
-        assert _rows(opened) == [("Ann", 3, f"with{delimiter}inside"), ("Bob", 4, 'a "quoted" word')]
+        csv.writer(text := io.StringIO(), delimiter=delimiter, lineterminator="\n").writerows(rows)
+        texts.append(text.getvalue())
+
+    opened = await _open(tmp_path, *texts)
+
+    types = {"name": "VARCHAR", "count": "BIGINT", "note": "VARCHAR"}
+    assert [_types(table) for table in opened.catalog.tables] == [types] * len(texts)
+    assert _rows(opened) == [
+        [("Ann", 3, f"with{delimiter}inside"), ("Bob", 4, 'a "quoted" word')] for delimiter in delimiters
+    ]
 
 
 async def test_cells_are_what_they_mean(tmp_path: Path) -> None:
@@ -60,16 +69,17 @@ async def test_cells_are_what_they_mean(tmp_path: Path) -> None:
             [("München", 1), ("Köln", 2)],
         ),
     ]
-    for content, types, rows in tables:
-        opened = await _open(tmp_path, content)
-        assert (_types(opened.catalog.tables[0]), _rows(opened)) == (types, rows)
+    opened = await _open(tmp_path, *(content for content, _, _ in tables))
+
+    read = [*zip(map(_types, opened.catalog.tables), _rows(opened), strict=True)]
+    assert read == [(types, rows) for _, types, rows in tables]
 
 
 async def test_ragged_lines_cost_no_rows(tmp_path: Path) -> None:
     """A line with a missing cell is kept; half a table would give wrong sums."""
     opened = await _open(tmp_path, "a,b,c\n1,2,3\n4,5\n6,7,8\n")
 
-    assert [tuple(map(str, row)) for row in _rows(opened)] == [("1", "2", "3"), ("4", "5", "None"), ("6", "7", "8")]
+    assert [tuple(map(str, row)) for row in _rows(opened)[0]] == [("1", "2", "3"), ("4", "5", "None"), ("6", "7", "8")]
 
 
 async def test_frequent_values_come_first(tmp_path: Path) -> None:
