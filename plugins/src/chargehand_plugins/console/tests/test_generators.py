@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Final
 
 import pytest
@@ -20,6 +22,7 @@ BIN: Final = Path(sys.executable).parent
 CHECKS: Final = "chargehand_plugins.console.tests.schemathesis_checks"
 DOCUMENT: Final = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
 SCRIPT: Final = Script().plan(subtask("T1")).work("", answer("It is known."))
+SYSTEMATIC: Final = "examples,coverage,stateful"
 CONFIG: Final = """
 # Own checks say which refusals are rules; this one knows none.
 [checks.positive_data_acceptance]
@@ -35,14 +38,14 @@ phases.coverage.enabled = false
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "phases"),
     [
-        pytest.param(CONFIG + STARTS_BY_EXAMPLE, marks=pytest.mark.slow, id="starts by example"),
-        pytest.param(CONFIG, marks=pytest.mark.nightly, id="every value of a start"),
+        pytest.param(CONFIG + STARTS_BY_EXAMPLE, SYSTEMATIC, marks=pytest.mark.slow, id="starts by example"),
+        pytest.param(CONFIG, f"{SYSTEMATIC},fuzzing", marks=pytest.mark.nightly, id="every value of a start"),
     ],
 )
-async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str) -> None:
-    """In every phase, what is documented is accepted, all else is refused, and each answer is as stated."""
+async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str, phases: str) -> None:
+    """In each phase, what is documented is accepted, all else is refused, and each answer is as stated."""
     config = tmp_path / "schemathesis.toml"
     config.write_text(settings)
     often = 10**6
@@ -53,7 +56,7 @@ async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str) -> None
     ):
         running = await asyncio.create_subprocess_exec(
             *(BIN / "schemathesis", "--config-file", config, "run", f"{console.running.url}{PREFIX}/openapi.json"),
-            *("--header", f"Authorization: Bearer {TOKEN}", "--phases", "examples,coverage,fuzzing,stateful"),
+            *("--header", f"Authorization: Bearer {TOKEN}", "--phases", phases),
             *("--max-examples", "2", "--generation-deterministic", "--request-timeout", "10"),
             *("--continue-on-failure", "--no-color"),
             env={**os.environ, "SCHEMATHESIS_HOOKS": CHECKS, "NO_PROXY": "*"},
@@ -65,29 +68,46 @@ async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str) -> None
     assert running.returncode == 0, said.decode()[-20_000:]
 
 
-@pytest.mark.slow
-def test_a_client_is_generated_whole_and_type_checks(tmp_path: Path) -> None:
-    """openapi-python-client leaves nothing out, and what it writes has no type error."""
-    document = tmp_path / "openapi.json"
-    document.write_text(json.dumps(DOCUMENT))
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a client that openapi-python-client has generated, without a word about what it left out."""
+    folder = tmp_path_factory.mktemp("client")
+    (folder / "openapi.json").write_text(json.dumps(DOCUMENT))
     generated = subprocess.run(
-        [BIN / "openapi-python-client", "generate", "--path", document, "--output-path", tmp_path / "out"],
+        [BIN / "openapi-python-client", "generate", "--path", "openapi.json", "--output-path", "out"],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
     )
-    (tmp_path / "pyrightconfig.json").write_text(
-        '{"include": ["out/chargehand_client"], "typeCheckingMode": "standard"}'
-    )
+    assert "arning" not in generated.stdout + generated.stderr
+    return folder / "out" / "chargehand_client"
+
+
+@pytest.mark.slow
+def test_a_client_is_generated_whole(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """openapi-python-client leaves nothing out, and what it writes can be imported."""
+    monkeypatch.syspath_prepend(str(client.parent))  # pyright: ignore[reportUnknownMemberType]  # pytest's
+    package = import_module(client.name)
+    modules = [import_module(each.name) for each in walk_packages(package.__path__, f"{client.name}.")]
+    calls = [each for each in modules if hasattr(each, "asyncio_detailed")]
+    models = vars(import_module(f"{client.name}.models"))
+
+    assert len(calls) == len(OPERATIONS)
+    assert {"Status", "Plan", "Subtask", "Report"} <= models.keys()
+
+
+@pytest.mark.nightly
+def test_a_generated_client_type_checks(client: Path) -> None:
+    """What openapi-python-client writes has no type error."""
+    settings = client.parent / "pyrightconfig.json"
+    settings.write_text(f'{{"include": ["{client.name}"], "typeCheckingMode": "standard"}}')
     checked = subprocess.run(
-        [BIN / "basedpyright", "--project", tmp_path, "--pythonpath", sys.executable],
+        [BIN / "basedpyright", "--project", settings, "--pythonpath", sys.executable],
         capture_output=True,
         text=True,
         check=False,
     )
-    models = {each.stem for each in (tmp_path / "out" / "chargehand_client" / "models").iterdir()}
 
-    assert "arning" not in generated.stdout + generated.stderr
-    assert {"status", "plan", "subtask", "report"} <= models
     assert checked.returncode == 0, checked.stdout
