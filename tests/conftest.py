@@ -143,5 +143,6 @@ async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH
 @pytest.fixture(scope="session")
 async def client() -> AsyncGenerator[Client]:
     """A client of a real server, shared by the tests of one process."""
-    async with local_server() as connected:
+    # Otherwise it deletes a workflow only half a minute after that has ended.
+    async with local_server('history.transferProcessorUpdateAckInterval="1s"') as connected:
         yield connected
