@@ -391,14 +391,6 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
 """What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
 
 
-def test_what_is_not_said_is_as_the_rows_have_it() -> None:
-    """20 turns, $2, 5 hops, 5 at a time, 3 attempts and 10 iterations, unless a request says otherwise."""
-    limits = Limits()
-
-    assert (limits.max_turns, limits.budget_usd, limits.max_depth) == (20, 2, 5)
-    assert (limits.max_parallel, limits.max_attempts, limits.max_rounds) == (5, 3, 10)
-
-
 def test_every_row_is_shown() -> None:
     """Each of the 46 rows has a test here, or elsewhere under the name that stands in the table."""
     here = {int(name.split("_")[2]) for name in globals() if name.startswith("test_row_")}

@@ -67,19 +67,14 @@ async def test_no_trick_of_spelling_leads_inside() -> None:
 async def test_no_redirect_leads_inside(server: PageServer) -> None:
     """Each hop is judged like the first, from whichever status it comes."""
     statuses = ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent")
-    locations = (
-        "http://127.0.0.1/", "http://2130706433/", "//localhost/", "http://[::ffff:7f00:1]/", "data:text/plain,x",
-        "http://169.254.169.254/latest/", "http://www.example:7233/", "file:///etc/passwd", "gopher://127.0.0.1/",
-        "http://user:word@www.example/", "http://a\\b@127.0.0.1/", "",
-    )  # fmt: skip
     dial = Dial(server.port)
     fetching = fetcher(dial)
-    for status, location in zip(cycle(statuses), locations, strict=False):
+    for status, location in zip(cycle(statuses), filter(str.isprintable, TRICKS), strict=False):
         server.pages["/"] = answer(status=status, Location=location)
         with pytest.raises(FetchError):
             await fetching.fetch("http://www.example/")
 
-    assert (dial.dialled, len(server.requests)) == ([(PUBLIC, 80)] * len(locations), len(locations))
+    assert set(dial.dialled) == {(PUBLIC, 80)}
 
 
 async def test_no_line_is_put_into_a_request(server: PageServer) -> None:

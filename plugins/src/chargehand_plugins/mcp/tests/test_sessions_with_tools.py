@@ -23,10 +23,9 @@ from activities.models.registry import Models
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
-from tests.crew_files import READS_THE_WEB, crew_text
+from tests.crew_files import crew_text
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, use, work_task
-from tests.waiting import eventually
 from worker.composition import compose
 from worker.settings import Settings
 from worker.workers import build_worker
@@ -95,29 +94,6 @@ async def test_the_crew_of_the_how_to_works(client: Client, tmp_path: Path, monk
     assert "T08:30:00+05:30" in report.sources[0].quote
     offered = {tool.name: tool.description for tool in model.of_kind("work")[0].tools}
     assert offered["time_convert_time"].endswith("Convert time between timezones")
-
-
-async def test_no_credential_is_in_a_history(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that repeats what it was given is quoted without it, wherever the session keeps its words."""
-    monkeypatch.setenv("SERVER_TOKEN", TOKEN)
-    script = Path(__file__).with_name("scripted_server.py")
-    server = f"""
-[[mcp]]
-name = "odd"
-command = "{sys.executable}"
-args = ["-IS", "{script}", "0", "{tmp_path / "starts"}"]
-environment = ["SERVER_TOKEN"]
-tools = ["environment"]
-"""
-    crew = crew_text("odd", server, asker=f'tools = ["odd_environment"]\n{READS_THE_WEB}')
-
-    async with worker(client, tmp_path, crew, asking("asker", "odd_environment", text="x")) as opened:
-        report = await run(opened, "odd")
-
-    assert '"SERVER_TOKEN": "[credential]"' in report.sources[0].quote
-    assert TOKEN not in str(report)
-    kept = await eventually(lambda: histories(client, report.session), lambda found: found.count(b"SERVER_TOKEN") >= 2)
-    assert TOKEN.encode() not in kept
 
 
 def drawn(number: int) -> bytes:

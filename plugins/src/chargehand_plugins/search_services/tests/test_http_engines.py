@@ -4,8 +4,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import timedelta
 from typing import cast
 
 import httpx2
@@ -149,22 +148,6 @@ async def test_every_status_is_a_typed_error(service: EngineServer, search: Http
         assert kind(error) == (expected, not is_transient), status
         assert error.next_retry_delay == (timedelta(seconds=7) if is_transient else None), status
         assert (len(service.asked), "-key" in str(error)) == (1, False), status
-
-
-async def test_the_wait_that_an_engine_asks_for_is_kept(service: EngineServer, search: HttpSearch) -> None:
-    """The next attempt is delayed by it, within an hour; a header without sense is left to the retry policy."""
-    service.status = 429
-    delays = {"7": 7.0, "0.5": 0.5, "999999": 3_600.0, **dict.fromkeys(("", "soon", "nan", "-3"))}
-    for retry_after, delay in delays.items():
-        service.headers = {"Retry-After": retry_after}
-        error = await fault(search)
-        wanted = None if delay is None else timedelta(seconds=delay)
-        assert (error.type, error.next_retry_delay) == (ErrorType.RATE_LIMITED, wanted), retry_after
-
-    service.headers = {"Retry-After": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}
-    delay = (await fault(search)).next_retry_delay
-    assert delay is not None
-    assert timedelta(seconds=60) < delay <= timedelta(seconds=90)
 
 
 async def test_an_answer_of_another_shape_is_a_typed_error(
