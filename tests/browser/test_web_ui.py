@@ -1,15 +1,90 @@
-"""A session in the Web UI of the embedded server, as `chargehand` leads people to it."""
+"""A session in the Web UI of the embedded server: as `chargehand` leads people to it, and with encryption on."""
 
-from collections.abc import Iterator
+import base64
+import json
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.acceptance.test_embedded_cli import process
+from tests.acceptance.test_embedded_cli import process, read_until, write_documents
 from tests.browser.chromium import Tab
-from tests.browser.web_ui import QUESTION, SessionPage, Shown, open_shown
 
 pytestmark = pytest.mark.browser
+
+QUESTION: Final = "How often is the valve of a boiler tested, and when is a lamp replaced?"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A session on an embedded server, and what `chargehand start` said of it."""
+
+    state: Path
+    said: str
+
+    @property
+    def url(self) -> str:
+        """Its page in the Web UI, as the user is told it."""
+        found = re.search(r"Session shown: (\S+)", self.said)
+        assert found, self.said
+        return found[1]
+
+
+@contextmanager
+def open_shown(folder: Path, **settings: str) -> Generator[Shown]:
+    """Keep an embedded server and its worker up, with a session that waits until its plan is approved."""
+    state = folder / "state"
+    documents = write_documents(folder / "notes")
+    with process("up", "--state-dir", state, here=None, **settings) as up:
+        read_until(up, "Embedded Temporal server at")
+        begin = ("start", "--state-dir", state, "--docs", documents, "--approve-plan", "--id", "shown", QUESTION)
+        with process(*begin, here=None, **settings) as start:
+            _, said = start.communicate(timeout=60)
+        yield Shown(state, said)
+
+
+class SessionPage:
+    """The page of one workflow."""
+
+    def __init__(self, tab: Tab, url: str) -> None:
+        self._url = url
+        self.page = tab.page
+
+    async def open(self, pane: str = "Timeline") -> None:
+        """Go to the page, and to one of its panes."""
+        await self.page.goto(self._url)
+        await self.page.get_by_role("tab", name=pane).click()
+
+    async def read(self, part: Literal["summary", "details", "current-details"], until: str = "") -> str:
+        """Read what is drawn in a frame of its own, once it says something."""
+        body = self.page.frame_locator(f"iframe#user-metadata-{part}").locator("body", has_text=until)
+        return " ".join((await body.inner_text()).split())
+
+    async def becomes(self, status: str) -> None:
+        """Wait until the page shows this state."""
+        await self._visible("[data-testid=execution-status]", status).wait_for()
+
+    async def warnings(self) -> list[str]:
+        """Read all banners and pop-ups."""
+        said: list[str] = await self.page.get_by_role("alert").all_inner_texts()
+        return [words.strip() for words in said if words.strip()]
+
+    async def set_codec(self, endpoint: str) -> None:
+        """Enter the address of a codec server, under the glasses at the top."""
+        await self._visible("[data-testid^=data-encoder-status]").click()
+        await self.page.get_by_test_id("use-local-endpoint-input").locator("visible=true").check(force=True)
+        await self._visible("#data-encoder-endpoint-input").fill(endpoint)
+        dialogue = self.page.get_by_role("dialog")
+        await dialogue.get_by_role("button", name="Apply", exact=True).click()
+        await dialogue.wait_for(state="hidden")
+
+    def _visible(self, selector: str, text: str = "") -> Any:
+        return self.page.locator(selector, has_text=text).locator("visible=true").first
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +124,75 @@ async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> No
     await page.becomes("Completed")
     drawn: str = await page.page.locator("main").inner_text()
     await page.open("User Metadata")
-    details = await page.read("current-details", until="finished")
+    details = await page.read("current-details", until="answered")
 
     for words in ("supervisor: plan", "supervisor: review", "T1 reader: Quote"):
         assert words in drawn
     assert "is tested every six months." in drawn
-    assert details.startswith("finished ")
+    assert details.startswith("answered ")
     assert await page.warnings() == []
     assert tab.console == []
+
+
+ENCRYPTED: Final = {
+    "CHARGEHAND_ENCRYPTION_KEYS": json.dumps({"one": base64.b64encode(bytes(range(32))).decode()}),
+    "CHARGEHAND_ENCRYPTION_KEY_ID": "one",
+}
+
+
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with open_shown(tmp_path_factory.mktemp("hidden"), **ENCRYPTED) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def endpoint(hidden: Shown) -> Iterator[str]:
+    """What the codec server tells people to enter in the Web UI."""
+    with process("codec-server", "--port", "0", CHARGEHAND_STATE_DIR=str(hidden.state), **ENCRYPTED) as server:
+        assert server.stderr
+        told = next(filter(None, (re.search(r"Web UI: .* (http\S+)$", line) for line in server.stderr)))
+        yield told[1]
+
+
+async def _everything(page: SessionPage) -> str:
+    """Read the head of a session, its input and time line, and its summary and details."""
+    await page.open()
+    await page.page.get_by_text("open_session").locator("visible=true").first.wait_for()
+    drawn: str = await page.page.locator("main").inner_text()
+    await page.open("User Metadata")
+    await page.read("current-details", until="No Current Details")
+    return drawn + await page.page.locator("main").inner_text()
+
+
+@pytest.mark.nightly
+async def test_with_the_token_of_the_codec_server_all_is_read(tab: Tab, hidden: Shown, endpoint: str) -> None:
+    """What the one command says, entered where it says, shows the session as one that was never encrypted."""
+    page = SessionPage(tab, hidden.url)
+
+    await page.open()
+    await page.set_codec(endpoint)
+    await page.open("User Metadata")
+    summary = await page.read("summary", until=QUESTION)
+    details = await page.read("current-details", until="plan")
+
+    assert summary == QUESTION
+    assert details.startswith("awaiting approval turns: 1 of 20 ")
+    assert await page.warnings() == []
+    assert {urlsplit(each).netloc for each in tab.requests} == {urlsplit(hidden.url).netloc, urlsplit(endpoint).netloc}
+
+
+@pytest.mark.nightly
+async def test_with_another_token_nothing_is_read(tab: Tab, hidden: Shown, endpoint: str) -> None:
+    """Neither goal nor plan is on the page of the session; and whoever started it was told how to see them."""
+    page = SessionPage(tab, hidden.url)
+
+    await page.open()
+    await page.set_codec(f"{endpoint[:-4]}guess")
+    seen = await _everything(page)
+
+    assert re.findall("goal|valve|boiler|lamp|replaced|approval", seen, re.IGNORECASE) == []
+    assert "RUNNING" in seen
+    assert "No summary available" in seen
+    assert "`chargehand codec-server`" in hidden.said
+    assert await page.page.get_by_test_id("data-encoder-status-error").count() > 0
