@@ -140,6 +140,11 @@ class Fields:
         near = _nearness(token, self._names_of_rows, words, self.table, self.language)
         return near if near is not None else 2 if lexicon.is_held(token.word, words, "things") else None
 
+    def is_empty(self, token: Token) -> bool:
+        """Whether a question means the same without a word, which then is not the last one of the table's name."""
+        names = names_of(self.table, self.language)[-1:]
+        return token.word in lexicon.empty_words(self.language) and token.stem not in {name.stem for name in names}
+
     def is_known(self, token: Token) -> bool:
         """Whether a word names something of the table."""
         return self.cost_of_rows(token) is not None or any(field.cost(token) is not None for field in self.all)

@@ -153,10 +153,12 @@ def _amount(figure: Figure, row: _Row) -> str:
     title = figure.measure.label.replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
     unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
     unit = row.name if figure.currency and not figure.group else unit
+    is_whole = isinstance(row.value, float) and row.value.is_integer() and not unit
     is_year = (
         figure.function in {"any_value", "max", "min"} and isinstance(row.value, int) and 1900 <= row.value <= 2100
     )
-    return f"{row.value if is_year else number(row.value, figure.language)} {unit}".rstrip()
+    value = int(row.value) if is_whole else row.value
+    return f"{value if is_year else number(value, figure.language)} {unit}".rstrip()
 
 
 def _what(figure: Figure, rows: Sequence[_Row]) -> str:

@@ -184,10 +184,14 @@ class _Figures(Reading):
     def _cost_of_measure(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> int | None:
         """How far the words are from naming a measure; None if they do not, or it is what is compared."""
         quantity = self.fields.quantity if self._counted_value() else None
+        if quantity and quantity.has("event") and not any(quantity.cost(token) is not None for token in self.words):
+            quantity = None  # how many novels there are is not how many were sold
         if measure is None:
             # A column that has what is asked for is nearer than the rows of a table of that name.
             is_counted = self._opener == "count" or self._aggregate in {"most", "least"}
-            return None if self._is_amount or quantity else int(is_counted)
+            # How many kettles there are is not how many rows have one, unless each row is a thing.
+            is_unsure = self._is_amount or quantity or (self._counted_value() and self.fields.key is None)
+            return None if is_unsure else int(is_counted)
         if quantity:
             return 0 if measure is quantity else None
         return self._cost_of_named(measure, group, held)

@@ -26,7 +26,8 @@ _TOKEN: Final = re.compile(
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
-_TOTAL: Final = re.compile(r"\b([Gg]esamt)(?=[a-zß-ÿ]{4})")
+_AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
+"""The first part of a German word that says what becomes of the second."""
 _UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
 _ENDING: Final = re.compile(r"(?:ations?|ions?|ments?|ures?|als?|ages?|ings?|e[er]s?|ors?|ies|y|ed|es|s|e)$")
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
@@ -153,7 +154,7 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
-    found = _TOKEN.findall(_TOTAL.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text))))
+    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text))))
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 

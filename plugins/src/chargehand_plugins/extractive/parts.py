@@ -38,10 +38,6 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     return found
 
 
-def is_empty(token: Token, language: str) -> bool:
-    return token.word in lexicon.empty_words(language)
-
-
 class _Reader:
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
         self._fields, self._language, self._tokens = fields, fields.language, tokens
@@ -109,7 +105,7 @@ class _Reader:
     def _skip(self, at: int) -> int:
         """Pass over articles and other words that say nothing."""
         while at < len(self._tokens) and (
-            is_empty(self._tokens[at], self._language) or lexicon.matches("pointers", self._tokens[at].word)
+            self._fields.is_empty(self._tokens[at]) or lexicon.matches("pointers", self._tokens[at].word)
         ):
             at += 1
         return at
@@ -202,7 +198,7 @@ class _Reader:
         """Read one word of a person's name, or a value without its size, if no other value has it."""
         token = self._tokens[at]
         is_named = any(field.cost(token) == 0 for field in self._fields.all)
-        if not token.word.isalpha() or is_named or is_empty(token, self._language):
+        if not token.word.isalpha() or is_named or self._fields.is_empty(token):
             return []
         found = [
             (field, value, at + 1)

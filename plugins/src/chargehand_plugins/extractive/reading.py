@@ -7,7 +7,7 @@ from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.conditions import Condition, Limit
 from chargehand_plugins.extractive.fields import Field, Fields
 from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.parts import Part, is_empty, read_parts
+from chargehand_plugins.extractive.parts import Part, read_parts
 from chargehand_plugins.extractive.periods import Calendar, calendar_of
 
 SUPPOSED: Final = 4
@@ -71,7 +71,7 @@ class Reading:
             for at, part in enumerate(self._parts)
             if part.is_word
             for token in part.tokens
-            if part.field or not (is_empty(token, self.language) or self._points_back(at))
+            if part.field or not (self.fields.is_empty(token) or self._points_back(at))
         ]
 
     @property
@@ -101,7 +101,7 @@ class Reading:
         return not any(said in field.words and word in {each.stem for each in field.title} for field in self.fields.all)
 
     def _is_plain(self, part: Part) -> bool:
-        return part.is_word and not part.field and all(is_empty(token, self.language) for token in part.tokens)
+        return part.is_word and not part.field and all(self.fields.is_empty(token) for token in part.tokens)
 
     def _after(self, at: int) -> Part | None:
         """Find the first part after a place that says something."""
