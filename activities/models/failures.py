@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from activities.http.response_limits import describe_tls_error, retry_after
 from chargehand.contracts import Contract
+from chargehand.contracts.problems import one_line
 from chargehand.failure_causes import remedy_of_status
 from chargehand.wire import ErrorType
 
@@ -228,8 +229,7 @@ def redacted(text: str, secrets: Sequence[str] = ()) -> str:
     for pattern in _LIKE_A_KEY:
         text = pattern.sub(_REDACTED, text)
     text = _LONG_WORD.sub(lambda word: _REDACTED if _is_mixed(word[0]) else word[0], text)
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
+    return one_line("".join(character if character.isprintable() else " " for character in text), _QUOTED_CHARACTERS)
 
 
 def without_keys(text: str, secrets: Sequence[str] = ()) -> str:

@@ -8,7 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.contracts.session import EarlierWork
 from chargehand.contracts import EarlierSession, Finding, Report, SessionRequest, Source
-from chargehand.contracts.problems import printable
+from chargehand.contracts.problems import printable, shorten
 from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.converter import invalid_input
 from chargehand.errors import NotReachable, SessionEnded, SessionNotFound
@@ -99,12 +99,12 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
         if claim.sources and refs.issuperset(claim.sources)
     ]
     brief = EarlierSession(
-        session=report.session, goal=_shortened(goal, _GOAL_BRIEF), answer=_shortened(report.answer, _ANSWER_BRIEF)
+        session=report.session, goal=shorten(goal, _GOAL_BRIEF), answer=shorten(report.answer, _ANSWER_BRIEF)
     )
     before = report.thread if len(report.thread) < _THREAD else (report.thread[0], *report.thread[2 - _THREAD :])
     return EarlierWork(
         goal=goal[:_ANSWER_CHARACTERS],
-        answer=_shortened(report.answer, _ANSWER_CHARACTERS),
+        answer=shorten(report.answer, _ANSWER_CHARACTERS),
         confidence=report.confidence,
         findings=tuple(findings[:_FINDINGS]),
         sources=tuple(_marked(source, report.session) for source in sources),
@@ -117,7 +117,3 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
 def _marked(source: Source, session: str) -> Source:
     """Note which session read a source, and keep of it what can be cited."""
     return source.replace(session=source.session or session, quote=source.quote[:_QUOTE_CHARACTERS])
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -31,6 +31,7 @@ from chargehand.contracts import (
     Usage,
     without_control_characters,
 )
+from chargehand.contracts.problems import shorten
 from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import CITES_NOTHING, cited_numbers, number_more_refs, number_refs, replace_citations
 from workflows.rules.graph import USABLE, critical_path
@@ -149,7 +150,7 @@ def bound_report(report: Report) -> Report:
 def _cut(value: object, longest: int, most: int) -> object:
     match value:
         case str():
-            return value if len(value) <= longest else f"{value[: longest - 1]}…"
+            return shorten(value, longest)
         case list():
             return [_cut(item, longest, most) for item in cast("list[object]", value)[:most]]
         case dict():

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import PrivateAttr
 
 from chargehand.contracts import Contract, left_out
+from chargehand.contracts.problems import one_line
 from workflows.carried import Carried
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Outbox
@@ -135,5 +136,4 @@ def _gap(told: ToldMessage) -> str:
 
 
 def _quote(text: str) -> str:
-    line = " ".join(text.split())
-    return f"“{line if len(line) <= _QUOTED_CHARACTERS else f'{line[: _QUOTED_CHARACTERS - 1]}…'}”"
+    return f"“{one_line(text, _QUOTED_CHARACTERS)}”"

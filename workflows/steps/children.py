@@ -25,6 +25,7 @@ from activities.contracts.session import RunningDuplicate, RunningDuplicateReque
 from activities.tools.recall import RECALL
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from chargehand.contracts import Contract, Delegation, Failure, Report, SpendLine, Subtask, Tiers, Usage
+from chargehand.contracts.problems import one_line
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
@@ -255,7 +256,7 @@ async def _run(
     subtask: Subtask,
     text: str,
 ) -> _Result | Failure:
-    child = way.address
+    child, title = way.address, one_line(text, 120)
     is_repeated = not session.progress.record_child(child)
     list_state(session)
     try:
@@ -264,8 +265,8 @@ async def _run(
             request,
             id=child,
             result_type=result_type,
-            static_summary=f"{subtask.id} {subtask.agent}: {_short(text)}",
-            static_details=None if _short(text) == text else text,
+            static_summary=f"{subtask.id} {subtask.agent}: {title}",
+            static_details=None if title == text else text,
             priority=options.priority_of(session.request, session.facts.weight),
             # It is not retried as a whole, but its own activities are.
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -335,8 +336,3 @@ def _failure(error: ChildWorkflowError) -> Failure:
             return Failure(reason="internal", message=cause.message)
         case cause:
             return Failure(reason="internal", message=str(cause))
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 120 else f"{line[:119]}…"

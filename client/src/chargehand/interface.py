@@ -7,10 +7,10 @@ from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from chargehand.contracts import Report, SessionRequest
-from chargehand.contracts.problems import printable
+from chargehand.contracts.problems import one_line, printable
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.errors import InvalidInput
-from chargehand.listing import listing_memo, one_line
+from chargehand.listing import listing_memo
 from chargehand.wire import WorkflowType
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=31)

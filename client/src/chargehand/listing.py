@@ -10,7 +10,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
 from chargehand.contracts import FailureCause, Question, SessionRequest, SessionState
-from chargehand.contracts.problems import printable
+from chargehand.contracts.problems import one_line, printable
 from chargehand.errors import InvalidInput
 from chargehand.history.records import OpenCall
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
@@ -103,12 +103,6 @@ def listing_memo(request: SessionRequest) -> dict[str, str]:
 
 def goal_memo(goal: str) -> dict[str, str]:
     return {_GOAL: one_line(goal, _GOAL_CHARACTERS)}
-
-
-def one_line(text: str, most: int) -> str:
-    """Fold a text into one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def sessions_query(

@@ -30,12 +30,13 @@ from chargehand.contracts import (
     VerificationRequest,
 )
 from chargehand.contracts.base import contract
+from chargehand.contracts.problems import one_line
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, start_options, valid_id
-from chargehand.listing import SessionSummary, goal_memo, one_line, sessions_query, summarise
+from chargehand.listing import SessionSummary, goal_memo, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
 from chargehand.original_request import read_request, refuse_another
 from chargehand.shared_files import Document, SharedFiles

@@ -71,8 +71,17 @@ def field_path(location: Sequence[int | str]) -> str:
 
 def printable(text: str, most: int) -> str:
     """Shorten untrusted text for a message, and replace its control characters."""
-    short = text if len(text) <= most else f"{text[: most - 1]}…"
-    return "".join(character if character.isprintable() else "\ufffd" for character in short)
+    return "".join(character if character.isprintable() else "\ufffd" for character in shorten(text, most))
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut off what a text has beyond `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def one_line(text: str, most: int) -> str:
+    """Fold a text into one line of at most `most` characters."""
+    return shorten(" ".join(text.split()), most)
 
 
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:

@@ -26,8 +26,9 @@ from chargehand.contracts import (
     VerificationReport,
 )
 from chargehand.contracts.base import contract
+from chargehand.contracts.problems import one_line
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
-from chargehand.listing import SessionSummary, one_line
+from chargehand.listing import SessionSummary
 from chargehand.messages import Input, Output, SessionMessage
 from chargehand.original_request import refuse_difference
 from chargehand.payloads.encryption import Encryption
