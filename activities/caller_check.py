@@ -5,7 +5,7 @@ this process carries out, that is known. About any other the server is asked onc
 whose workers decide what the workflow does, and the parent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from temporalio import activity, workflow
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ExecuteActivityInput
 
+from activities.around import AroundActivities
 from activities.contracts.session import OpenSessionRequest
 from activities.newest import Newest
 from activities.single_flight import SingleFlight
@@ -61,7 +62,7 @@ def recognise(info: workflow.Info) -> None:
     _carried_out[info.workflow_id, info.run_id] = _Caller(info.workflow_type, info.task_queue, parent)
 
 
-class CallerCheck(Interceptor):
+class CallerCheck(AroundActivities):
     """Refuses activities of other callers than the sessions of one task queue."""
 
     def __init__(self, task_queue: str) -> None:
@@ -69,8 +70,10 @@ class CallerCheck(Interceptor):
         self._known = Newest[_Run, _Caller](_MOST_RUNS)
         self._asking = SingleFlight[_Caller]()
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        return _CheckedActivities(next, self)
+    async def attempt(self, called: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
+        is_delegated = any(isinstance(each, OpenSessionRequest) and each.request.delegation for each in called.args)
+        await self.require_session(is_delegated=is_delegated)
+        return await run()
 
     async def require_session(self, *, is_delegated: bool) -> None:
         """Raise unless a session of this task queue scheduled the running activity.
@@ -101,17 +104,6 @@ class CallerCheck(Interceptor):
         if caller is None:
             caller = self._known[run] = await self._asking.run(run, partial(_ask_server, run))
         return caller
-
-
-class _CheckedActivities(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, check: CallerCheck) -> None:  # noqa: A002  # the SDK's own name
-        super().__init__(next)
-        self._check = check
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
-        is_delegated = any(isinstance(each, OpenSessionRequest) and each.request.delegation for each in input.args)
-        await self._check.require_session(is_delegated=is_delegated)
-        return await super().execute_activity(input)
 
 
 async def _ask_server(run: _Run) -> _Caller:

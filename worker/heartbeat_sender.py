@@ -7,6 +7,7 @@ work.
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -14,7 +15,6 @@ from typing import Any, Final
 
 from temporalio import activity, workflow
 from temporalio.worker import (
-    ActivityInboundInterceptor,
     ExecuteActivityInput,
     Interceptor,
     StartActivityInput,
@@ -23,6 +23,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
+from activities.around import AroundActivities
 from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin, running
 from worker.slots import PacedSlots
 
@@ -49,24 +50,15 @@ def _start_pacemaker() -> None:
     threading.Thread(target=lambda: asyncio.run(_beat_for_late_loops()), name="heartbeats", daemon=True).start()
 
 
-class Heartbeats(Interceptor):
+class Heartbeats(AroundActivities):
     """Sends heartbeats from an activity's begin until the SDK has sent its result."""
 
     def __init__(self, slots: PacedSlots) -> None:
         self._slots = slots
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        return _BeatingActivities(next, self._slots)
-
-
-class _BeatingActivities(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, slots: PacedSlots) -> None:  # noqa: A002  # the SDK's own name
-        super().__init__(next)
-        self._slots = slots
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+    async def attempt(self, _: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
         if activity.info().is_local:
-            return await super().execute_activity(input)
+            return await run()
         waited = self._slots.begin(activity.info().started_time)
         with _starting:
             _start_pacemaker()
@@ -74,7 +66,7 @@ class _BeatingActivities(ActivityInboundInterceptor):
         running.add(pulse)
         sending = asyncio.create_task(pulse.send())
         try:
-            return await super().execute_activity(input)
+            return await run()
         finally:
             sending.cancel()
             _forget_later(pulse, _ITERATIONS)

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, cast
@@ -21,12 +21,14 @@ from typing import Any, Final, Literal, cast
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ExecuteActivityInput
 
+from activities.around import AroundActivities
 from activities.credentials import hide
 from activities.current_span import current_trace_id
 from activities.metrics import ERRORS, FAILED_ATTEMPTS, count_in_activity
 from activities.models.failures import ProviderFault
+from chargehand.contracts.problems import shorten
 from chargehand.failure_causes import failure_cause
 from chargehand.wire import SESSIONS
 
@@ -113,7 +115,7 @@ class TextFormatter(logging.Formatter):
         message = record.getMessage()
         if record.name == "asyncio" and self._redacts:
             message = message.partition("\n")[0]
-        return _cut(message, _LONGEST)
+        return shorten(message, _LONGEST)
 
 
 class JsonFormatter(TextFormatter):
@@ -185,12 +187,8 @@ def _plain(value: object) -> object:
     """Return a value as it is, or as text if it is long, or not a number of JSON's."""
     text = str(value)
     if len(text) > _LONGEST_FIELD:
-        return _cut(text, _LONGEST_FIELD)
+        return shorten(text, _LONGEST_FIELD)
     return text if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _escaped(text: str) -> str:
@@ -216,20 +214,15 @@ def _before(error: BaseException) -> BaseException | None:
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-class LogFailedAttempts(Interceptor):
+class LogFailedAttempts(AroundActivities):
     """Logs and counts failed attempts, in place of the SDK, which knows neither trace nor provider."""
 
     def __init__(self) -> None:
         logging.getLogger("temporalio.activity").addFilter(_is_new)
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        return _LoggedActivities(next)
-
-
-class _LoggedActivities(ActivityInboundInterceptor):
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # as above
+    async def attempt(self, _: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return await super().execute_activity(input)
+            return await run()
         except Exception as error:
             if not isinstance(error, ApplicationError) or error.category is not ApplicationErrorCategory.BENIGN:
                 _log(error)

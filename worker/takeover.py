@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,8 +31,9 @@ from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ExecuteActivityInput
 
+from activities.around import AroundActivities
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
 
@@ -63,7 +64,7 @@ class Attempt:
         return _line([number, *self.run, b64encode(self.token).decode(), *([True] if self.is_over else [])])
 
 
-class RunningActivities(Interceptor):
+class RunningActivities(AroundActivities):
     """The activities that this process runs, in a file that the next worker of this host can read."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -83,8 +84,16 @@ class RunningActivities(Interceptor):
         self._running: dict[int, Attempt] = {}
         self._lock = threading.Lock()
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        return _ListedActivities(next, self)
+    async def attempt(self, _: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
+        info = activity.info()
+        if info.is_local:  # it is repeated with its workflow task
+            return await run()
+        number = self.begin(Attempt(info.task_token, (info.workflow_id or "", info.workflow_run_id or "")))
+        try:
+            return await run()
+        finally:
+            self.note_end(number)
+            asyncio.get_running_loop().call_later(_SENT_SECONDS, self.end, number)
 
     def begin(self, attempt: Attempt) -> int:
         """List an attempt, and return its number."""
@@ -123,24 +132,6 @@ class RunningActivities(Interceptor):
         with self._lock:
             self._path.unlink(missing_ok=True)
             self._file.close()
-
-
-class _ListedActivities(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, running: RunningActivities) -> None:  # noqa: A002  # the SDK's own name
-        super().__init__(next)
-        self._running = running
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
-        info = activity.info()
-        if info.is_local:  # it is repeated with its workflow task
-            return await super().execute_activity(input)
-        run = (info.workflow_id or "", info.workflow_run_id or "")
-        number = self._running.begin(Attempt(info.task_token, run))
-        try:
-            return await super().execute_activity(input)
-        finally:
-            self._running.note_end(number)
-            asyncio.get_running_loop().call_later(_SENT_SECONDS, self._running.end, number)
 
 
 async def take_over(client: Client, state_dir: Path) -> None:

@@ -6,6 +6,7 @@ Imported only by workers that trace.
 import asyncio
 import hashlib
 import re
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
@@ -24,8 +25,9 @@ from opentelemetry.trace import (
 )
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ExecuteActivityInput
 
+from activities.around import AroundActivities
 from activities.contracts.calls import ToolRequest
 from activities.contracts.rounds import ToolResult
 from activities.current_span import DESCRIBE_CONTENT
@@ -46,26 +48,17 @@ class AttemptIds(RandomIdGenerator):
         return _NEXT_ID.get() or super().generate_span_id()
 
 
-class TracedActivities(Interceptor):
+class TracedActivities(AroundActivities):
     """Makes a span of every attempt of a workflow's activity; without content it has no text of users."""
 
     def __init__(self, content: Content | None = None) -> None:
         """Take what describes the content, if the operator wants it in spans."""
         self._content = content
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        return _Traced(next, self._content)
-
-
-class _Traced(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, content: Content | None) -> None:  # noqa: A002  # as above
-        super().__init__(next)
-        self._content = content
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+    async def attempt(self, called: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
         if not get_current_span().get_span_context().is_valid:  # its workflow is not traced
-            return await super().execute_activity(input)
-        request: object = input.args[0] if input.args else None
+            return await run()
+        request: object = called.args[0] if called.args else None
         tracer, (name, about) = get_tracer(SCOPE), _about(request)
         kind = SpanKind.CLIENT if isinstance(request, TurnRequest) else SpanKind.INTERNAL
         span = _start_attempt(tracer, name, kind, {**_where(), **about})
@@ -77,7 +70,7 @@ class _Traced(ActivityInboundInterceptor):
                 if isinstance(request, ToolRequest):
                     span.set_attributes({**self._content.of_request(request.call)})
             try:
-                result = await super().execute_activity(input)
+                result = await run()
                 if isinstance(request, TurnRequest):
                     ended_at = _add_used(tracer, request, result, self._content)
             except BaseException as error:
