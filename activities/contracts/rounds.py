@@ -6,7 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Artifact, Contract, Issue, Outcome, Source, left_out
+from chargehand.contracts import Contract, Issue, Outcome, Source, left_out
+from chargehand.tools import ToolAnswer, failed
 
 PASSAGE_GAP: Final = "\n[…]\n"
 """Stands between passages of one source that do not follow each other."""
@@ -25,6 +26,10 @@ class ToolCall(Contract):
     malformed: str = ""
     """Why the model's arguments could not be read; the tool is then not used and the model is told."""
 
+    def refuse(self, error: str) -> "ToolResult":
+        """Answer it with an error in the tool's place."""
+        return ToolResult(call_id=self.id, tool=self.tool, **dict(failed(error)))
+
 
 class Elicitation(Contract):
     """What a tool's server asks a person in the middle of a call, which is made again with the answer."""
@@ -37,21 +42,11 @@ class Elicitation(Contract):
     """JSON Schema of the answer: an object of plain values."""
 
 
-class ToolResult(Contract):
+class ToolResult(ToolAnswer):
     """What a tool gave back. It is data, never instruction."""
 
     call_id: str
     tool: str
-    ok: bool = True
-    output: dict[str, JsonValue] = {}
-    """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
-    sources: tuple[Source, ...] = ()
-    """What was read, with its words in `quote`."""
-    artifacts: tuple[Artifact, ...] = ()
-    """Files that the tool made; the model is told their names, the user gets them with the report."""
-    pictures: tuple[str, ...] = left_out(())
-    """Pages of documents that are shown to a model that sees."""
-    is_private: bool = left_out(False)
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
     elicitation: Elicitation | None = left_out(None)

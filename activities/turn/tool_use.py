@@ -18,7 +18,7 @@ from temporalio import activity
 
 from activities.contracts.calls import CallCheck, CallProblems, ToolRequest
 from activities.contracts.rounds import MOST_CALLS, ToolCall, ToolResult
-from activities.contracts.tool import NeedsInput, Tool, ToolAnswer
+from activities.contracts.tool import Tool, ToolAnswer
 from activities.credentials import CredentialMissing, hiding, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
@@ -82,18 +82,7 @@ class ToolActivities:
             answer = await self._use(request)
         is_unknown = answer is None
         answer = answer or failed(UNKNOWN_OUTCOME)
-        return ToolResult(
-            call_id=request.call.id,
-            tool=request.call.tool,
-            ok=answer.ok,
-            output=answer.output,
-            sources=answer.sources,
-            artifacts=answer.artifacts,
-            pictures=answer.pictures,
-            is_private=answer.is_private,
-            elicitation=answer.elicitation if isinstance(answer, NeedsInput) else None,
-            is_unknown=is_unknown,
-        )
+        return ToolResult(call_id=request.call.id, tool=request.call.tool, is_unknown=is_unknown, **dict(answer))
 
     @activity.defn(name=ActivityType.CHECK_CALL)
     async def check_call(self, request: CallCheck) -> CallProblems:

@@ -64,7 +64,7 @@ def refuse_repetition(
         return None
     why = _ACTS_ONCE if acts else "its result is above. Make a different call or answer."
     error = f"You already made this call (round {number}); {why}"
-    return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
+    return call.refuse(error)
 
 
 def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:

@@ -65,7 +65,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
 
     async def answer(position: int, call: ToolCall) -> ToolResult:
         if position not in chosen:
-            return _refuse(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+            return call.refuse(f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
         if refusal := _refusal(agent, calls, position):
@@ -106,7 +106,7 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         if decision is None:
             return result
         if decision.verdict not in ALLOWED:
-            return _refuse(call, f"A person has looked into whether this call was applied. {decision.reason}")
+            return call.refuse(f"A person has looked into whether this call was applied. {decision.reason}")
         reply, call = decision, _as_decided(call, decision)
         decided_at = workflow.now() if decision.arguments is None else None
         result = await _use_tool(agent, call, f"{step}.again", reply, decided_at)
@@ -171,9 +171,9 @@ async def _use_tool(
                 conversation.doubt(call)
             raise
         if acts:
-            return _refuse(call, UNKNOWN_OUTCOME, is_unknown=True)
+            return call.refuse(UNKNOWN_OUTCOME).replace(is_unknown=True)
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return _refuse(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+        return call.refuse(f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _tool_request(
@@ -280,7 +280,7 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
     request, conversation, call = work.request, work.conversation, calls[position]
     if call.tool not in request.agent.tools:
         count_refusal("permission")
-        return _refuse(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
+        return call.refuse(f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.recent, work.effects, calls)
     if repetition is not None:
         count_refusal("loop_guard")
@@ -292,14 +292,14 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
             # The first of them may turn out not to be made.
             return repetition.replace(may_be_repeated=True)
     if call.malformed:
-        return _refuse(call, f"The arguments could not be read: {call.malformed}. Send them again.")
+        return call.refuse(f"The arguments could not be read: {call.malformed}. Send them again.")
     return None
 
 
 def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
     count_refusal(_REFUSALS.get(reply.verdict, "policy"))
     why = _NOT_ALLOWED.get(reply.verdict, "The policy denies this call: {0}. Go another way, or name the gap.")
-    return _refuse(call, why.format(reply.reason).strip(), may_be_repeated=reply.verdict == "too_early")
+    return call.refuse(why.format(reply.reason).strip()).replace(may_be_repeated=reply.verdict == "too_early")
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
@@ -329,23 +329,12 @@ def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)
 
 
-def _refuse(call: ToolCall, error: str, *, may_be_repeated: bool = False, is_unknown: bool = False) -> ToolResult:
-    return ToolResult(
-        call_id=call.id,
-        tool=call.tool,
-        ok=False,
-        output={"error": error},
-        may_be_repeated=may_be_repeated,
-        is_unknown=is_unknown,
-    )
-
-
 def _not_made(call: ToolCall) -> ToolResult:
-    return _refuse(call, f"{_INTERRUPTED} It was not made.", may_be_repeated=True)
+    return call.refuse(f"{_INTERRUPTED} It was not made.").replace(may_be_repeated=True)
 
 
 def _interruption(call: ToolCall, *, acts: bool) -> ToolResult:
     """Answer a call that was ended while it was made; of one that acts it is unknown whether it was applied."""
     if acts:
-        return _refuse(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}", is_unknown=True)
-    return _refuse(call, _INTERRUPTED, may_be_repeated=True)
+        return call.refuse(f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").replace(is_unknown=True)
+    return call.refuse(_INTERRUPTED).replace(may_be_repeated=True)
