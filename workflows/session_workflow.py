@@ -103,14 +103,15 @@ class SessionWorkflow:
         """Whether another run has continued in this one, which is open before any handler is."""
         return self._session is None and workflow.info().continued_run_id is not None
 
-    async def _record(self, decision: TypedByPeople, take_back: Callable[[], object] = lambda: None) -> None:
+    async def _record(self, decision: TypedByPeople, wait_id: str = "") -> None:
         """Record a decision outside Temporal before it has an effect, which it has in a later workflow task, as below.
 
-        One that could not be recorded is taken back and refused.
+        The wait that it ends takes no other one meanwhile. One that could not be recorded is refused.
         """
         info, update = workflow.info(), workflow.current_update_info()
         if update is None:
             raise AssertionError("decisions come by updates")
+        self._progress.waits.claim(wait_id)
         entry = Decision(
             session=self._session.root if self._session else info.workflow_id,
             workflow_id=info.workflow_id,
@@ -131,7 +132,7 @@ class SessionWorkflow:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            take_back()
+            self._progress.waits.release(wait_id)
             raise Refused("It could not be recorded and has no effect; try again, or see the worker's log.") from error
 
     def _check(self, rule: Callable[[Session], object]) -> None:

@@ -53,8 +53,7 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(Messages.decide_plan))
     async def decide_plan(self, decision: PlanDecision) -> Plan:
-        self._progress.receive_decision()
-        await self._record(decision, lambda: self._progress.receive_decision(is_received=False))
+        await self._record(decision, "plan")
         return decide_plan(self._open, decision)
 
     @decide_plan.validator
@@ -73,8 +72,7 @@ class SupervisorWorkflow(SessionWorkflow):
 
     @workflow.update(**handles(Messages.answer))
     async def answer(self, answer: Answer) -> Status:
-        self._progress.receive_answer(answer.subtask)
-        await self._record(answer, lambda: self._progress.receive_answer(answer.subtask, is_received=False))
+        await self._record(answer, f"question-{answer.subtask}")
         self._progress.answer(answer)
         return self._progress.status()
 

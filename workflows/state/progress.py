@@ -64,6 +64,15 @@ class Waits(Carried):
     open: dict[str, Wait] = present({})
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
     """What was decided about waits that have not ended yet, and by whom."""
+    claimed: set[str] = present(set[str]())
+    """Waits about which a decision was received, even if it is not applied yet: they take no other."""
+
+    def claim(self, wait_id: str) -> None:
+        self.claimed.add(wait_id)
+
+    def release(self, wait_id: str) -> None:
+        """Take decisions about a wait again."""
+        self.claimed.discard(wait_id)
 
     def begin(self, wait: Wait) -> None:
         self.open[wait.id] = wait
@@ -126,10 +135,6 @@ class Progress(Carried):
     unknown_signals: dict[str, None] = present({})
     _ending: dict[str, Any] = PrivateAttr(default_factory=dict[str, Any])
     """What the status says of its report, once there is one."""
-    _has_decision: bool = False
-    """Whether a decision was received, even if it is not applied yet."""
-    _answered: set[str] = PrivateAttr(default_factory=set[str])
-    """Subtasks whose question has received an answer, even if it is not applied yet."""
     _outcomes_before: int = 0
     """Outcomes that earlier runs have handed on."""
 
@@ -281,12 +286,8 @@ class Progress(Carried):
 
     def check_decision(self) -> None:
         """Refuse a decision about the plan that the session does not wait for."""
-        if self.state != "awaiting_approval" or self._has_decision:
+        if self.state != "awaiting_approval" or "plan" in self.waits.claimed:
             raise Refused("This session is not awaiting approval.")
-
-    def receive_decision(self, *, is_received: bool = True) -> None:
-        """Note that a decision has come, and take no other; or that it was not usable after all."""
-        self._has_decision = is_received
 
     def decide(self, decision: PlanDecision) -> Plan:
         """Keep a person's decision; returns the plan that it is about."""
@@ -299,7 +300,7 @@ class Progress(Carried):
     def check_answer(self, answer: Answer) -> None:
         """Refuse an answer to a question that is not open, and one that does not fit its form."""
         subtask_id = answer.subtask
-        unanswered = [id_ for id_ in self.questions if id_ not in self._answered]
+        unanswered = [id_ for id_ in self.questions if f"question-{id_}" not in self.waits.claimed]
         if subtask_id not in unanswered:
             raise Refused(
                 f"subtask: '{subtask_id}' has no open question; subtasks that have one: "
@@ -308,10 +309,6 @@ class Progress(Carried):
         if form := self.questions[subtask_id].form:
             read_form(form, answer.text)
 
-    def receive_answer(self, subtask_id: str, *, is_received: bool = True) -> None:
-        """Note that an answer has come, and take no other; or that it was not usable after all."""
-        (self._answered.add if is_received else self._answered.discard)(subtask_id)
-
     def answer(self, answer: Answer) -> None:
         self.steering.hear(answer.text)
         self.answers[answer.subtask] = answer.text
@@ -319,7 +316,7 @@ class Progress(Carried):
 
     def close_question(self, subtask_id: str) -> str | None:
         del self.questions[subtask_id]
-        self._answered.discard(subtask_id)
+        self.waits.release(f"question-{subtask_id}")
         return self.answers.pop(subtask_id, None)
 
     def add_gaps(self, gaps: Iterable[str]) -> None:

@@ -261,7 +261,7 @@ def decide_plan(session: Session, decision: PlanDecision) -> Plan:
         try:
             session.progress.adopt(validate(session, decision.plan))
         except InvalidPlan as error:
-            session.progress.receive_decision(is_received=False)
+            session.progress.waits.release("plan")
             raise invalid_plan(error.errors) from None
     return session.progress.decide(decision)
 

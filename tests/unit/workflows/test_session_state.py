@@ -116,10 +116,10 @@ def test_one_decision_is_taken_about_a_plan() -> None:
     progress = session().progress
     progress.enter("awaiting_approval")
     progress.check_decision()
-    progress.receive_decision()
+    progress.waits.claim("plan")
     with pytest.raises(Refused, match="not awaiting approval"):
         progress.check_decision()
-    progress.receive_decision(is_received=False)
+    progress.waits.release("plan")
     progress.check_decision()
 
     assert progress.decide(PlanDecision(decision="approve")) == progress.plan
