@@ -189,7 +189,7 @@ def _books_seconds() -> float:
     )
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     model = ModelCard(provider="scripted", name=scripted.MODEL_NAME, prices=(price,))
-    ledger = Ledger(Amount(_TURNS_TIMED, Decimal(10_000)))
+    ledger = Ledger(granted=Amount(_TURNS_TIMED, Decimal(10_000)))
     cost = Amount(1, Decimal("0.0015"))
     before = time.process_time()
     for _ in range(_TURNS_TIMED):

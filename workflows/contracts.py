@@ -1,7 +1,6 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import ClassVar, Literal
 
 from activities.contracts.cards import AgentCard
@@ -14,33 +13,18 @@ from chargehand.contracts import (
     Capability,
     Contract,
     ConversationRequest,
-    Dollars,
     LiveTexts,
     Message,
     Outcome,
     SessionRequest,
     Source,
-    SpendLine,
     Subtask,
     Usage,
     left_out,
 )
 from chargehand.contracts.base import Overcharge
+from workflows.budget.ledger import Amount, Spending
 from workflows.mailbox.contracts import MailboxState, SteeringItem
-
-
-class SpendingState(Contract):
-    """What a workflow that begins, or continues as new, knows of its ledger and its calls; no call is open then."""
-
-    granted_turns: int
-    granted_usd: Dollars
-    spent_turns: int = left_out(0)
-    spent_usd: Dollars = left_out(Decimal(0))
-    spend: tuple[SpendLine, ...] = left_out(())
-    wasted: Usage = left_out(Usage())
-    overcharges: dict[str, Overcharge] = left_out({})
-    turns: int = left_out(0)
-    """Turns taken, which number the next ones."""
 
 
 class ConversationState(Contract):
@@ -74,7 +58,7 @@ class ConversationState(Contract):
 class SubtaskState(Contract):
     """A subtask that continues in a new run."""
 
-    spending: SpendingState
+    spending: Spending
     conversation: ConversationState
     began_at: datetime
     rounds_begun: int
@@ -150,11 +134,9 @@ class SubtaskRequest(Message):
     """What earlier attempts at this subtask have noted."""
     messages: tuple[SteeringItem, ...] = left_out(())
     """What a person has written to its agents so far, those of earlier attempts included."""
-    turns: int
-    usd: Dollars
-    spare_turns: int = left_out(0)
-    spare_usd: Dollars = left_out(Decimal(0))
-    """Turns and dollars that it may borrow beside its own, as long as no other agent needs them."""
+    grant: Amount
+    spare: Amount = left_out(Amount())
+    """What it may borrow beside its own, as long as no other agent needs it."""
     max_rounds: int
     deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""

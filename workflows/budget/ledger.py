@@ -5,15 +5,17 @@ could be reserved: every cost is reserved at its worst case before it arises, an
 A grant to a child is a reservation like any other.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
+
+from pydantic import PrivateAttr, field_serializer
 
 from activities.contracts.model import ModelCard
-from chargehand.contracts import SpendLine, Usage
-from chargehand.contracts.base import MOST_OVERCHARGE
-from workflows.contracts import SpendingState
+from chargehand.contracts import SpendLine, Usage, left_out
+from chargehand.contracts.base import MOST_OVERCHARGE, Overcharge
+from workflows.carried import Carried
 from workflows.rules.report_content import merge_spend
 
 _LARGEST_SHARE: Final = 3
@@ -63,14 +65,13 @@ class Reservation:
         return self.most_usd is None or self.amount.usd + more.usd <= self.most_usd
 
 
-class Ledger:
-    """The budget of one supervisor or one subtask."""
+class Ledger(Carried):
+    """The budget of one supervisor or one subtask; no call is open when it is carried on."""
 
-    def __init__(self, granted: Amount, spent: Amount = Amount()) -> None:
-        self.granted = granted
-        self.spent = spent
-        self._open: dict[int, Reservation] = {}
-        self._numbers = 0
+    granted: Amount
+    spent: Amount = left_out(Amount())
+    _open: dict[int, Reservation] = PrivateAttr(default_factory=dict[int, Reservation])
+    _numbers: int = 0
 
     @property
     def reserved(self) -> Amount:
@@ -156,30 +157,26 @@ class Mark(NamedTuple):
     wasted: Usage
 
 
-class Spending:
+class Spending(Carried):
     """The ledger of a workflow, and a line for each call that was settled in it."""
 
-    def __init__(self, before: SpendingState) -> None:
-        granted, spent = Amount(before.granted_turns, before.granted_usd), Amount(before.spent_turns, before.spent_usd)
-        self.ledger = Ledger(granted, spent)
-        self.lines = list(before.spend)
-        self.wasted = before.wasted
-        """Part of `lines` for turns that gave nothing."""
-        self.overcharges = dict(before.overcharges)
-        """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
-        self._turns = before.turns
+    ledger: Ledger
+    lines: list[SpendLine] = left_out([])
+    wasted: Usage = left_out(Usage())
+    """Part of `lines` for turns that gave nothing."""
+    overcharges: dict[str, Overcharge] = left_out({})
+    """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
+    turns: int = left_out(0)
+    """Turns taken, which number the next ones."""
 
-    def state(self) -> SpendingState:
-        return SpendingState(
-            granted_turns=self.ledger.granted.turns,
-            granted_usd=self.ledger.granted.usd,
-            spent_turns=self.ledger.spent.turns,
-            spent_usd=self.ledger.spent.usd,
-            spend=merge_spend(self.lines),
-            wasted=self.wasted,
-            overcharges=self.overcharges,
-            turns=self._turns,
-        )
+    @classmethod
+    def of(cls, granted: Amount) -> Self:
+        """Begin with a grant."""
+        return cls(ledger=Ledger(granted=granted))
+
+    @field_serializer("lines")
+    def _merge(self, lines: Sequence[SpendLine]) -> Sequence[SpendLine]:
+        return merge_spend(lines)
 
     @property
     def mean_output(self) -> int:
@@ -188,8 +185,8 @@ class Spending:
         return used.output_tokens // max(used.turns, 1)
 
     def begin_turn(self) -> int:
-        self._turns += 1
-        return self._turns
+        self.turns += 1
+        return self.turns
 
     def settle(self, reservation: Reservation, line: SpendLine, *, wasted: bool) -> None:
         """Book what a call has cost in place of what was reserved for it."""

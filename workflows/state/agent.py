@@ -10,7 +10,7 @@ from activities.turn_kinds.work import AgentAnswer, ReplyAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import GoingOn, TurnCosts, fixed_bytes, input_bound
 from workflows.budget.ledger import Amount, Spending
-from workflows.contracts import ConversationState, SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
+from workflows.contracts import ConversationState, SubtaskRequest, SubtaskResult, SubtaskState
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.evidence import (
@@ -85,14 +85,14 @@ class AgentWork:
         self.request = request
         self.mailbox = mailbox
         self._state = request.state or SubtaskState(
-            spending=SpendingState(granted_turns=request.turns, granted_usd=request.usd),
+            spending=Spending.of(request.grant),
             conversation=ConversationState(notes=request.notes, opening_notes=request.notes),
             began_at=now,
             rounds_begun=0,
             messages=request.messages,
         )
         self.conversation = Conversation(request, self._state.conversation)
-        self.spending = Spending(self._state.spending)
+        self.spending = self._state.spending
         self._hand_over = ""
         """The agent that its reply hands a conversation over to."""
         self._job = ""
@@ -103,7 +103,6 @@ class AgentWork:
 
     def state(self, now: datetime) -> SubtaskState:
         parts = {
-            "spending": self.spending.state(),
             "conversation": self.conversation.state(),
             "mailbox": self.mailbox.state(),
             "messages": self.inbox.unread,
@@ -201,8 +200,8 @@ class AgentWork:
     def tell_turns(self, number: int) -> None:
         """Tell the agent, with what its tools returned last, which turns are its own and which it may borrow."""
         request, own = self.request, self.spending.ledger.unspent
-        borrowed = self.spending.ledger.granted.beyond(Amount(request.turns, request.usd))
-        spare = Amount(request.spare_turns, request.spare_usd).beyond(borrowed)
+        borrowed = self.spending.ledger.granted.beyond(request.grant)
+        spare = request.spare.beyond(borrowed)
         turns, all_turns = self._turns_of(own, number), self._turns_of(own + spare, number)
         self.conversation.tell_turns(turns, all_turns - turns)
 

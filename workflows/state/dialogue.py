@@ -11,12 +11,11 @@ from pydantic import PrivateAttr
 from activities.contracts.rounds import Round
 from chargehand.contracts import Contract, Outcome, Reply, Transcript, TranscriptLine, left_out
 from chargehand.contracts.conversation import JOB, USER
-from workflows.budget.ledger import Amount
+from workflows.budget.ledger import Amount, Spending
 from workflows.carried import Carried, present
 from workflows.contracts import (
     ConversationState,
     QueuedMessage,
-    SpendingState,
     SubtaskResult,
     SubtaskState,
 )
@@ -149,7 +148,7 @@ class Dialogue(Carried):
                 said = Round(said=text)
             anew = {"rounds": (*rounds, said), "tool_calls": 0, "doubts": (), "artifacts": ()}
             talk = before.replace(**anew)
-        spending = SpendingState(granted_turns=grant.turns, granted_usd=grant.usd)
+        spending = Spending.of(grant)
         return SubtaskState(spending=spending, conversation=talk, began_at=now, rounds_begun=0)
 
     def end_attempt(self, ended: SubtaskResult, reads: Reads) -> None:

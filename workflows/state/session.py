@@ -30,7 +30,6 @@ from chargehand.contracts import (
 from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.ledger import Amount, Spending
-from workflows.contracts import SpendingState
 from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
@@ -57,7 +56,7 @@ class SupervisorState(Contract):
     was_reset: bool = left_out(False)
     started_at: datetime
     deadline_at: datetime
-    spending: SpendingState
+    spending: Spending
     holds_report: bool
     """Whether the report's worst case was reserved."""
     mailbox: MailboxState = left_out(MailboxState())
@@ -300,7 +299,7 @@ class Session:
             was_reset=self.was_reset,
             started_at=self.clock.started_at,
             deadline_at=self.clock.deadline_at,
-            spending=self.budget.spending.state(),
+            spending=self.budget.spending,
             holds_report=self.budget.report_reserve.is_held,
             mailbox=self.mailbox.state(),
             provenance=self.provenance,

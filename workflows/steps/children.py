@@ -118,10 +118,8 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         length_words=session.report_words if is_final else 0,
         messages=session.progress.steering.messages_for(subtask.id),
         notes=job.notes,
-        turns=job.grant.turns,
-        usd=job.grant.usd,
-        spare_turns=session.budget.spare.turns,
-        spare_usd=session.budget.spare.usd,
+        grant=job.grant,
+        spare=session.budget.spare,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)

@@ -23,7 +23,7 @@ from workflows import options
 from workflows.budget.estimates import least_workable
 from workflows.budget.ledger import Amount, Spending
 from workflows.budget.model_calls import was_reset
-from workflows.contracts import SpendingState, SupervisorRequest
+from workflows.contracts import SupervisorRequest
 from workflows.mailbox.contracts import Admission, AdmissionRequest, Idling, Leaving
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, notify
@@ -153,7 +153,7 @@ def _new_session(
         facts=facts,
         progress=progress,
         clock=Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at, workflow.now),
-        spending=Spending(SpendingState(granted_turns=limits.max_turns, granted_usd=limits.budget_usd)),
+        spending=Spending.of(Amount(limits.max_turns, limits.budget_usd)),
         mailbox=mailbox,
         was_reset=was_reset(),
     )
@@ -193,7 +193,7 @@ def _resume(
         facts=state.facts,
         progress=progress,
         clock=Clock(state.started_at, state.deadline_at, workflow.now),
-        spending=Spending(state.spending),
+        spending=state.spending,
         mailbox=mailbox,
         was_reset=state.was_reset or was_reset(),
     )

@@ -279,7 +279,7 @@ SETTLED = st.none() | st.tuples(st.integers(0, 9), AMOUNTS)
 @budget.settings_for(100)
 def test_the_books_balance(granted: Amount, steps: list[tuple[Amount, tuple[int, Amount] | None]]) -> None:
     """I01: what does not fit is not reserved; what is settled, even above what was reserved for it, is spent once."""
-    ledger, spent, held = Ledger(granted), Amount(), list[Reservation]()
+    ledger, spent, held = Ledger(granted=granted), Amount(), list[Reservation]()
     for amount, settled in steps:
         used = sum((each.amount for each in held), spent)
         assert ledger.missing(amount) == (used + amount).beyond(granted)
@@ -313,7 +313,7 @@ CHILDREN = {"a": True, "b": False, "c": True, "d": False}
 @pytest.mark.parametrize("order", list(permutations(CHILDREN)))
 def test_who_can_go_on_goes_without_first(order: tuple[str, ...]) -> None:
     """One at a time goes without, in whatever order they asked, and none that needs it while another can go on."""
-    ledger = Ledger(Amount(8))
+    ledger = Ledger(granted=Amount(8))
     grants, left = Grants(ledger), list(order)
     for child in order:
         reservation = ledger.reserve(Amount(2))

@@ -34,7 +34,7 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.budget.ledger import Amount, Spending
-from workflows.contracts import SpendingState, SubtaskRequest
+from workflows.contracts import SubtaskRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.refusal import Refused
 from workflows.rules.web_ui import details
@@ -67,7 +67,7 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         facts=facts,
         progress=Progress(session="s"),
         clock=Clock(START, START + timedelta(minutes=10), lambda: START),
-        spending=Spending(SpendingState(granted_turns=20, granted_usd=Decimal(2))),
+        spending=Spending.of(Amount(20, Decimal(2))),
         mailbox=Mailbox("s"),
         was_reset=False,
     )
@@ -134,8 +134,7 @@ def work(**changes: Any) -> AgentWork:
         subtask=T1,
         agent=READER,
         model=MODEL,
-        turns=5,
-        usd=Decimal(1),
+        grant=Amount(5, Decimal(1)),
         max_rounds=3,
         deadline=timedelta(minutes=10),
     )
