@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from activities.documents.catalog import Column, Table
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.periods import DAY, calendar_of, is_series_of, read_calendar
+from chargehand_plugins.extractive.periods import DAY, calendar_of, read_calendar
 
 _T = TypeVar("_T")
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -110,7 +110,7 @@ class Fields:
     def is_series(self) -> bool:
         """Whether the rows follow each other in time, so that states in them do not add up."""
         is_dated = calendar_of(self.table, frozenset(), self.language) is not None
-        return any(map(is_series_of, self.table.columns)) or any(
+        return any(field.calendar and field.calendar.is_series for field in self.all) or any(
             is_dated and field.is_day and not field.has("event") and field.column.distinct * 2 >= self.table.rows
             for field in self.all
         )

@@ -156,11 +156,14 @@ class Calendar(NamedTuple):
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
         if start - 1 + len(first) > self.length or (self.months and not side and self._misses(first, last, start)):
             return None
-        moment = self.sql if start == 1 else self.part(start, len(first))
-        if start == 1:
-            first, last = _pad(first, self.length, month=1), _pad(last, self.length, month=12)
+        moment = self.part(start, len(first))
         end = last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
+
+    @property
+    def is_series(self) -> bool:
+        """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
+        return bool(self.months) or (self.length == _YEARLY and _is_year(self.column))
 
     def part(self, start: int, length: int) -> str:
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
@@ -168,16 +171,6 @@ class Calendar(NamedTuple):
     def _misses(self, first: str, last: str, start: int) -> bool:
         held = {_count(moment[start - 1 :], 0) for moment in self.months}
         return not held.issuperset(range(_count(first, 1), _count(last, 12) + 1))
-
-
-def _pad(moment: str, length: int, *, month: int) -> str:
-    """Write the first or last month and day of a moment, as far as a calendar has them."""
-    if len(moment) == _YEARLY < length:
-        moment = f"{moment}-{month:02}"
-    if len(moment) == _MONTHLY < length:
-        days = monthrange(int(moment[:4]), int(moment[5:]))[1]
-        moment = f"{moment}-{1 if month == 1 else days:02}"
-    return moment
 
 
 def _count(moment: str, month: int) -> int:
@@ -223,12 +216,6 @@ def read_calendar(column: Column) -> Calendar | None:
     cases = " ".join(f"WHEN {quoted_text(text)} THEN '{moment}'" for text, moment in read.items())
     is_plain = all(text == moment for text, moment in read.items())
     return Calendar(column, sql if is_plain else f"CASE {sql} {cases} END", lengths.pop(), frozenset(read.values()))
-
-
-def is_series_of(column: Column) -> bool:
-    """Whether rows follow each other in the column's months or years, rather than being of a year, such as `built`."""
-    held = read_calendar(column)
-    return held is not None and (bool(held.months) or (held.length == _YEARLY and _is_year(column)))
 
 
 def _is_year(column: Column) -> bool:
