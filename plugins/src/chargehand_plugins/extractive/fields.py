@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from activities.documents.catalog import Column, Table
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.periods import DAY, calendar_of, read_calendar
+from chargehand_plugins.extractive.periods import DAY, read_calendar
 
 _T = TypeVar("_T")
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -35,6 +35,8 @@ class Field:
         telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
         self.title = tuple(telling or named)
         """The words that name it: all but its unit, unless it has nothing else."""
+        self.kind = frozenset(token.stem for token in named) - lexicon.time_words(language) - empty
+        """What its days are of, such as `joined`; empty if it is only a date."""
         self.calendar = read_calendar(column)
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith(_TIMES) or self.calendar is not None
@@ -103,13 +105,17 @@ class Fields:
         self.quantity = only([field for field in self.all if field.is_number and field.has("quantity")])
         """The column that says how many of a thing a row has."""
 
-    def of(self, column: Column) -> Field:
-        return next(field for field in self.all if field.column == column)
+    def dated_by(self, asked: frozenset[str]) -> Field | None:
+        """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
+        dated = [field for field in self.all if field.calendar]
+        named = [field for field in dated if field.kind and field.kind <= asked]
+        plain = [field for field in dated if not field.kind]
+        return only(named or [field for field in plain if field.is_day] or plain)
 
     @cached_property
     def is_series(self) -> bool:
         """Whether the rows follow each other in time, so that states in them do not add up."""
-        is_dated = calendar_of(self.table, frozenset(), self.language) is not None
+        is_dated = self.dated_by(frozenset()) is not None
         return any(field.calendar and field.calendar.is_series for field in self.all) or any(
             is_dated and field.is_day and not field.has("event") and field.column.distinct * 2 >= self.table.rows
             for field in self.all

@@ -119,8 +119,8 @@ class _Figures(Reading):
         self, measure: Field | None, group: Group | None, held: Sequence[Condition]
     ) -> tuple[Figure, int] | None:
         """Make the figure of a measure by a group, if they account for every word of the question."""
-        calendar = self._calendar(measure)
-        periods = self._in_periods(calendar)
+        dated_by = self._dated_by(measure)
+        periods = self._in_periods(dated_by)
         named = self._cost_of_measure(measure, group, held)
         if periods is None or named is None or (group and measure is group.field):
             return None
@@ -148,7 +148,7 @@ class _Figures(Reading):
             measure=measure,
             group=group._replace(word="") if group else None,
             conditions=conditions,
-            doubts=self._doubts(operation, function, calendar, measure),
+            doubts=self._doubts(operation, function, dated_by and dated_by.calendar, measure),
             period_text=" ".join(token.text for part in self._parts if part.period for token in part.tokens),
             currency=self.fields.currency if is_amount else None,
             language=self.language,
@@ -167,18 +167,17 @@ class _Figures(Reading):
         nearest = min((cost for cost in costs if cost is not None), default=None)
         return None if nearest and any(field.cost(token) == 0 for field in self.fields.all) else nearest
 
-    def _in_periods(self, calendar: Calendar | None) -> list[Condition] | None:
+    def _in_periods(self, dated_by: Field | None) -> list[Condition] | None:
         """Write the period as a condition; None if the table cannot hold it."""
         found: list[Condition] = []
         for part in self._parts:
             if period := part.period:
                 names = frozenset(token.stem for token in names_of(self.fields.table, self.language))
-                sql = calendar.condition(period, names) if calendar else None
-                if not (sql and calendar):
+                sql = dated_by and dated_by.calendar and dated_by.calendar.condition(period, names)
+                if not (dated_by and sql):
                     return None
                 text = period.text if period.has_year else " ".join(token.text for token in part.tokens)
-                field = self.fields.of(calendar.column)
-                found.append(Condition(field, sql, " ".join(filter(None, (field.label, period.side, text)))))
+                found.append(Condition(dated_by, sql, " ".join(filter(None, (dated_by.label, period.side, text)))))
         return found
 
     def _cost_of_measure(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> int | None:

@@ -129,6 +129,12 @@ def empty_words(language: str) -> frozenset[str]:
 
 
 @cache
+def time_words(language: str) -> frozenset[str]:
+    """List the stems of words that name nothing but time, such as `date`."""
+    return frozenset(stem for word in pattern("time_words").split("|") for stem in stems(word, language))
+
+
+@cache
 def totals() -> tuple[str, ...]:
     """List what the row of a table is called that adds up the others."""
     return tuple(pattern("totals").split("|"))

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from activities.documents.catalog import Column, Table
+from activities.documents.catalog import Column
 from activities.documents.sql_names import quoted_text
 from activities.documents.words import words
 from chargehand_plugins.extractive import lexicon
@@ -177,23 +177,6 @@ def _count(moment: str, month: int) -> int:
     """Count months from year 0 to a moment; `month` is that of a year."""
     year, _, rest = moment.rpartition("-") if moment[4:] or not moment[3:] else (moment, "", str(month))
     return 12 * int(year or 0) + int(rest)
-
-
-def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
-    """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
-    generic = {stem for word in lexicon.pattern("time_words").split("|") for stem in lexicon.stems(word, language)}
-    fitting = [
-        (
-            held,
-            frozenset(lexicon.stems(column.title or column.name, language)) - generic - lexicon.empty_words(language),
-        )
-        for column in table.columns
-        if (held := read_calendar(column))
-    ]
-    named = [held for held, telling in fitting if telling and telling <= asked]
-    plain = [held for held, telling in fitting if not telling]
-    found = named or [held for held in plain if held.length == DAY] or plain
-    return found[0] if len(found) == 1 else None
 
 
 def read_calendar(column: Column) -> Calendar | None:

@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.conditions import Condition, Limit
-from chargehand_plugins.extractive.fields import Field, Fields
+from chargehand_plugins.extractive.fields import Field, Fields, only
 from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.parts import Part, read_parts
-from chargehand_plugins.extractive.periods import Calendar, calendar_of
 
 SUPPOSED: Final = 4
 """What it costs to take a column for what no word names."""
@@ -196,25 +195,24 @@ class Reading:
             if self.fields.key and self.fields.cost_of_rows(token) is not None:
                 yield _group_of(self.fields.key, token.stem)
             length = next((long for name, long in LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-            calendar = self._calendar(None) if length else None
+            dated_by = self._dated_by(None) if length else None
+            calendar = dated_by and dated_by.calendar
             is_title = any(field.cost(token) == 0 for field in self.fields.all)
-            if calendar and length < calendar.length and not is_title:
-                field = self.fields.of(calendar.column)
-                yield Group(field, calendar.part(1, length), is_period=True, word=token.stem)
+            if dated_by and calendar and length < calendar.length and not is_title:
+                yield Group(dated_by, calendar.part(1, length), is_period=True, word=token.stem)
 
-    def _calendar(self, measure: Field | None) -> Calendar | None:
+    def _dated_by(self, measure: Field | None) -> Field | None:
         """Find the column that dates the rows: the one that the question names, or the only one of what happened."""
         said = {token.stem for part in self._parts for token in part.tokens if part.is_word or part.mark}
         for field in self.fields.all:
             if field.is_time and any(field.cost(token) is not None for token in self.words):
                 said |= {token.stem for token in field.title}
-        if found := calendar_of(self.fields.table, frozenset(said), self.language):
+        if found := self.fields.dated_by(frozenset(said)):
             return found
         days = [field for field in self.fields.all if field.is_day]
         begun = [field for field in days if field.has("begun")]
         is_flow = measure is not None and self.fields.adds_up(measure) and not measure.has("states")
-        only = begun if len(begun) == 1 else days if is_flow else []
-        return only[0].calendar if len(only) == 1 else None
+        return only(begun) or (only(days) if is_flow else None)
 
 
 def _cost(field: Field, tokens: Sequence[Token]) -> float:

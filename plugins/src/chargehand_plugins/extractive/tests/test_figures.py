@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import LANGUAGES, language_of, stem
 from benchmarks.extractive_questions import Question, read_questions
+from chargehand_plugins.extractive.fields import Fields
 from chargehand_plugins.extractive.grammar import read_figure
 from chargehand_plugins.extractive.lexicon import read_tokens
-from chargehand_plugins.extractive.periods import Period, calendar_of, parse_month, read_period
+from chargehand_plugins.extractive.periods import Period, parse_month, read_period
 from chargehand_plugins.extractive.tests.conftest import HarnessOf
 from tests.parameters import first_fast
 
@@ -131,12 +132,10 @@ def test_a_day_that_does_not_exist_is_no_period() -> None:
 def test_a_date_with_a_meaning_of_its_own_is_no_calendar() -> None:
     """A column such as `joined` dates a row only for a question that says so."""
     joined = Column(name="joined", type="DATE", distinct=3)
-    table = Table(name="people", document="people.csv", rows=3, columns=(joined,))
+    fields = Fields(Table(name="people", document="people.csv", rows=3, columns=(joined,)), "en")
 
-    assert calendar_of(table, frozenset({"peopl"}), "en") is None
-    held = calendar_of(table, frozenset({"join"}), "en")
-    assert held is not None
-    assert held.column == joined
+    assert fields.dated_by(frozenset({"peopl"})) is None
+    assert fields.dated_by(frozenset({"join"})) is fields.all[0]
 
 
 def test_states_and_prices_are_never_added_up() -> None:
