@@ -45,6 +45,12 @@ _PORTS: Final = 65_536
 _Part = TypeVar("_Part", bound=BaseSettings)
 
 
+class PartSettings(BaseSettings):
+    """What the settings of a plug-in are a class of; the text below each describes it."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+
 class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 
 from pydantic import DirectoryPath
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError
 from activities.tools.code.protocol import CodeRunner
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 
-class BubblewrapSettings(BaseSettings):
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
-
+class BubblewrapSettings(PartSettings):
     code_packages: DirectoryPath | None = None
     """A folder of packages (made by `pip install --target`) that programs may import."""
 

@@ -4,7 +4,6 @@ Validators run before an update is accepted, and never again: the key can change
 """
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import HandleUpdateInput, Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
@@ -12,12 +11,10 @@ from temporalio.worker import HandleUpdateInput, Interceptor, WorkflowInboundInt
 from chargehand.converter import final_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 
-class CallerKeySettings(BaseSettings):
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
-
+class CallerKeySettings(PartSettings):
     caller_key: SecretStr | None = Field(default=None, min_length=SHORTEST)
     """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
     more, such as those of `openssl rand -base64 32`."""

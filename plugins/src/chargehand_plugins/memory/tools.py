@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from pydantic import JsonValue
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.words import content_words, language_of, stem, words
@@ -17,7 +16,7 @@ from chargehand_plugins.memory import facts as store
 from chargehand_plugins.memory.facts import Fact, Memory, MemoryRefusal, is_outranked, superseded
 from worker.composition import encryption
 from worker.parts import WorkerParts
-from worker.settings import settings_of
+from worker.settings import PartSettings, settings_of
 
 _REF: Final = "memory:"
 _ROOM: Final = OUTPUT_CAP_CHARACTERS - 500
@@ -25,9 +24,7 @@ _ROOM: Final = OUTPUT_CAP_CHARACTERS - 500
 _LONGEST_QUERY: Final = 300
 
 
-class MemorySettings(BaseSettings):
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
-
+class MemorySettings(PartSettings):
     memory_recalls: Literal["all", "confirmed"] = "all"
     """Which facts agents find: all of them, with what they rest on, or those alone that a person has confirmed."""
 

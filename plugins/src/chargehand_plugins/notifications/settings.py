@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import SettingsError, secret
 from activities.contracts.session import NoticeStep, SessionFacts
@@ -14,7 +13,7 @@ from chargehand.contracts.limits import UpToAWeek
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.webhooks.settings import links_of
 from worker.parts import WorkerParts
-from worker.settings import settings_of
+from worker.settings import PartSettings, settings_of
 
 _ADDRESS: Final = re.compile(r"((slack|ntfy):https?://[!-~]+|mailto:[!-~]+@[!-~]+)")
 _REMINDERS: Final = 3
@@ -22,10 +21,8 @@ _REMINDERS: Final = 3
 Addresses = tuple[SecretStr, ...]
 
 
-class NotificationSettings(BaseSettings):
+class NotificationSettings(PartSettings):
     """The settings of notifications."""
-
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     notify: Addresses = ()
     """Whom to tell when a session waits for a person, as a JSON list: `slack:` or `ntfy:` and an address, `mailto:`."""

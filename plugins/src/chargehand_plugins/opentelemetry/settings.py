@@ -7,10 +7,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError, secret
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 _HEADERS: Final = r"(\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*)?"
 _RULES: Final = (
@@ -30,10 +29,8 @@ _RULES: Final = (
 _RATIO: Final = re.compile(r"0(\.\d+)?|1(\.0+)?|\.\d+")
 
 
-class TracingSettings(BaseSettings):
+class TracingSettings(PartSettings):
     """The settings of OpenTelemetry, by their standard names."""
-
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     otel_traces_exporter: str = Field(default="", validation_alias="OTEL_TRACES_EXPORTER")
     """`otlp` exports spans, `none` does not; by default they are exported if an endpoint is set. Needs the extra

@@ -4,16 +4,13 @@ from contextlib import AsyncExitStack
 from importlib.util import find_spec
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import SettingsError, WebAddress, secret
 from activities.tools.search.protocol import SearchBackend
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 
-class SearchServiceSettings(BaseSettings):
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
-
+class SearchServiceSettings(PartSettings):
     brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")
     """Key of Brave Search."""
     searxng_url: WebAddress | None = None

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from pydantic import FilePath
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings
 
 from activities.backends import Choice, SettingsError, secret_values
 from activities.contracts.tool import tool_capabilities
@@ -16,13 +16,11 @@ from chargehand_plugins.tape.contracts import WorkerFacts
 from chargehand_plugins.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
 from chargehand_plugins.tape.recorder import Recorder, TapeFile, recording, recording_tool
 from worker.parts import Traffic, WorkerParts
-from worker.settings import settings_of
+from worker.settings import PartSettings, settings_of
 
 
-class TapeSettings(BaseSettings):
+class TapeSettings(PartSettings):
     """The settings of tapes; `chargehand tape` sets them for the worker that it starts."""
-
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     tape_record: Path | None = None
     """A file to which the traffic of models and tools is appended."""

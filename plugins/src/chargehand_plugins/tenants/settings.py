@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -15,13 +14,11 @@ from chargehand_plugins.tenants.activities import Ledgers, TenantActivities
 from chargehand_plugins.tenants.file import Tenants, load_tenants
 from worker.composition import encryption
 from worker.parts import WorkerParts
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 
-class TenantSettings(BaseSettings):
+class TenantSettings(PartSettings):
     """The setting of tenants."""
-
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     tenants: Path | None = None
     """A TOML file with the limits of tenants."""

@@ -1,19 +1,16 @@
 """The settings of webhooks, and what a worker is made of with them."""
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import secret
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules, read_secret
 from chargehand_plugins.webhooks.links import Links
 from worker.parts import WorkerParts
-from worker.settings import Settings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 
-class WebhookSettings(BaseSettings):
+class WebhookSettings(PartSettings):
     """The settings of webhooks."""
-
-    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     webhook_hosts: frozenset[str] = frozenset()
     """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
