@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chargehand import NotReachable
+from chargehand.errors import UploadRefused
 from chargehand.local_server import state_directory
 from chargehand.wire import TASK_QUEUE
 from chargehand_cli.embedded.program import find_temporal
@@ -95,6 +96,12 @@ class Location:
     @property
     def worker_log(self) -> Path:
         return self.state / "worker.log"
+
+    def require_artifacts(self, problem: str) -> str:
+        """Return where files are shared with the workers. Raises `UploadRefused` with a problem if that is unknown."""
+        if self.artifacts is None:
+            raise UploadRefused(f"{problem}: {NAME_SHARED_FILES}")
+        return self.artifacts
 
     def require_worker(self, purpose: str) -> WorkerCommand:
         """Return the worker program.

@@ -12,9 +12,7 @@ import typer
 from chargehand.payloads.settings import encryption_of
 from chargehand.state_words import ENDED
 from chargehand_cli.connection import Connection
-from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, console, put, put_check, put_json, say
 from chargehand_cli.verb import FILES, AsJson, ReportOptions, SessionId, verb
 from chargehand_cli.verbs.watch import put_web_ui
@@ -145,14 +143,9 @@ async def _download(
 ) -> Exit:
     from chargehand.download import download_artifacts
 
-    location = connection.location
-    if location.artifacts is None:
-        raise BadRequest(
-            f"Files cannot be downloaded from the workers of the server set by {location.configured_by}: "
-            f"{NAME_SHARED_FILES}"
-        )
-    encryption = encryption_of(os.environ)
-    downloads = download_artifacts(made, location.artifacts, folder, replace=replace, encryption=encryption)
+    server = f"the server set by {connection.location.configured_by}"
+    place = connection.location.require_artifacts(f"Files cannot be downloaded from the workers of {server}")
+    downloads = download_artifacts(made, place, folder, replace=replace, encryption=encryption_of(os.environ))
     downloaded = await asyncio.to_thread(list, downloads)
     if as_json:
         facts = [

@@ -15,7 +15,6 @@ from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
-from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, ReportOptions, SessionId, verb
@@ -173,16 +172,12 @@ def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, .
     """Copy documents to where the workers read them."""
     if not documents:
         return ()
-    location = connection.location
-    if location.artifacts is None:
-        raise UploadRefused(
-            f"Documents cannot be uploaded for the workers of the server set by {location.configured_by}: "
-            f"{NAME_SHARED_FILES}"
-        )
+    server = f"the server set by {connection.location.configured_by}"
+    place = connection.location.require_artifacts(f"Documents cannot be uploaded for the workers of {server}")
     skipped: list[str] = []
     uris = store_documents(
         documents,
-        location.artifacts,
+        place,
         on_skip=lambda name, reason: skipped.append(f"{name}: {reason}"),
         encryption=encryption_of(os.environ),
     )

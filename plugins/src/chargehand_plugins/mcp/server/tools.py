@@ -45,9 +45,9 @@ from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
 from chargehand.visibility import describe_session, is_open
 from chargehand_cli.connection import Connection
-from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.text import dollars, report_markdown
+from chargehand_cli.rendering.progress import spend_facts
+from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.run_options import BadRequest
 
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
@@ -198,9 +198,7 @@ class SessionTools:
         is_picture = kind == "image" and form != "svg+xml"
         if is_picture and chosen.bytes > _MOST_IMAGE_BYTES:
             raise BadRequest(f"{name} has {chosen.bytes:,} bytes, too many: `chargehand artifacts {session} --to DIR`.")
-        place = self._connection.location.artifacts
-        if place is None:
-            raise BadRequest(f"It is not known where the workers keep files: {NAME_SHARED_FILES}")
+        place = self._connection.location.require_artifacts("It is not known where the workers keep files")
         content = await asyncio.to_thread(read_artifact, chosen.uri, place, encryption_of(os.environ))
         if is_picture:
             return Image(data=content, format=form)
@@ -309,13 +307,10 @@ class SessionTools:
         return await self._position(session)
 
     async def _standing(self, session: Session) -> str:
-        position = await self._position(session)
-        needs = f" It needs {position.next_tools}." if position.next_tools else ""
-        spent = (
-            f": {position.turns} of {position.max_turns} turns, "
-            f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}"
-        )
-        return f"Session {session.id} is {position.shown}{spent if position.max_turns else ''}.{needs}"
+        status = await session.status()
+        needs = f" It needs {_next_tools(status)}." if _next_tools(status) else ""
+        spent = f": {', '.join(spend_facts(status))}" if status.max_turns else ""
+        return f"Session {session.id} is {status.standing.words}{spent}.{needs}"
 
     async def _position(self, session: Session) -> Position:
         return _position_of(await session.status())
@@ -327,9 +322,7 @@ class SessionTools:
     def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:
         if not documents:
             return ()
-        place = self._connection.location.artifacts
-        if place is None:
-            raise UploadRefused(f"Documents cannot be uploaded: {NAME_SHARED_FILES}")
+        place = self._connection.location.require_artifacts("Documents cannot be uploaded")
         paths = [allowed_path(each, self._folders) for each in documents]
         return store_documents(paths, place, encryption=encryption_of(os.environ))
 
@@ -339,7 +332,7 @@ def _position_of(status: Status) -> Position:
         session=status.session,
         state=status.state,
         shown=status.standing.words,
-        next_tools=RESULT if status.state in ENDED else NEXT.get(status.state, ""),
+        next_tools=_next_tools(status),
         plan=status.plan if status.state == "awaiting_approval" else None,
         questions=status.questions,
         calls=status.calls,
@@ -353,6 +346,10 @@ def _position_of(status: Status) -> Position:
         budget_usd=float(status.budget_usd),
         deadline_at=status.deadline_at,
     )
+
+
+def _next_tools(status: Status) -> str:
+    return RESULT if status.state in ENDED else NEXT.get(status.state, "")
 
 
 def _may_need_something(event: Event) -> bool:
