@@ -7,7 +7,7 @@ while tapes stay, and subtasks side by side ask in any order.
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, cast
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome, Round, ToolCall
@@ -15,63 +15,12 @@ from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Capability, Contract, Source, Tier, Usage
 from chargehand.wire import ErrorType
+from chargehand_plugins.tape.format import Taped, TapedPrompt, TurnAsked, Use
 
 _SUBJECTS: Final = ("instruction", "template", "question", "goal")
 """Fields of tasks that state what a turn is about, the most specific first."""
 _ATTEMPTS: Final = ("rejected", "problems", "attempts")
 _OUTCOMES: Final = ("inputs", "items", "outcomes", "candidates")
-
-
-class Taped(Contract):
-    """A part of a line; a field that is not known is an error, since people write tapes by hand."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Use(Taped):
-    """A tool call without the id that a provider gave it."""
-
-    tool: str
-    arguments: dict[str, JsonValue] = {}
-    malformed: str = ""
-    """Why the arguments could not be read."""
-
-
-class TurnAsked(Taped):
-    kind: str
-    """Kind of the task, such as `plan` or `work`."""
-    agent: str
-    about: str
-    """The instruction, the question or the goal."""
-    attempt: int = 0
-    """Earlier attempts at the same decision, such as rejected plans."""
-    of: tuple[str, ...] = ()
-    """Ids of the outcomes that the task rests on."""
-    round: int = 0
-    """Rounds that the conversation has had."""
-    after: tuple[Use, ...] = ()
-    """The tool calls of the last round."""
-    is_continued: bool = False
-    """Whether the conversation continues another one from its summary."""
-    is_correction: bool = False
-    """Whether the last reply could not be used."""
-    is_part: bool = False
-    """Whether it is about a part of the outcomes only."""
-    must_answer: bool = False
-    """Whether no more tools may be used."""
-
-
-class TapedMessage(Taped):
-    role: Literal["user", "assistant", "tools"]
-    text: str = ""
-    results: tuple[str, ...] = ()
-
-
-class TapedPrompt(Taped):
-    """What is new in a prompt since the reply before it, for people to read; nothing is replayed by it."""
-
-    system: str = ""
-    messages: tuple[TapedMessage, ...]
 
 
 class TapedReply(Taped):

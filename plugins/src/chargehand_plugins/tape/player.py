@@ -27,8 +27,8 @@ from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
 from chargehand_plugins.empty_fields import schema_of, with_empty_fields
-from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, differences, identify
-from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, MOST_LINE_VALUES, MOST_LINES, VERSION
+from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, WorkerFacts, differences, identify
+from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, MOST_LINE_VALUES, MOST_LINES, VERSION, TurnAsked
 from chargehand_plugins.tape.recorder import redact
 
 _Asked = TurnAsked | ToolAsked

@@ -21,15 +21,13 @@ from chargehand_plugins.tape.contracts import (
     Line,
     TapedAnswer,
     TapedFailure,
-    TapedMessage,
-    TapedPrompt,
     TapedReply,
     ToolAsked,
     WorkerFacts,
     identify,
     uses,
 )
-from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, VERSION
+from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, VERSION, TapedMessage, TapedPrompt
 
 _logger = logging.getLogger("chargehand.tape")
 _OBJECT: Final = TypeAdapter(dict[str, JsonValue])

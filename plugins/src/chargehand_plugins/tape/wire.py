@@ -8,31 +8,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from chargehand_cli.run_options import BadRequest
-from chargehand_plugins.tape.format import MOST_BYTES
-
-
-class _Turn(BaseModel):
-    kind: str
-    agent: str
-    round: int = 0
-
-
-class _Message(BaseModel):
-    role: str
-    text: str = ""
-    results: tuple[str, ...] = ()
-
-
-class _Prompt(BaseModel):
-    system: str = ""
-    messages: tuple[_Message, ...] = ()
+from chargehand_plugins.tape.format import MOST_BYTES, TapedPrompt, TurnAsked
 
 
 class _Line(BaseModel):
     """The parts of a tape's line that are shown; `contracts.py` has the others."""
 
-    turn: _Turn | None = None
-    prompt: _Prompt | None = None
+    turn: TurnAsked | None = None
+    prompt: TapedPrompt | None = None
     reply: dict[str, Any] | None = None
     failure: dict[str, Any] | str | None = None
 
@@ -59,7 +42,7 @@ def wire_lines(tape: Path) -> Iterator[str]:
         yield f"─── reply ───\n{to_json(line.reply or line.failure, indent=1).decode()}\n"
 
 
-def _prompt_lines(prompt: _Prompt | None) -> Iterator[str]:
+def _prompt_lines(prompt: TapedPrompt | None) -> Iterator[str]:
     if prompt is None:
         yield "(The prompt is not on this tape.)"
         return

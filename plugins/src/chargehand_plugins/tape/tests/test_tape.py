@@ -18,8 +18,8 @@ from activities.turn_kinds.work import WorkTask
 from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.empty_fields import with_empty_fields
 from chargehand_plugins.extractive.model import ExtractiveModel
-from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
-from chargehand_plugins.tape.format import MOST_LINE_BYTES
+from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, WorkerFacts, identify
+from chargehand_plugins.tape.format import MOST_LINE_BYTES, TurnAsked
 from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape
 from chargehand_plugins.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from chargehand_plugins.tape.wire import wire_lines
