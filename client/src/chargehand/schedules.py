@@ -25,6 +25,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput
 from chargehand.interface import Supervisor, start_options
+from chargehand.visibility import UnlessGone
 
 Overlap = Literal["skip", "wait", "beside"]
 """What to do when it is time for a session and the last one still runs."""
@@ -103,8 +104,5 @@ async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> 
 async def delete_schedule(client: Client, schedule_id: str) -> None:
     """Delete a schedule if there is one."""
     _check_id(schedule_id)
-    try:
+    with UnlessGone():
         await client.get_schedule_handle(schedule_id).delete()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise

@@ -20,6 +20,7 @@ from temporalio.api.workflowservice.v1 import (
     ListWorkflowExecutionsRequest,
 )
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.errors import SessionNotFound
 from chargehand.wire import SESSIONS, WorkflowType
@@ -43,6 +44,15 @@ OURS: Final = f"WorkflowType IN ({', '.join(repr(str(each)) for each in Workflow
 """The query for all workflows of Chargehand's."""
 REPORTED_PROBLEMS: Final = "TemporalReportedProblems"
 """The search attribute by which a server marks workflows whose task has failed five times in a row."""
+
+
+class UnlessGone:
+    """Pass over what the server does not know, or no longer retains."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        return isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
 
 
 async def list_executions(client: Client, query: str, limit: int | None = None) -> AsyncIterator[WorkflowExecutionInfo]:

@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryRequest
 from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.visibility import describe
+from chargehand.visibility import UnlessGone, describe
 from chargehand.wire import ErrorType
 
 _LONG_POLL: Final = timedelta(seconds=40)
@@ -101,14 +101,11 @@ async def run_before(client: Client, workflow_id: str, run_id: str) -> str:
     """Return the run that a run continues; empty if there is none, or the namespace no longer retains it."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     before = _continues(await anext(handle.fetch_history_events(page_size=1)))
-    if before:
-        try:
+    with UnlessGone():
+        if before:
             await describe(client, workflow_id, before)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return ""
-    return before
+        return before
+    return ""
 
 
 def _continues(first: HistoryEvent) -> str:

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any, Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
 from chargehand.contracts.report import ended_records
@@ -17,7 +16,7 @@ from chargehand.history.projection import Child, Projection
 from chargehand.history.records import RUNNING, Decoder, SessionResult
 from chargehand.history.runs import histories
 from chargehand.history.steps import Draft, Scope, kind_of
-from chargehand.visibility import describe, is_open
+from chargehand.visibility import UnlessGone, describe, is_open
 
 _MAX_PARALLEL_READS: Final = 8
 _SLOW: Final = timedelta(seconds=5)
@@ -73,14 +72,12 @@ class TreeReader:
         return projection
 
     async def _read_child(self, child: Child) -> None:
-        try:
+        with UnlessGone():
             child.projection = await self.read(child.draft.unread(), child.run, child.subtask)
             child.stop()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            # The namespace no longer retains it: what its parent says of it stands.
-            child.draft.usage = child.cost or Usage()
+            return
+        # The namespace no longer retains it: what its parent says of it stands.
+        child.draft.usage = child.cost or Usage()
 
 
 def under_way(work: Projection) -> Iterable[tuple[str, Draft]]:
@@ -163,12 +160,9 @@ async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft
 
 
 async def _spent(reader: TreeReader, child: Draft, run_id: str) -> Usage:
-    try:
+    with UnlessGone():
         return (await reader.read(child, run_id)).spent
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return Usage()
+    return Usage()
 
 
 async def read_status(client: Client, session_id: str, goal: str) -> Status:

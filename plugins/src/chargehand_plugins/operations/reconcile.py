@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand import Chargehand
 from chargehand.bucket import bucket_location
@@ -19,7 +18,7 @@ from chargehand.contracts.steering import MOST_CHARGES
 from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import encryption_of
 from chargehand.record import FOLDER, Call, Charge, Decision, Record, charge_id
-from chargehand.visibility import ROOT_RUNS, describe, list_executions, state_word
+from chargehand.visibility import ROOT_RUNS, UnlessGone, describe, list_executions, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES, Location
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -146,13 +145,10 @@ async def _reconcile(client: Client, record: Record, since: datetime, session: s
 
 
 async def _is_known(client: Client, workflow_id: str, run_id: str) -> bool:
-    try:
+    with UnlessGone():
         await describe(client, workflow_id, run_id)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
+        return True
+    return False
 
 
 async def _events(client: Client, workflow_id: str, run_id: str) -> set[tuple[str, datetime] | str]:

@@ -21,6 +21,7 @@ from chargehand.visibility import (
     OPEN,
     OURS,
     REPORTED_PROBLEMS,
+    UnlessGone,
     describe,
     is_open,
     list_executions,
@@ -110,12 +111,9 @@ async def _describe_all(
 
     async def one(workflow_id: str, run_id: str) -> DescribeWorkflowExecutionResponse | None:
         async with at_once:
-            try:
+            with UnlessGone():
                 return await describe(client, workflow_id, run_id)
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
-                return None  # it has ended, and its retention too
+        return None  # it has ended, and its retention too
 
     runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
     described = await asyncio.gather(*(one(*run) for run in runs))

@@ -13,7 +13,6 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.converter import decode_typed_search_attributes
-from temporalio.service import RPCError, RPCStatusCode
 
 from activities.contracts.session import AdmissionTerms, SessionFacts
 from chargehand.contracts import SessionRequest, Step
@@ -21,7 +20,7 @@ from chargehand.history.tree import read_trace
 from chargehand.listing import summarise
 from chargehand.record import PlaceTaken, Record
 from chargehand.search_attributes import TENANT
-from chargehand.visibility import OPEN, ROOT_RUNS, describe, is_open, list_executions
+from chargehand.visibility import OPEN, ROOT_RUNS, UnlessGone, describe, is_open, list_executions
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 from chargehand_plugins.tenants.contracts import (
     Count,
@@ -75,11 +74,8 @@ class Ledgers:
             name = found.execution.workflow_id
             if name.startswith(prefix):
                 handle = client.get_workflow_handle(name)
-                try:
+                with UnlessGone():
                     await handle.signal(SignalName.COUNT_ANEW, self.tenants.limits_of(name.removeprefix(prefix)))
-                except RPCError as error:
-                    if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended meanwhile
-                        raise
 
     async def _open(self, request: SessionRequest, facts: SessionFacts) -> AdmissionTerms | None:
         """Have the ledger of the running session's tenant run, for the session to ask; None without limits.
@@ -180,16 +176,13 @@ class _Sessions:
         found = await self._find(entry.session)
         if not await self._took_place(entry, found):
             return EndedSession(key=entry.key, spent_usd=Decimal(0))
-        if found is None:
-            return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
-        if is_open(found):
+        if found is not None and is_open(found):
             return None
-        try:
-            steps = (await read_trace(self.client, entry.session)).steps
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return EndedSession(key=entry.key, spent_usd=entry.usd)
+        steps = None
+        with UnlessGone():
+            steps = found and (await read_trace(self.client, entry.session)).steps
+        if steps is None:
+            return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
         if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
             return None
         # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
@@ -230,12 +223,9 @@ class _Sessions:
         return max([place.usd, *(Decimal(str(usd)) for usd in decided if usd is not None)])
 
     async def _find(self, session: str, run: str = "") -> WorkflowExecutionInfo | None:
-        try:
+        with UnlessGone():
             return (await describe(self.client, session, run)).workflow_execution_info
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        return None
 
     async def _took_place(self, entry: Entry, found: WorkflowExecutionInfo | None) -> bool:
         """Whether a session of this tenant was opened by the run that the ledger knows."""
