@@ -150,7 +150,9 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SessionWorkflow):
-            return WorkflowMetadata(definition=answer.definition, current_details=details(session.status()))
+            return WorkflowMetadata(
+                definition=answer.definition, current_details=details(session.status(), workflow.now())
+            )
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above

@@ -34,6 +34,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
         joined = await chargehand("chat", "--crew", "support", "--id", "left", given="")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
+        over = await chargehand("chat", "--id", "left", given="Said too late.\n")
         [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
         report = await chargehand("result", name)
         closed = await asyncio.wait_for(opened.chargehand.conversation(name).result(), 30)
@@ -41,6 +42,8 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
     assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
+    assert (over.code, over.out) == (1, "")
+    assert over.said.startswith("chargehand: 'left' has ended (closed). It can no longer be changed")
     assert (joined.code, joined.out) == (2, "")
     assert "'left' exists and differs in crew: use another id" in joined.said
     assert (report.code, "is a conversation, which has a transcript and no report" in report.said) == (2, True)

@@ -265,7 +265,7 @@ def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documen
     assert "New limits of session first: 25 turns, $3.00, until " in raised.said
     assert "max_turns: 20 is not more than the present 25" in lowered.said
     assert (result.code, Report.model_validate_json(result.out).stop_reason) == (3, "finish_now")
-    assert "Session 'first' has ended and cannot be changed." in too_late.said
+    assert "'first' has ended (stopped by `finish`). It can no longer be changed" in too_late.said
     assert cancelled.code == 0, cancelled.said
     assert (none.code, none.out) == (1, "")
     assert "Session 'second' was cancelled." in none.said

@@ -220,6 +220,8 @@ async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
             await talk.status()  # so that it has seen the time
         server.skip(timedelta(hours=12))
         end = await asyncio.wait_for(talk.result(), 20)
+        with pytest.raises(AlreadyEnded, match="closed: idle for too long"):
+            await talk.say(text="Hello")
 
     assert (end.reason, end.replies) == ("idle", 3)
 
@@ -235,9 +237,9 @@ async def test_its_limits_hold_for_all_messages_and_for_each(desk: Desk) -> None
         end = await asyncio.wait_for(talk.result(), 20)
 
     assert first.kind in {"partial", "failure"}
-    assert (second.kind, second.reason) == ("failure", "out_of_budget")
+    assert (second.kind, second.reason) == ("failure", "out_of_turns")
     assert "limits of the conversation are used up" in second.text
-    assert end.reason == "out_of_budget"
+    assert end.reason == "out_of_turns"
     assert end.usage.turns == len(opened.model.calls) <= 5
 
 

@@ -113,7 +113,7 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
         await session.tell(text="In metres.")
         second.released.set()
         result = await asyncio.wait_for(session.result(), 60)
-        with pytest.raises(ChargehandError, match="has ended and cannot be changed"):
+        with pytest.raises(ChargehandError, match=r"has ended \(answered.*\)\. It can no longer be changed"):
             await session.tell(text="After the end.")
 
     [failed, *again] = [task for task in opened.model.tasks(WorkTask) if "T3" in task.instruction]

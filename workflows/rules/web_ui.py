@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
@@ -11,11 +12,14 @@ from chargehand.state_words import SUBTASK_MARKS
 _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
-def details(status: Status) -> str:
-    """Render a session's status: the plan with states, and turns and dollars against their limits."""
+def details(status: Status, at: datetime) -> str:
+    """Render a session's status: the plan with states, and turns and dollars against their limits.
+
+    It says since when it was so: of a session that the server has ended, this is the last that is known.
+    """
     # No dollar signs: the Web UI renders text between two of them as mathematics.
     lines = [
-        f"**{status.standing.words}**",
+        f"**{status.standing.words}**, as of {at:%Y-%m-%d %H:%M:%S} UTC",
         "",
         f"- turns: {status.turns} of {status.max_turns}",
         f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",

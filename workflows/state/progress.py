@@ -21,6 +21,7 @@ from chargehand.contracts import (
     Route,
     SessionState,
     Status,
+    StopReason,
     Subtask,
     SubtaskRecord,
     Usage,
@@ -29,6 +30,7 @@ from chargehand.contracts import (
     left_out,
 )
 from chargehand.contracts.problems import printable
+from chargehand.state_words import EndReason
 from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
 from workflows.contracts import LimitUsage
@@ -201,11 +203,11 @@ class Progress(Carried):
     def enter(self, state: SessionState) -> None:
         self.state = state
 
-    def finish(self, report: Report | None) -> None:
+    def finish(self, stop_reason: StopReason | EndReason, report: Report | None) -> None:
         """End with a report, or as a conversation without one."""
-        self.state = "finished"
+        self.state, self._ending = "finished", {"stop_reason": stop_reason}
         if report:
-            self._ending = {"stop_reason": report.stop_reason, "verification": report.verification}
+            self._ending["verification"] = report.verification
             self.records = report.subtasks
 
     def fail(self, failure: FailureCause) -> None:

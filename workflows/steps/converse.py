@@ -12,7 +12,7 @@ from temporalio import workflow
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
-from chargehand.contracts.conversation import EndReason
+from chargehand.state_words import EndReason
 from workflows import continue_as_new, options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
@@ -32,7 +32,7 @@ _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
 """Messages and jobs that the status shows."""
 _NOTHING_SAID: Final = {"content": "", "findings": (), "sources": (), "data": None, "issues": (), "artifacts": ()}
-_NO_BUDGET: Final = Failure(reason="out_of_budget", message="The limits of the conversation are used up.")
+_USED_UP: Final = "The limits of the conversation are used up."
 
 
 @dataclass
@@ -151,8 +151,8 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     reply = _reply(talk, outcome.replace(spend=tuple(spend)), heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
-    if outcome is _NO_BUDGET:
-        return "out_of_budget"
+    if isinstance(outcome, Failure) and outcome.message == _USED_UP:
+        return "out_of_turns" if outcome.reason == "out_of_turns" else "out_of_budget"
     if not (dialogue.has_message or dialogue.is_closing or session.clock.is_overcharged):
         await announce_reply(session, reply.number, reply.text)
     return None
@@ -169,8 +169,9 @@ async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None)
     problem = _unpaid(talk, dialogue.floor, most_usd)
     reservation = None if problem else await reserve_in_time(session, subtask, most_usd=most_usd)
     if reservation is None:
-        session.progress.end(subtask.id, problem or _NO_BUDGET, workflow.now())
-        return SubtaskResult(outcome=problem or _NO_BUDGET)
+        problem = problem or _used_up(session, subtask)
+        session.progress.end(subtask.id, problem, workflow.now())
+        return SubtaskResult(outcome=problem)
     state = dialogue.opening(message, reservation.amount, workflow.now())
     ended = await attempt_once(session, Try(subtask), reservation, state=state)
     reads = session.provenance.of_attempts(subtask.id)
@@ -199,6 +200,11 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
     session.budget.spending.include(outcome.spend)
     session.progress.end(subtask.id, kept, workflow.now())
     session.progress.steering.forget(subtask.id)
+
+
+def _used_up(session: Session, subtask: Subtask) -> Failure:
+    """Say that the conversation has too little left for what a subtask begins with, and of what."""
+    return Failure(reason=session.budget.lacking(session.budget.least_start(subtask)), message=_USED_UP)
 
 
 def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
@@ -246,7 +252,7 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
     """Run a job to its end."""
     session = talk.session
     reservation = await reserve_in_time(session, job, sharers=2)  # half is left to messages that come meanwhile
-    outcome: Outcome = _NO_BUDGET
+    outcome: Outcome = _used_up(session, job)
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
     whole = input_for(job, outcome)

@@ -15,10 +15,11 @@ from temporalio.common import SearchAttributeKey
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import DecisionRecord, Report, Route, SessionState, Tier, Wait, WaitKind
+from chargehand.contracts import DecisionRecord, Report, Route, SessionState, StopReason, Tier, Wait, WaitKind
 from chargehand.listing import WAITING_STATES
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
+from chargehand.state_words import EndReason
 from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound, purpose_of
 from workflows.budget.ledger import Amount
@@ -165,14 +166,11 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
         asyncio.create_task(announce(session, wait, decision))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
 
 
-def enter(session: Session, state: SessionState, report: Report | None = None) -> None:
-    """Change to another state, and show it; of one that ends with a report also how, in words."""
-    if state == "finished":
-        session.progress.finish(report)
-    else:
-        session.progress.enter(state)
+def enter(session: Session, state: SessionState) -> None:
+    """Change to another state, and show it."""
+    session.progress.enter(state)
     # A task without commands could be merged with the update waited for.
-    publish(session, always=state in WAITING_STATES, report=report)
+    publish(session, always=state in WAITING_STATES)
     if state in WAITING_STATES:
         list_state(session)
 
@@ -182,7 +180,14 @@ def resume(session: Session) -> None:
     enter(session, session.progress.state_after_waiting)
 
 
-def publish(session: Session, *, always: bool = False, report: Report | None = None) -> None:
+def finish(session: Session, stop_reason: StopReason | EndReason, report: Report | None = None) -> None:
+    """End with a report or as a conversation, and show how."""
+    session.progress.finish(stop_reason, report)
+    publish(session)
+    list_state(session, report)
+
+
+def publish(session: Session, *, always: bool = False) -> None:
     """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
     progress = session.progress
     if progress.state not in _IN_THE_MEMO:
@@ -190,16 +195,22 @@ def publish(session: Session, *, always: bool = False, report: Report | None = N
     changed = session.memo.changes(progress)
     if always:
         changed["state"] = progress.state
-    if report is not None:
-        changed |= {"ending": report.ending.words, "verification": report.verification or ""}
+    if changed.get("state") == "finished":
+        told = progress.status()
+        changed |= {"ending": told.standing.words, "verification": told.verification or ""}
     if changed:
-        workflow.upsert_memo(changed)
+        write_memo(changed)
+
+
+def write_memo(fields: Mapping[str, Any]) -> None:
+    """Change the memo, and say when: one that the server has ended is never written again."""
+    workflow.upsert_memo({**fields, "last_written": f"{workflow.now():%Y-%m-%d %H:%M:%S} UTC"})
 
 
 def add_route(session: Session, route: Route) -> None:
     """Record how an agent got its work, and show it in the memo to readers of the history."""
     session.progress.add_route(route)
-    workflow.upsert_memo({"routes": [each.model_dump() for each in session.progress.routes]})
+    write_memo({"routes": [each.model_dump() for each in session.progress.routes]})
 
 
 def list_state(session: Session, report: Report | None = None) -> None:
@@ -225,7 +236,7 @@ def list_state(session: Session, report: Report | None = None) -> None:
             DOLLARS: float(usd),
             TURNS: turns,
             # The server starts the next run of a cron with the attributes of the last one.
-            STOP_REASON: report.stop_reason if report else None,
+            STOP_REASON: session.progress.status().stop_reason,
         }
     )
 

@@ -31,7 +31,7 @@ from workflows.rules.authority import narrow_crew
 from workflows.state.clock import Clock
 from workflows.state.progress import Progress
 from workflows.state.session import Session, SupervisorState
-from workflows.steps.effects import list_attributes, publish, start_alarm
+from workflows.steps.effects import list_attributes, publish, start_alarm, write_memo
 
 
 class Place:
@@ -321,7 +321,7 @@ def _give_up_at(facts: SessionFacts) -> datetime:
 def list_end(state: SessionState) -> None:
     """Show how a session ended that was queued and never began."""
     if workflow.memo_value("state", None) == "queued":
-        workflow.upsert_memo({"state": state})
+        write_memo({"state": state})
     if workflow.info().typed_search_attributes.get(STATE) == "queued":
         list_attributes({STATE: state})
 
@@ -329,6 +329,6 @@ def list_end(state: SessionState) -> None:
 def _show(facts: SessionFacts, written: SessionRequest, progress: Progress, state: SessionState) -> None:
     """Show a session that is not open yet in its status, in its memo and in lists."""
     progress.enter(state)
-    workflow.upsert_memo({"state": state})
+    write_memo({"state": state})
     if facts.is_listed:
         list_attributes({STATE: state, CREW: facts.crew.name, TENANT: written.tenant})

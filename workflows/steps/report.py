@@ -28,6 +28,7 @@ from chargehand.contracts import (
 from chargehand.contracts.report import ended_records
 from chargehand.failure_causes import failure_cause
 from chargehand.plugins import Hook, installed
+from chargehand.state_words import EndReason
 from workflows import options
 from workflows.budget.estimates import OUTPUT
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -54,7 +55,7 @@ from workflows.rules.report_content import (
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.steps.claims import CheckedText, check_claims, grade
-from workflows.steps.effects import enter, list_state, publish, take_turn, try_turn
+from workflows.steps.effects import finish, list_state, publish, take_turn, try_turn, write_memo
 from workflows.steps.open import Place, list_end
 from workflows.steps.review import (
     DOUBTFUL,
@@ -349,18 +350,16 @@ async def close(session: Session, report: Report, place: Place) -> Report:
     """End a session with its report, once every message is answered."""
     await workflow.wait_condition(workflow.all_handlers_finished)
     report = with_late_messages(session, report)
-    enter(session, "finished", report)
-    list_state(session, report)
+    finish(session, report.stop_reason, report)
     await place.leave(session.budget.close())
     await _announce(session, stop_reason=report.stop_reason)
     return report
 
 
-async def close_conversation(session: Session, place: Place, reason: str) -> None:
+async def close_conversation(session: Session, place: Place, reason: EndReason) -> None:
     """End a conversation, once every message is answered or refused."""
     await workflow.wait_condition(workflow.all_handlers_finished)
-    enter(session, "finished")
-    list_state(session)
+    finish(session, reason)
     await place.leave(session.budget.close())
     await _announce(session, stop_reason=reason)
 
@@ -382,7 +381,7 @@ async def close_early(error: BaseException, session: Session | None, progress: P
         publish(session)
         list_state(session)
     if progress.failure is not None and workflow.info().parent is None:
-        workflow.upsert_memo({"state": progress.state, "failure": progress.failure.model_dump(mode="json")})
+        write_memo({"state": progress.state, "failure": progress.failure.model_dump(mode="json")})
     if workflow.in_workflow():
         await place.leave(session.budget.close() if session else Decimal(0))
     if session is not None and session.request.delegation is None:

@@ -120,7 +120,7 @@ class Connection:
         """
         await self.open(worker=False)
         if not await self.is_unfinished(session_id):
-            raise AlreadyEnded(session_id)
+            raise AlreadyEnded(session_id, await self.session(session_id).ending())
         await self.open()
         await self.say_resumed(session_id)
         self.farewell = (

@@ -118,7 +118,7 @@ class Chargehand:
         conversation_id: str | None = None,
         **fields: Any,
     ) -> Conversation:
-        """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back.
+        """Open a conversation; with the id of one that goes on, and nothing else asked for, give that one back.
 
         Args:
             request: a whole request; without one, `fields` are those of `ConversationRequest`.
@@ -129,6 +129,7 @@ class Chargehand:
         Raises:
             InvalidInput: a field or the id is invalid.
             AnotherRequest: the id is that of a conversation that was opened with other values of these fields.
+            AlreadyEnded: the id is that of a conversation that has ended.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = contract(ConversationRequest, **fields) if request is None else request

@@ -114,10 +114,11 @@ class UpdateRefused(ChargehandError):  # noqa: N818  # as above
 
 
 class AlreadyEnded(UpdateRefused):
-    """The session has ended and cannot be changed."""
+    """The session or conversation has ended and cannot be changed."""
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"Session '{session_id}' has ended and cannot be changed.", ErrorType.UPDATE_REFUSED)
+    def __init__(self, session_id: str, how: str = "") -> None:
+        ended = how or f"'{session_id}' has ended."
+        super().__init__(f"{ended} It can no longer be changed: start another one.", ErrorType.UPDATE_REFUSED)
 
 
 class OutputInvalid(ChargehandError):  # noqa: N818  # as above

@@ -31,7 +31,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import one_line
-from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
+from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
@@ -41,7 +41,7 @@ from chargehand.messages import CommonMessages, ConversationMessages, Input, Mes
 from chargehand.original_request import read_request, refuse_another
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
-from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
+from chargehand.visibility import describe, describe_session, is_open, list_executions, pollers, result_of
 from chargehand.wire import WorkflowType
 
 _T = TypeVar("_T")
@@ -73,13 +73,39 @@ class Execution(CommonMessages):
     ) -> Output:
         """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
 
-        A reply can take as long as a person takes to approve a tool call.
+        A reply can take as long as a person takes to approve a tool call. What running subtasks have spent is added to
+        a status; that reads a history for each workflow that runs below, while `follow()` says the same as it happens.
         """
+        ask = partial(self._send, message, content, id)
+        if message.returns is not Status:
+            return await ask()
+        with translated(self.id):
+            query = partial(self._send, CommonMessages.status, None)
+            return cast(
+                "Output", await with_running(self._client, self.id, cast("Any", ask), query, self.recorded_status)
+            )
+
+    async def _send(
+        self, message: SessionMessage[..., Input, Output], content: Input, name: str | None = None
+    ) -> Output:
         if message.kind == "query":
             return await self._answer(self._handle.query(message.name, result_type=message.returns))
         sent: list[object] = [] if content is None else [content]
-        sending = self._handle.execute_update(message.name, args=sent, id=id, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        return await self._answer(sending)
+        sending = self._handle.execute_update(message.name, args=sent, id=name, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        try:
+            return await self._answer(sending)
+        except AlreadyEnded:
+            raise AlreadyEnded(self.id, await self.ending()) from None
+
+    async def ending(self) -> str:
+        """Say how it has ended."""
+        try:
+            with translated(self.id):
+                return f"'{self.id}' has ended ({(await result_of(self._handle)).ending.words})."
+        except SessionEnded as error:
+            return f"{str(error).rstrip('.')}."
+        except InvalidInput:  # its result is that of the other kind
+            return f"'{self.id}' has ended."
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
         """Wait for what a worker answers, as long as there is one."""
@@ -95,6 +121,23 @@ class Execution(CommonMessages):
                 return await answering
         finally:
             answering.cancel()
+
+    async def request(self) -> SessionRequest:
+        """Read what was asked, as the session was given it; works without a worker."""
+        with translated(self.id):
+            found = await read_request(self._client, self.id)
+        if found is None:
+            raise SessionNotFound(self.id)
+        return found.as_session() if isinstance(found, ConversationRequest) else found
+
+    async def recorded_status(self) -> Status:
+        """Read the status back from the histories, without limits and with the beginnings of instructions only.
+
+        Works without a worker.
+        """
+        goal = (await self.request()).goal
+        with translated(self.id):
+            return await read_status(self._client, self.id, goal)
 
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
         """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
@@ -155,14 +198,6 @@ class Session(Execution, Messages):
         self._client = client
         self._files = files or SharedFiles()
         self._handle = client.get_workflow_handle_for(Supervisor.run, session_id)
-
-    async def request(self) -> SessionRequest:
-        """Read what was asked, as the session was given it; works without a worker."""
-        with translated(self.id):
-            found = await read_request(self._client, self.id)
-        if found is None:
-            raise SessionNotFound(self.id)
-        return found.as_session() if isinstance(found, ConversationRequest) else found
 
     async def ask(
         self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
@@ -243,27 +278,6 @@ class Session(Execution, Messages):
         """Reject the plan of a session that awaits approval: it fails, and quotes the reason (2,000 characters)."""
         await self.decide_plan(decision="reject", reason=reason)
 
-    async def send(
-        self,
-        message: SessionMessage[..., Input, Output],
-        content: Input,
-        *,
-        id: str | None = None,  # noqa: A002  # as in Temporal
-    ) -> Output:
-        """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
-
-        What running subtasks have spent is added to a status; that reads a history for each workflow that runs below
-        the session, while `follow()` says the same as it happens.
-        """
-        ask = partial(super().send, message, content, id=id)
-        if message.returns is not Status:
-            return await ask()
-        with translated(self.id):
-            query = partial(super().send, Messages.status, None)
-            return cast(
-                "Output", await with_running(self._client, self.id, cast("Any", ask), query, self.recorded_status)
-            )
-
     async def result(self) -> Report:
         """Wait for the report, however long that takes; a session without a worker waits for one.
 
@@ -281,15 +295,6 @@ class Session(Execution, Messages):
                 words = "is a conversation, which has a transcript and no report"
                 raise InvalidInput(f"'{self.id}' {words}; `chargehand trace {self.id}` reads every step") from None
             raise
-
-    async def recorded_status(self) -> Status:
-        """Read the status back from the histories, without limits and with the beginnings of instructions only.
-
-        Works without a worker.
-        """
-        goal = (await self.request()).goal
-        with translated(self.id):
-            return await read_status(self._client, self.id, goal)
 
     async def trace(self) -> Trace:
         """Read every step back from the histories; works without a worker."""
@@ -397,7 +402,7 @@ async def start_session(
 async def start_conversation(
     client: Client, task_queue: str, request: ConversationRequest, conversation_id: str | None
 ) -> Conversation:
-    """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back."""
+    """Open a conversation; with the id of one that goes on, and nothing else asked for, give that one back."""
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
     with translated(name):
         try:
@@ -413,4 +418,6 @@ async def start_conversation(
             )
         except WorkflowAlreadyStartedError:
             await refuse_another(client, name, request)
+            if not is_open(await describe_session(client, name)):
+                raise AlreadyEnded(name, await Conversation(client, name).ending()) from None
     return Conversation(client, name)

@@ -39,6 +39,8 @@ StopReason = Literal[
 without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
 so that the outcomes are set out as they are; `invalid_output`, that the report was written, but no `output` satisfies
 the request's `output_schema`; `overcharged`, that a provider charged more than could be reserved, beyond the budget."""
+EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
+"""Why a conversation ended: `closed` by a person, `idle` for too long, or at its limits."""
 Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
 """What a colour means; only `success` is green: a session that answered all that was asked and of whose answer each
 claim is verified, or a subtask that did what it was asked."""
@@ -94,7 +96,7 @@ NEEDS: Final[Mapping[SessionState, str]] = {
     "paused": "Paused at a limit: raise it, or have the report written.",
 }
 """What a session in a state needs from a person."""
-STOP_REASONS: Final[Mapping[StopReason, Standing]] = {
+STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
     "completed": Standing("answered", "success"),
     "partial": Standing("answered in part", "partial"),
     "deadline": Standing("stopped at its deadline", "partial"),
@@ -105,6 +107,8 @@ STOP_REASONS: Final[Mapping[StopReason, Standing]] = {
     "nothing_succeeded": Standing("nothing succeeded", "failure"),
     "unwritten": Standing("not written by a model", "partial"),
     "invalid_output": Standing("without a valid output", "partial"),
+    "closed": Standing("closed", "waiting"),
+    "idle": Standing("closed: idle for too long", "waiting"),
 }
 _UNVERIFIED: Final = Standing("answered, not all verified", "partial")
 _VERIFIED: Final = (None, "computed", "supported")
@@ -127,7 +131,7 @@ def standing(state: str, stop_reason: str = "", verification: str | None = None)
 
     Args:
         state: a session's own state, or Temporal's word.
-        stop_reason: why it stopped, if it has a report.
+        stop_reason: why it stopped, if it has a report or is a conversation.
         verification: how well the report's weakest claim is verified; None if it has none.
     """
     ended: Mapping[str, Standing] = {**STOP_REASONS}

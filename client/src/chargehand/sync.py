@@ -108,23 +108,24 @@ class _Execution(MessagesWithoutAwait):
     reject_call = _waiting(session.Execution.reject_call)
     opened = _waiting(session.Execution.opened)
     cancel = _waiting(session.Execution.cancel)
+    send = _waiting(session.Execution.send)
+    request = _waiting(session.Execution.request)
+    recorded_status = _waiting(session.Execution.recorded_status)
+    ending = _waiting(session.Execution.ending)
     follow = _iterating(session.Execution.follow)
 
 
 class Session(_Execution, Messages):
     """One session on a server; see `chargehand.Session`."""
 
-    send = _waiting(session.Session.send)
     approve = _waiting(session.Session.approve)
     edit = _waiting(session.Session.edit)
     reject = _waiting(session.Session.reject)
-    request = _waiting(session.Session.request)
     ask = _opening(session.Session.ask, lambda opened: Session(opened))  # noqa: PLW0108  # it is defined here
     documents = _waiting(session.Session.documents)
     thread = _waiting(session.Session.thread)
     follow_up = _waiting(session.Session.follow_up)
     result = _waiting(session.Session.result)
-    recorded_status = _waiting(session.Session.recorded_status)
     trace = _waiting(session.Session.trace)
     artifacts = _waiting(session.Session.artifacts)
     verify = _waiting(session.Session.verify)
@@ -133,7 +134,6 @@ class Session(_Execution, Messages):
 class Conversation(_Execution, ConversationMessages):
     """One conversation on a server; see `chargehand.Conversation`."""
 
-    send = _waiting(session.Conversation.send)
     result = _waiting(session.Conversation.result)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from chargehand.contracts import SessionState, StopReason, SubtaskState, Verification
 from chargehand.listing import STATES, WAITING_STATES
-from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASONS, SUBTASK_MARKS, standing
+from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASONS, SUBTASK_MARKS, EndReason, standing
 
 
 def test_every_state_and_stop_reason_has_words() -> None:
@@ -14,7 +14,7 @@ def test_every_state_and_stop_reason_has_words() -> None:
     assert {*get_args(SessionState)} <= {*SESSION_STATES}
     assert {*NO_REPORT} == {*get_args(SessionState)}
     assert {*NEEDS} == {*WAITING_STATES}
-    assert {*STOP_REASONS} == {*get_args(StopReason)}
+    assert {*STOP_REASONS} == {*get_args(StopReason), *get_args(EndReason)}
     assert {*SUBTASK_MARKS} == {*get_args(SubtaskState)}
     assert [each for each in STATES if "_" in standing(each).words] == []
     assert [each for each in STATES if standing(each).tone == "success"] == []

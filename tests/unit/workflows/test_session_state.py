@@ -309,9 +309,9 @@ def test_details_draw_the_plan() -> None:
     )
     running = status.model_copy(update={"subtasks": (first.model_copy(update={"state": "running"}),)})
 
-    assert details(running).splitlines()[4] == "- not counted yet: what running subtasks spend"
-    assert details(status).splitlines() == [
-        "**executing**",
+    assert details(running, START).splitlines()[4] == "- not counted yet: what running subtasks spend"
+    assert details(status, START).splitlines() == [
+        "**executing**, as of 2026-06-01 12:00:00 UTC",
         "",
         "- turns: 3 of 20",
         "- US dollars: 0.0123 of 2.00 spent, 0.5000 reserved",

@@ -10,6 +10,7 @@ from chargehand.contracts.base import Contract, Name, NoControlCharacters, Typed
 from chargehand.contracts.limits import WHOLE, AnswerTime, DollarLimit, Limits, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
 from chargehand.contracts.request import SessionRequest, StartRequest
+from chargehand.state_words import EndReason, Standing, standing
 
 __all__ = [
     "ConversationEnd",
@@ -27,7 +28,6 @@ JOB: Final = "job"
 """The speaker of what a delegated job came to."""
 _GOAL: Final = "Talk with the user."
 _SHORTEST_GOAL: Final = 2
-EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
 
 
 class ConversationLimits(Limits):
@@ -140,7 +140,7 @@ class ConversationEnd(Contract):
     """How a conversation ended."""
 
     reason: EndReason
-    """`closed` by a person, `idle` for too long, or ended by its limits."""
+    """Why it ended."""
     messages: int
     """How many messages of people it had."""
     replies: int
@@ -151,3 +151,8 @@ class ConversationEnd(Contract):
     """The sum."""
     gaps: tuple[str, ...] = ()
     """Calls whose outcome is unknown, and what else a person has to look into."""
+
+    @property
+    def ending(self) -> Standing:
+        """How it ended, in the words and the tone of every screen."""
+        return standing("finished", self.reason)

@@ -9,7 +9,7 @@ from chargehand.contracts.base import Contract, left_out
 from chargehand.contracts.outcome import Confidence, SpendLine, Usage
 from chargehand.contracts.report import Question, Route
 from chargehand.contracts.waits import PendingCall
-from chargehand.state_words import SessionState, StopReason, SubtaskState
+from chargehand.state_words import EndReason, SessionState, StopReason, SubtaskState
 
 __all__ = [
     "AgentTextEvent",
@@ -210,8 +210,8 @@ class EndEvent(_Event):
     kind: Literal["end"] = "end"
     state: Literal["completed", "failed", "cancelled", "terminated", "timed_out"]
     """`completed` if there is a report."""
-    stop_reason: StopReason | None = None
-    """Why it stopped, if there is a report."""
+    stop_reason: StopReason | EndReason | None = None
+    """Why it stopped, if there is a report or it is a conversation."""
     error: str = ""
     """Error type, from the fixed vocabulary."""
 

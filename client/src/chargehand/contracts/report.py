@@ -23,7 +23,7 @@ from chargehand.contracts.outcome import (
 )
 from chargehand.contracts.plan import Plan
 from chargehand.contracts.waits import DecisionRecord, PendingCall, Wait
-from chargehand.state_words import SessionState, Standing, StopReason, SubtaskState, standing
+from chargehand.state_words import EndReason, SessionState, Standing, StopReason, SubtaskState, standing
 
 __all__ = [
     "AgentsAtWork",
@@ -344,8 +344,8 @@ class Status(Contract):
     """The goal of the request."""
     state: SessionState
     """The current step."""
-    stop_reason: StopReason | None = left_out(None)
-    """Why it stopped, if it has a report."""
+    stop_reason: StopReason | EndReason | None = left_out(None)
+    """Why it stopped, if it has a report or is a conversation."""
     verification: Verification | None = left_out(None)
     """How well the weakest claim of its report is verified, if it has one."""
     plan: Plan | None = None

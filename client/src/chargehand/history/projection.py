@@ -402,7 +402,7 @@ class Projection:
         end: Any = {"state": state, **scope.about(at)}
         if state not in ("completed", "running"):
             return [*outputs, *scope.enter(state, at), EndEvent(error=scope.draft.error, **end)]
-        if report is not None:
+        if report is not None and report.answer:
             outputs.append(Written(at, report.answer))
         reason = report.stop_reason if report else None
         return [*outputs, *scope.enter("finished", at), EndEvent(stop_reason=reason, **end)]

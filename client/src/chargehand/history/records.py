@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field, JsonValue
+from pydantic import AliasChoices, Field, JsonValue
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
@@ -23,6 +23,7 @@ from chargehand.contracts import (
     Usage,
     Verification,
 )
+from chargehand.state_words import EndReason
 
 _Value = TypeVar("_Value")
 
@@ -119,8 +120,10 @@ class SubtaskResult(Contract):
 
 
 class SessionResult(Contract):
+    """How a session or a conversation ended."""
+
     answer: str = ""
-    stop_reason: StopReason
+    stop_reason: Annotated[StopReason | EndReason, Field(validation_alias=AliasChoices("stop_reason", "reason"))]
     confidence: int = 0
     verification: Verification | None = None
     usage: Usage = Usage()

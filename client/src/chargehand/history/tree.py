@@ -180,7 +180,7 @@ def status_of(session: Projection, goal: str = "") -> Status:
     if scope.draft.ended_at:
         subtasks = ended_records(subtasks)
     report = session.result if isinstance(session.result, SessionResult) else None
-    if report:
+    if report and report.subtasks:
         subtasks = report.subtasks
     return Status(
         session=scope.session,

@@ -23,7 +23,6 @@ from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.state_words import ENDED
 from chargehand.upload import MOST_FILE_BYTES
-from chargehand.visibility import describe_session, is_open
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
@@ -243,16 +242,14 @@ async def converse(request: Request, form: FormData) -> Response:
 
 async def conversation(request: Request, problem: Problem | None = None) -> Response:
     """Show what was said in a conversation, and what can be done."""
-    backend = _backend(request)
-    found = await backend.conversation(session_id_of(request))
-    described = describe_session(backend.connect().client, found.id)
-    transcript, status, execution = await asyncio.gather(found.transcript(), found.status(), described)
+    found = await _backend(request).conversation(session_id_of(request))
+    transcript, status = await asyncio.gather(found.transcript(), found.status())
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
     done, base = request.query_params.get("done", ""), _place(found.id)
     taken = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
-    is_over = status.state in ENDED or not is_open(execution)
+    ended = await found.ending() if status.state in ENDED else ""
     values = {"lines": lines, "view": status, "base": base, "session_id": found.id, "done_place": taken}
-    return _page(request, "conversation.html", problem, here="talk", is_over=is_over, **values)
+    return _page(request, "conversation.html", problem, here="talk", ended=ended, **values)
 
 
 async def act_in_conversation(request: Request, form: FormData) -> Response:

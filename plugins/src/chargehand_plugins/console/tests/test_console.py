@@ -124,7 +124,8 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     assert "<script>alert" not in said.text
     assert (empty.status_code, "text:" in empty.text) == (422, True)
     assert place in listed.text
-    assert ["The conversation has ended." in page.text for page in (closed, terminated)] == [True, True]
+    assert "has ended (closed). <a " in closed.text
+    assert ["was terminated" in terminated.text, "<textarea" in closed.text + terminated.text] == [True, False]
     assert unknown.status_code == 404
 
 
