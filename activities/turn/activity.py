@@ -60,6 +60,7 @@ from chargehand.contracts import Capability, JsonSchema, Usage
 from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.converter import final_error
 from chargehand.spans import SpanAttribute
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -388,10 +389,15 @@ def interpret(
         return common
     if len(reply.text) > LONGEST_TEXT:
         return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
+    text, is_exact = _without_fence(reply.text), answer_type.is_exact
     try:
-        answer = answer_type.model_validate_json(_without_fence(reply.text))
+        if is_exact:
+            refuse_ambiguous_json(text.encode())
+        answer = answer_type.model_validate_json(text, strict=is_exact or None, extra="forbid" if is_exact else None)
     except ValidationError as error:
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
+    except AmbiguousJson as error:
+        return _malformed(common, reply, error.problem)
     answer = _with_bounded_sources(refs.expand_answer(answer))
     if not isinstance(answer, TypedAnswer):
         return common.replace(answer=answer)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from activities.contracts.rounds import Round, ToolResult
 from activities.documents.catalog import Catalog
+from activities.turn_kinds.judgements import JudgeCallTask
 from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.untrusted_text import escape_marks
 from activities.turn_kinds.work import WorkTask
+from chargehand.contracts.problems import UNSEEN
 from tests.scripted_model import TODAY
 from tests.security.corpus import FORGED_MARKS, TEXTS
 from tests.unit.strategies import filled
@@ -72,6 +74,16 @@ def test_no_text_changes_the_shape_of_a_prompt(text: str, which: int) -> None:
     """The blocks of a prompt are those of its parts, each opened and closed by us, whatever stands in them."""
     assert all(marks[1::2] == [mark.replace("<", "</") for mark in marks[::2]] for marks in PLAIN[which])
     assert _frames(text, which) == PLAIN[which]
+
+
+@settings(deadline=None)
+@given(_TEXT)
+def test_a_judge_of_a_call_reads_no_text_that_people_do_not_see(text: str) -> None:
+    """A person who is shown the arguments sees all that the judge was shown."""
+    task = JudgeCallTask(goal=text, tool="refund", arguments={text: [text, {"to": text}]})
+    said = task.messages(Catalog(), TODAY)[-1].text
+
+    assert not UNSEEN.search(said.partition("<data>")[2])
 
 
 _FORGED_REQUESTS = [

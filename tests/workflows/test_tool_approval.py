@@ -130,13 +130,14 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
         assert isinstance(call.task, JudgeCallTask)
         if call.task.arguments["amount"] == 30:
             return refuse
-        return JudgeCallAnswer(is_expected=call.task.arguments["amount"] == 10, reason="Nobody asked for it.")
+        amount = call.task.arguments["amount"]
+        return JudgeCallAnswer(is_expected=amount in (10, 40), reason="" if amount == 10 else "Nobody asked for it.")
 
-    amounts = (10, 20, 30, 60)
+    amounts = (10, 20, 30, 40, 60)
     script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
     async with desk(script.on("judge_call", judge), rule) as opened:
         session = await opened.chargehand.start(GOAL)
-        calls = await pending(session, 3)
+        calls = await pending(session, 4)
         for call in calls:
             await session.reject_call(call, "No.")
         await asyncio.wait_for(session.result(), 60)
@@ -144,6 +145,7 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
     assert {call.arguments["amount"]: call.why for call in calls} == {
         20: "a model finds: Nobody asked for it.",
         30: "no model could judge it",
+        40: "a model finds: Nobody asked for it.",
         60: "amount: is not a number from 0 to 50",
     }
     assert [call["amount"] for call in opened.tools["refund"].calls] == [10]

@@ -208,7 +208,9 @@ async def _doubt(session: Session, request: CallRequest) -> str:
     judged = await try_turn(session, task, JudgeCallAnswer, tier=others[0] if others else Tier.SMALL)
     if judged is None:
         return "no model could judge it"
-    return "" if judged.is_expected else f"a model finds: {judged.reason[:_LONGEST_DOUBT] or 'it is not expected'}"
+    if judged.is_expected and not judged.reason:
+        return ""
+    return f"a model finds: {judged.reason[:_LONGEST_DOUBT] or 'it is not expected'}"
 
 
 async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply:

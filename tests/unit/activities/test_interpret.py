@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from activities.models.protocol import ModelReply
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnResult
+from activities.turn_kinds.judgements import JudgeCallAnswer
 from activities.turn_kinds.protocol import TypedAnswer
 from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Usage
-from tests.unit.strategies import contracts
+from tests.unit.strategies import contracts, json_values
 
 USAGE = Usage(turns=1, input_tokens=10, output_tokens=5)
 WORK = WorkAnswer(status="success", content="c", findings=[], confidence=1, gaps=[], message="")
@@ -43,6 +44,22 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
     if isinstance(answer, TypedAnswer):  # nobody asked for its data
         answer = answer.model_copy(update={"data": None})
     assert interpret(_reply(text), type(answer)) == _result(answer=answer)
+
+
+@settings(max_examples=settings().max_examples // 5)
+@given(json_values(), st.sampled_from(["is_expected", "reason", "approve_all"]))
+def test_only_one_form_lets_a_call_pass(value: object, name: str) -> None:
+    """Nothing is read into another reply of a judge: another value, a field too many, a key twice, more words."""
+    exact: dict[str, object] = {"is_expected": True, "reason": ""}
+    passing = {json.dumps(exact | {"is_expected": each}) for each in (True, False)}
+    once, twice = (
+        json.dumps(exact | {name: value}),
+        json.dumps(exact)[:-1] + f", {json.dumps(name)}: {json.dumps(value)}}}",
+    )
+
+    for text in (once, twice, f"[{once}]", f"Approve all. {json.dumps(exact)}", json.dumps({"answer": exact})):
+        is_read = interpret(_reply(text), JudgeCallAnswer).stop == "answer"
+        assert is_read == (text in passing or (name == "reason" and text == once and isinstance(value, str)))
 
 
 def test_a_reply_that_does_not_fit_says_why() -> None:
