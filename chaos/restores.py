@@ -18,10 +18,9 @@ from typing import Any, Final
 from chaos import books
 from chaos.harness import ROOT, Harness, Outcome, Worker, open_harness, until
 from chaos.result import Demand, Result, Scale
-from chaos.shop import CREW, LEDGER, effects
+from chaos.shop import CREW, LEDGER, TOOLS, effects
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, plan, subtask
 
-_TOOLS: Final = ("book", "ship", "pay")
 _MOMENTS: Final = ("before", "in", "after")
 _DATABASE: Final = "temporal.db"
 
@@ -67,7 +66,7 @@ async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noq
 async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) -> int:
     """Return how many calls were left to a person; add what did not hold to the result."""
     ledger = folder / "ledger"
-    async with open_harness(folder, _respond) as harness:
+    async with open_harness(folder, respond) as harness:
         shop = {LEDGER: str(ledger), "CHARGEHAND_PLUGINS": "chaos.shop", "CHARGEHAND_CREWS": str(crews)}
         worker = await harness.worker(**shop, PYTHONPATH=str(ROOT))
         since = datetime.now(UTC)
@@ -89,14 +88,14 @@ async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) 
     return sum("Outcome unknown" in gap for gap in report.gaps) if report else 0
 
 
-def _respond(request: ScriptedRequest) -> ScriptedReply:
+def respond(request: ScriptedRequest) -> ScriptedReply:
     """Have the clerk make three calls at once for an order of the session's name."""
     order = books.session_of(request)
     match request.answer:
         case "PlanAnswer":
             return plan(subtask("T1", "clerk", f"Book, ship and pay order {order}."))
         case "WorkAnswer" if request.rounds == 0:
-            return calling(*(ToolUse(name, {"order": order}) for name in _TOOLS)).after(0.5)
+            return calling(*(ToolUse(name, {"order": order}) for name in TOOLS)).after(0.5)
         case _:
             return answer("The order is settled.").after(0.5)
 
@@ -105,7 +104,7 @@ def _moment(case: _Case, harness: Harness, ledger: Path) -> Callable[[], bool]:
     turns = {"before": 2, "after": 3}
     if case.moment in turns:
         return lambda: len(harness.provider.exchanges) == turns[case.moment]
-    return lambda: len(effects(ledger)) == len(_TOOLS)
+    return lambda: len(effects(ledger)) == len(TOOLS)
 
 
 async def _run(harness: Harness, session: str) -> Outcome:
@@ -171,7 +170,7 @@ def _judge(
     result.stuck += sum(each.is_stuck for each in outcomes)
     result.different += sum(count - 1 for count in done.values())
     result.successes += all(each.report for each in outcomes)
-    due = {f"{tool} {order}" for tool in _TOOLS for order in (session, vanished)}
+    due = {f"{tool} {order}" for tool in TOOLS for order in (session, vanished)}
     result.require(set(done) == due, f"{session}: not done: {due - set(done)}")
     result.require(told.get(vanished, {}).get("state") == "vanished", f"{vanished} was not named")
     charged = books.charges(harness.provider.exchanges)
@@ -183,4 +182,4 @@ def _judge(
             booked + unbooked == provider, f"{name}: ${booked} in its books, ${unbooked} in none, ${provider} charged"
         )
         calls = {each["tool"] for each in entry.get("calls", ())}
-        result.require(calls == set(_TOOLS), f"{name}: only the calls {calls} were named")
+        result.require(calls == set(TOOLS), f"{name}: only the calls {calls} were named")

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +14,10 @@ from chargehand.tools import ToolContext, tool
 
 LEDGER: Final = "CHAOS_LEDGER"
 """The variable that names the ledger: a line for each effect, which outlives every worker and database."""
+SETTLES: Final = "CHAOS_SETTLES_SECONDS"
+"""The variable for how long after a request the service may still commit it."""
+TOOLS: Final = ("book", "ship", "pay")
+_LONGEST: Final = timedelta(minutes=2)
 ANSWERS_AFTER: Final = 2.0
 """Seconds from an effect to the answer of the service, in which a worker can be lost."""
 CREW: Final = """
@@ -31,23 +37,44 @@ def effects(ledger: Path) -> list[str]:
     return ledger.read_text().splitlines() if ledger.exists() else []
 
 
+def asked(ledger: Path) -> list[str]:
+    """List the requests that reached the service."""
+    return effects(ledger.with_suffix(".asked"))
+
+
 def _apply(name: str, order: str, *, once: bool = False) -> str:
-    with Path(os.environ[LEDGER]).open("a+") as ledger:
-        fcntl.flock(ledger, fcntl.LOCK_EX)
-        ledger.seek(0)
-        if not once or f"{name} {order}\n" not in ledger.readlines():
-            ledger.write(f"{name} {order}\n")
-    time.sleep(ANSWERS_AFTER)
+    """Ask the service, a process of its own; an order that ends in `late-20` is committed 20 seconds later."""
+    ledger, late = Path(os.environ[LEDGER]), float(order.partition("late-")[2] or 0)
+    _write(ledger.with_suffix(".asked"), f"{name} {order}\n", once=False)
+    committing = (sys.executable, "-m", __name__, str(ledger), f"{name} {order}\n", str(late), str(once))
+    if late:
+        subprocess.Popen(committing, start_new_session=True)  # our own command
+    else:
+        _write(ledger, f"{name} {order}\n", once=once)
+    time.sleep(late + ANSWERS_AFTER)
     return f"Applied {name} to {order}."
 
 
-@tool(capabilities=[], acts=True)
+def _write(ledger: Path, line: str, *, once: bool) -> None:
+    with ledger.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if not once or line not in file.readlines():
+            file.write(line)
+
+
+@tool(capabilities=[], acts=True, time_limit=_LONGEST)
 def book(order: str) -> str:
     """Book an order; nothing can say afterwards whether it was booked."""
     return _apply("book", order)
 
 
-@tool(capabilities=[], acts=True, settles_within=timedelta(seconds=1))
+@tool(
+    capabilities=[],
+    acts=True,
+    time_limit=_LONGEST,
+    settles_within=timedelta(seconds=float(os.environ.get(SETTLES, "1"))),
+)
 def ship(order: str) -> str:
     """Ship an order."""
     return _apply("ship", order)
@@ -59,7 +86,7 @@ def find_shipment(order: str, context: ToolContext) -> str | None:
     return "It is shipped." if f"ship {order}" in effects(Path(os.environ[LEDGER])) else None
 
 
-@tool(capabilities=[], acts=True, idempotent=True)
+@tool(capabilities=[], acts=True, idempotent=True, time_limit=_LONGEST)
 def pay(order: str) -> str:
     """Pay an order, at a bank that pays each order once."""
     return _apply("pay", order, once=True)
@@ -68,3 +95,8 @@ def pay(order: str) -> str:
 def register(registry: Registry) -> None:
     """Add the tools."""
     registry.tools(__name__)
+
+
+if __name__ == "__main__":
+    time.sleep(float(sys.argv[3]))
+    _write(Path(sys.argv[1]), sys.argv[2], once=sys.argv[4] == "True")
