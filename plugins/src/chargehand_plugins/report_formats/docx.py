@@ -43,6 +43,7 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
     )
     properties = document.core_properties
     properties.title, properties.author = safe_text(report.goal)[:255], "Chargehand"
+    properties.language = report.language or _UNKNOWN_LANGUAGE
     document.add_heading(safe_text(report.goal), 0)
     facts = safe_text(f"{moment(report.timing.ended_at)} · {' · '.join(session_facts(report))}")
     _in_language(document.add_paragraph(facts), _OWN_LANGUAGE)
@@ -82,13 +83,23 @@ def _set_language(stated: Any, language: str) -> None:
 
 
 def _set_directions(document: "Document") -> None:
+    for table in document.tables:
+        if _is_leftward("".join(cell.text for cell in table.rows[0].cells)):
+            cast("Any", table)._tbl.tblPr.append(_element("w:bidiVisual"))  # noqa: SLF001  # as above
     cells = (cell for table in document.tables for row in table.rows for cell in row.cells)
     for paragraph in [*document.paragraphs, *(each for cell in cells for each in cell.paragraphs)]:
-        letters = (bidirectional(character) for character in paragraph.text)
-        if next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L":
+        if _is_leftward(paragraph.text):
             cast("Any", paragraph)._p.get_or_add_pPr().append(_element("w:bidi"))  # noqa: SLF001  # python-docx has no name for it
+            if paragraph.alignment == WD_ALIGN_PARAGRAPH.RIGHT:
+                paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT  # it is where such a paragraph ends
             for run in paragraph.runs:
                 run.font.rtl = True
+
+
+def _is_leftward(text: str) -> bool:
+    """Whether a text is read from the right, by its first letter."""
+    letters = (bidirectional(character) for character in text)
+    return next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L"
 
 
 def _add_link(paragraph: "Paragraph", url: str, text: str) -> None:

@@ -92,16 +92,21 @@ def test_figures_and_text_stand_on_their_side() -> None:
     """Numbers of a column to the right, Arabic from the right, a source as a link, a computed one in its words."""
     source = Source(ref="https://a.example/b", url="https://a.example/b")
     query = Source(ref="sql:d932a81d", title="SELECT 1", about="outages.csv: sum of minutes")
-    answer = "مرحبا بالعالم\n\nHello\n\n| part | 2025 |\n|---|---|\n| 7 valves | 1,200 |\n| pump | −3.5 % |"
+    tables = (
+        "| part | 2025 |\n|---|---|\n| 7 valves | 1,200 |\n| pump | – |\n\n| الجزء | الثمن |\n|---|---|\n| مضخة | 7 |"
+    )
+    answer = f"مرحبا بالعالم\n\nHello\n\n{tables}"
     written = docx("", report(answer=answer, sources=(source, query)), Attachments())
     assert written
     read = Document(io.BytesIO(written))
 
     assert read.paragraphs[-1].text == "S2  outages.csv: sum of minutes"
     from_the_right = [each.text for each in read.paragraphs if cast("Any", each)._p.xpath("./w:pPr/w:bidi")]
-    aligned = [[cell.paragraphs[0].alignment for cell in row.cells] for row in read.tables[0].rows]
+    aligned = [[row.cells[1].paragraphs[0].alignment for row in table.rows] for table in read.tables]
+    right, its_end = WD_ALIGN_PARAGRAPH.RIGHT, WD_ALIGN_PARAGRAPH.LEFT
     assert from_the_right == ["مرحبا بالعالم"]
-    assert aligned == [[None, WD_ALIGN_PARAGRAPH.RIGHT]] * 3
+    assert aligned == [[right] * 3, [its_end, right]]
+    assert [len(cast("Any", table)._tbl.xpath("./w:tblPr/w:bidiVisual")) for table in read.tables] == [0, 1]
     assert [each.target_ref for each in read.part.rels.values() if each.is_external] == ["https://a.example/b"]
 
 
@@ -114,12 +119,12 @@ def test_a_document_states_its_language(language: str, stated: str) -> None:
     assert written
     read = Document(io.BytesIO(written))
 
-    default = read.styles.element.xpath(".//w:rPrDefault//w:lang/@w:val")
+    default = [read.core_properties.language, *read.styles.element.xpath(".//w:rPrDefault//w:lang/@w:val")]
     own = {
         each.text: [code for run in each.runs for code in run._r.xpath("./w:rPr/w:lang/@w:val")]
         for each in read.paragraphs
     }
-    assert default == [stated]
+    assert default == [stated] * 2
     assert own["Zweimal im Jahr."] == []
     assert own["Sources"] == ["en"]
     assert own["Alle sechs Monate."] == ["x-none"]
