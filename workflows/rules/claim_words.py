@@ -65,7 +65,7 @@ def not_ended() -> re.Pattern[str]:
     months = (month for words in _data()["languages"].values() for month in words["months"])
     dated = "|".join([*months, *units()["calendar"].values()])
     return re.compile(
-        rf"(?:(?<!\w)(?:{_data()['abbreviations']})|[\s(]\w|\w\.\w)\.(?=\s)"
+        rf"(?:(?<!\w)(?:{_data()['abbreviations']})|(?<!\d)[\s(]\w|\w\.\w)\.(?=\s)"
         rf"|(?<!\w)(?:{_data()['numbered']})\.(?=\s\d)"
         rf"|\b\d{{1,2}}\.(?=\s+(?:[a-zß-ÿ]|(?i:{dated})(?!\w)))"
     )

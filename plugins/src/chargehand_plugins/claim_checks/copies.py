@@ -1,7 +1,7 @@
 """A claim in nearly the words of its source: what it denies, and where it has another figure, unit, month or name."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
@@ -18,6 +18,9 @@ _LEAST_TOKENS: Final = 3
 LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
 _STEM: Final = 4
+
+
+_Edit = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,23 @@ def copy_of(claim: str, sentence: str) -> Copy | None:
         for own, other in at.items()
         if not mine[own].says(theirs[other]) and is_kept(own - 1, other - 1) and is_kept(own + 1, other + 1)
     )
+    swapped = _swapped(theirs, mine, matcher.get_opcodes())
     first, last = starts[min(at.values())], starts[max(at.values())]
     ends = [0, *(mark.end() for mark in CLAUSE_END.finditer(sentence)), len(sentence)]
     clause = sentence[max(end for end in ends if end <= first) : min(end for end in ends if end > last)].rstrip(".")
-    return Copy(len(at) / len(mine), clause, tuple(replaced))
+    return Copy(len(at) / len(mine), clause, (*replaced, *swapped))
+
+
+def _swapped(theirs: Sequence[_Token], mine: Sequence[_Token], edits: Sequence[_Edit]) -> list[Replacement]:
+    """List words that change places, with a figure between them: `52 minutes in the US and 19 in the EU`."""
+    single = [(a, b) for kind, a, a_end, b, b_end in edits if kind == "replace" and a_end - a == b_end - b == 1]
+    return [
+        Replacement("swap", theirs[a].written, mine[b].written)
+        for a, b in single
+        for other_a, other_b in single
+        if theirs[a].place == mine[other_b].place and mine[b].place == theirs[other_a].place
+        if any(token.kind == "figure" for token in mine[min(b, other_b) : max(b, other_b)])
+    ]
 
 
 @cache

@@ -22,12 +22,11 @@ from chargehand_plugins.claim_checks.table_figures import (
     read_table,
     runs_against,
 )
-from chargehand_plugins.claim_checks.words import months_of, sides_of, without_months
+from chargehand_plugins.claim_checks.words import months_of, sentences_of, sides_of, without_months
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import language_of, spoken_in
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
-_SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 _STEM: Final = 4
 _PERCENT: Final = Decimal(100)
@@ -49,7 +48,7 @@ def objections_of(
         results: what queries and programs returned, with titles of their columns in the first line.
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
-    sentences = [part for quote in said for part in _SENTENCE.split(quote) if part.strip()]
+    sentences = [part for quote in said for part in sentences_of(quote)]
     cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
     known = "\n".join((*said, *cells, *titles))
     tables = [table for result in results if (table := read_table(result))]
@@ -125,9 +124,9 @@ def _names(claim: str, known: str) -> Iterator[Objection]:
         return
     initials = {word for word in _WORD.findall(known) if len(word) == 1}
     stems = {_POSSESSIVE.sub("", word).casefold()[:_STEM] for word in _WORD.findall(known)}
-    for sentence in _SENTENCE.split(claim):
+    for sentence in sentences_of(claim):
         words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the first of 's Nachts is none
         for name in (_POSSESSIVE.sub("", word) for word in words[1:]):
             is_name = name.istitle() and len(name) >= LEAST_NAME and not months_of(f"on {name} 1")
             if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:
-                yield Objection(f"Its source does not name “{name}”.")
+                yield Objection(f"Its source does not name “{name}”.", is_certain=True)

@@ -42,7 +42,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         for subject in ("direction", "amount", "order"):
             mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause)
             if mine and not mine & (theirs or sides_of(subject, nearest) or mine):
-                is_certain = subject == "direction" and bool(theirs)
+                is_certain = subject == "direction"
                 yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)

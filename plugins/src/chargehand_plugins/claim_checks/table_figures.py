@@ -16,6 +16,9 @@ _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u20
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
+_TOGETHER: Final = re.compile(
+    r"\b(?:together|combined|zusammen|insgesamt|ensemble|junt[oa]s|insieme|samen|(?:in|au|en) totale?)\b", re.IGNORECASE
+)
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
 _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
@@ -183,8 +186,9 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
         return (Objection(f"{figure.written} is of another row: {other}.", is_certain=len(rows) == 1),)
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
         is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in in_rows)
+        is_one = len(columns) == len(in_rows) == 1
         reason = f"{figure.written} is of another column: {table.header[in_rows[0].column]}."
-        return (Objection(reason, is_certain=is_of_other_year),)
+        return (Objection(reason, is_certain=is_of_other_year or is_one),)
     return ()
 
 
@@ -240,6 +244,8 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     sums = [total for column, (total, *_) in totals if column in columns]
     chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
     each_row = [[cell.quantity for cell in named if cell.row == row] for row in rows]
+    if sums and _TOGETHER.search(claim) and len(rows) != 1:  # what is left of a sum is none
+        return any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals)
     return any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals) or any(
         is_derived(figure, each) for each in ([*sums, *chosen], *each_row)
     )

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from workflows.rules.claim_words import languages, spoken_in
+from workflows.rules.claim_words import languages, not_ended, spoken_in
 
 _NUMERIC_DATE: Final = re.compile(
     r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})([./])(\d{1,2})(?:\5(\d{2,4})\b|\.(?= [a-zà-ÿ]))"
@@ -20,8 +20,16 @@ _PRECIPITATION: Final = re.compile(
 _FALLS: Final = re.compile(
     r"\b(?:f[ae]ll\w*|fiel\w*|gefallen|tomb\w+|ca(?:y\w+|en?|ído|iu|íram|i|em))\b", re.IGNORECASE
 )
-SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
+_FULL_STOP: Final = "\0"
+SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes", "verdict", "compass")
 """In which one word may say the opposite of another."""
+
+
+def sentences_of(text: str) -> list[str]:
+    """Split a text into sentences, which neither `Dr.` nor `30. September` ends."""
+    held = not_ended().sub(lambda match: f"{match[0][:-1]}{_FULL_STOP}", text)
+    return [part.replace(_FULL_STOP, ".") for part in _SENTENCE_END.split(held) if part.strip()]
 
 
 @lru_cache(maxsize=8192)

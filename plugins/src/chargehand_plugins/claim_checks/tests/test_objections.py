@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
+from chargehand_plugins.claim_checks.words import sentences_of
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
 from workflows.rules.output_figures import claims_without_source
 
@@ -92,7 +93,8 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
 def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -> None:
     """Neither against a sentence, nor against a part of one between commas."""
     groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    said = [(group, part) for group in groups for quote in group.get("said", []) for part in re.split(r"[.;,] ", quote)]
+    sentences = [(group, each) for group in groups for quote in group.get("said", []) for each in sentences_of(quote)]
+    said = [(group, part) for group, sentence in sentences for part in re.split(r"[;,] ", sentence.rstrip("."))]
 
     assert not [
         part
@@ -110,6 +112,14 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("El peaje se paga una vez al mes", "El peaje se paga una vez al año."),
         ("La soglia massima è di 40 litri", "La soglia minima è di 40 litri."),
         ("Die Halle fasst mindestens 300 Gäste", "Die Halle fasst höchstens 300 Gäste."),
+        (
+            "It was down for 52 minutes in the US and 19 in the EU",
+            "It was down for 52 minutes in the EU and 19 in the US.",
+        ),
+        ("Neuf heures à débit élevé, cinq à débit faible", "Neuf heures à débit faible, cinq à débit élevé."),
+        ("The board rejected the contract with Vella", "The board approved the contract with Vella."),
+        ("De gemeente heeft het plan afgewezen", "De gemeente heeft het plan goedgekeurd."),
+        ("La nave attracca al molo sud di Ancona", "La nave attracca al molo nord di Ancona."),
         ("O museu será vendido", "O museu abre ao domingo e não será vendido."),
     ],
 )
@@ -248,6 +258,15 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
     """Figures, dates, scales and denials may be written in other ways and languages: a judge decides at most."""
     assert not any(each.is_certain for each in objections_of(claim, [said]))
+
+
+def test_a_date_ends_no_sentence_and_a_total_is_no_difference() -> None:
+    """What stands behind `30. September` is said of it, and what is left of a sum is not what all have together."""
+    said = "Der Betrieb darf bis zum 30. September fortgesetzt werden, sofern eine Prüfung erfolgt."
+    assert objections_of("Der Betrieb darf ohne Prüfung bis zum 30. September fortgesetzt werden.", [said])
+    table = "building | gas\nHall | 18400\nLibrary | 9700\nGym | 31250\nPool | 74600"
+    assert not objections_of("Together they used 134,000 cubic metres of gas.", [], [table])
+    assert objections_of("Together they used 124,000 cubic metres of gas.", [], [table])
 
 
 def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
