@@ -43,7 +43,7 @@ _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
 _MARKS: Final = re.compile(r"[\d#%@/\\+<>=€$£§]|\S[._-]\S")
 """Figures, paths, identifiers: what has one of them names something."""
-_SPACES: Final = dict.fromkeys(map(ord, '.,;:!?¿¡()[]"“”„«»…。、，！？：；・¡-–—'), " ")
+_SPACES: Final = dict.fromkeys(map(ord, ".,;:!?¿¡()[]\"'’“”„«»…。、，！？：；・¡-–—"), " ")
 
 
 class Funds(NamedTuple):
@@ -298,7 +298,7 @@ def _fits_any_task(instruction: str) -> bool:
     for word in wide:
         text = text.replace(word, " ")
     # One language at a time: what says nothing in one may be a name in another.
-    left = set(text.replace("\u2019", "'").translate(_SPACES).split())
+    left = set(text.translate(_SPACES).split())
     return any(left <= words for words in spaced)
 
 
