@@ -12,8 +12,7 @@ from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import is_computed
 
 _MOST_VALUES: Final = 500
-_MOST_CLAIMS: Final = 20
-_MOST_READ: Final = 200_000
+_MOST_READ: Final = 100_000
 """Characters of what was read: workflows have little time."""
 _LONGEST_VALUE: Final = 200
 _PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives it."
@@ -21,16 +20,15 @@ _PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives 
 
 def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
     """List the values of an output with a figure that is not in what was said or read, as far as plug-ins compare."""
+    values = dict(islice(_values("output", output), _MOST_VALUES))
     read = (f"{_place(each)} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
-    words = "\n".join((*said, *read))[:_MOST_READ]
-    results = tuple(each.quote for each in sources if is_computed(each))
-    found = (
-        Claim(text=f"{name}: {value}"[:_LONGEST_VALUE], problem=_PROBLEM.format(", ".join(unknown)))
-        for check in installed().functions(Hook.UNKNOWN_FIGURES)
-        for name, value in islice(_values("output", output), _MOST_VALUES)
-        if (unknown := list(check(value, words, results)))
+    words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
+    finding = installed().functions(Hook.UNKNOWN_FIGURES) if values else ()
+    return tuple(
+        Claim(text=f"{name}: {values[name]}"[:_LONGEST_VALUE], problem=_PROBLEM.format(figures))
+        for find in finding
+        for name, figures in find(values, words, results).items()
     )
-    return tuple(islice(found, _MOST_CLAIMS))
 
 
 def _place(source: Source) -> str:

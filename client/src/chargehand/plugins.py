@@ -51,8 +51,8 @@ class Hook(StrEnum):
     """A pure function of a claim of a report, the quotations and results that it rests on, and the titles of its
     sources: returns an `Objection` for each thing that speaks against it."""
     UNKNOWN_FIGURES = "unknown_figures"
-    """A pure function of a value of a report's output, the text that it may be from, and results of queries and
-    programs: returns the figures of the value that these do not have, and that are not computed from them."""
+    """A pure function of the values of a report's output by name, the text that they may be from, and the results of
+    queries: returns by name the figures that these do not have, and that are not computed from them."""
     DISAGREEMENTS = "disagreements"
     """A pure function of the outcomes of subtasks: returns a `ContradictionDraft` for each difference."""
     SESSION_ENDED = "session_ended"

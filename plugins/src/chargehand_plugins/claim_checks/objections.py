@@ -5,14 +5,13 @@ another scale or unit, the other direction, a duty or an extent that is wider. A
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import LEAST_NAME
-from chargehand_plugins.claim_checks.quantities import is_derived, quantities, roundings
+from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, quantities, roundings
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
@@ -63,26 +62,25 @@ def objections_of(
     return tuple(dict.fromkeys(found))
 
 
-def unknown_figures(value: str, words: str, results: tuple[str, ...]) -> Iterator[str]:
-    """Name the figures of a value that neither words nor results have: as such, rounded, as a share, or computed."""
-    known, tables = _known_values(words, results)
-    for figure in quantities(without_months(value)):
-        meant = {each for each in figure.values if isinstance(each, Decimal)}
-        shares = {each * factor for each in meant for factor in (_PERCENT, 1 / _PERCENT)}
-        is_counted = figure.is_word or meant <= ({*range(_DOZEN)} if _OTHER_LETTER.search(words) else {0, 1})
-        if is_counted or not known.isdisjoint(figure.values | shares):
-            continue
-        if not any(is_computed_from(figure, value, table) for table in tables):
-            yield figure.written
-
-
-@lru_cache(maxsize=2)
-def _known_values(words: str, results: tuple[str, ...]) -> tuple[frozenset[Decimal | str], list[ResultTable]]:
-    """Read what the values of an output are looked for in, once for all of them."""
+def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str]) -> dict[str, str]:
+    """Name the figures of values that neither words nor results have: as such, rounded, as a share, or computed."""
     tables = [table for result in results if (table := read_table(result))]
     cells = (cell.quantity for table in tables for cell in table.cells)
     there = {value for each in (*quantities(without_months(words)), *cells) for value in each.values}
-    return frozenset((*there, *(rounded for value in there for rounded in roundings(value)))), tables
+    there |= {rounded for value in there for rounded in roundings(value)}
+    small = {Decimal(number) for number in range(_DOZEN if _OTHER_LETTER.search(words) else 2)}
+
+    def is_known(figure: Quantity, value: str) -> bool:
+        meant = {each for each in figure.values if isinstance(each, Decimal)}
+        shares = {each * factor for each in meant for factor in (_PERCENT, 1 / _PERCENT)}
+        is_there = figure.is_word or meant <= small or not there.isdisjoint(figure.values | shares)
+        return is_there or any(is_computed_from(figure, value, table) for table in tables)
+
+    unknown = {
+        name: [each.written for each in quantities(without_months(value)) if not is_known(each, value)]
+        for name, value in values.items()
+    }
+    return {name: ", ".join(figures) for name, figures in unknown.items() if figures}
 
 
 def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:

@@ -93,10 +93,6 @@ class Quantity:
         least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
         return not mine.isdisjoint(theirs) or _is_rounded(mine, theirs, least)
 
-    def rounds(self, other: "Quantity") -> bool:
-        """Whether it may be the other's figure, rounded to a single digit, without scale and unit."""
-        return _is_rounded(self.digits, other.digits, 1)
-
 
 @lru_cache(maxsize=4096)
 def quantities(text: str) -> tuple[Quantity, ...]:

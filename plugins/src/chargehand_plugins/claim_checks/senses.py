@@ -56,8 +56,7 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
     for each in copy.replacements:
         is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
         is_known = is_figure and any(
-            figure.is_in(there) or is_derived(figure, there) or any(map(figure.rounds, quantities(each.theirs)))
-            for figure in quantities(each.mine)
+            figure.is_in(there) or is_derived(figure, there) for figure in quantities(each.mine)
         )
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
         yield Objection(reason, is_certain=not (is_known or is_apart))

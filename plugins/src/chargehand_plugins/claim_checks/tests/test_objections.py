@@ -276,24 +276,6 @@ def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
     assert not any(each.is_certain for each in objections_of("Only Bath has less than 1.3 km", [], [table]))
 
 
-@pytest.mark.parametrize(
-    ("said", "quote", "is_result"),
-    [
-        ("The fee is 2,995.50 EUR", "The fee is 1,995.50 EUR", False),
-        ("The fee is 19,955 EUR", "The fee is 1,995.50 EUR", False),
-        ("Notice is not three months before the end", "three months before the end", False),
-        ("104,295 minutes in 2025", "name | value\nIsland | 103295.0", True),
-        ("Island has 104,295 minutes", "name | value\nIsland | 103295.0", True),
-    ],
-)
-def test_what_speaks_against_a_claim_keeps_it_cited(said: str, quote: str, *, is_result: bool) -> None:
-    """No judge who agrees with everything can have it shown as verified."""
-    source = Source(ref="sql:1" if is_result else "lease.md#L1", quote=quote)
-    [claim] = claims_of(f"{said} [S1.1].", Evidence([source], {source.ref: [quote]}))
-
-    assert _agreed(claim) == "cited"
-
-
 def test_no_judge_overrules_what_is_certain() -> None:
     """A claim that quotes words which stand nowhere is never verified."""
     said = Claim(text="It is open.", verification="cited", quote="It is open.")
