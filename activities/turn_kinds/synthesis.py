@@ -144,8 +144,8 @@ class SynthesisTask(TurnTask):
             parts.append(f"{_REOPENED}\n{data_block(texts)}")
         if self.is_part:
             parts.append(
-                "These are only some of the outcomes: neither answer the request nor conclude. The others are summarised "
-                "separately, as input to the report."
+                "These are only some of the outcomes: neither answer the request nor conclude. The others are "
+                "summarised separately, as input to the report."
             )
         if self.stopped_because:
             parts.append(f"The work was stopped early: {self.stopped_because}. Say what is missing.")
