@@ -8,6 +8,9 @@ from chargehand.contracts import Contract
 class FetchError(Exception):
     """A page or document cannot be read from the web; the message says why, for the agent or user."""
 
+    is_internal: bool = False
+    """Whether an internal server has a part in what the message says."""
+
 
 class FetchLimits(Contract):
     """How much of the network one page or document may take."""

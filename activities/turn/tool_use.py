@@ -189,8 +189,6 @@ def _takes_out(request: ToolRequest, sent: Mapping[str, JsonValue], described: S
 
 def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
     match value:
-        case str():
-            yield name, value
         case Mapping():
             for key, each in value.items():
                 yield "", key
@@ -198,10 +196,10 @@ def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[t
         case list():
             for each in value:
                 yield from _leaves(name, each)
-        case int() | float():
-            yield "", str(value)
         case None:
             pass
+        case _:
+            yield name if isinstance(value, str) else "", str(value)
 
 
 async def use_at_once(

@@ -96,9 +96,8 @@ _values = st.recursive(
 def test_only_the_users_words_pass(value: JsonValue) -> None:
     """What passes is nothing, or one piece of what the user has written."""
     if not why_approved({"text": value}, kept=(), said=(GOAL,), policy=(), calls=0):
-        while isinstance(value, list) and value:
-            [value] = value
-        assert value in (None, "", [], {}) or (not isinstance(value, bool) and str(value) in GOAL)
+        [item] = value if isinstance(value, list) and value else [value]  # no list again, whose depth tells something
+        assert value in (None, "", [], {}) or (not isinstance(item, bool | list | dict) and str(item) in GOAL)
 
 
 def test_a_list_of_the_crew_passes() -> None:
@@ -290,6 +289,16 @@ async def test_only_who_may_not_send_knows_the_list_of_documents(tmp_path: Path)
     assert told == {"reader"}
 
 
+async def test_who_describes_agents_knows_no_documents(tmp_path: Path) -> None:
+    """Whatever the agents of the crew can: the one that is described can reach out, with what its prompt says."""
+    crew_folder(tmp_path, "maker", '[custom]\ntools = ["mail"]\nmost = 2\n', reader=_READER)
+    async with opened_desk(Script().plan(subtask("T1")), tmp_path) as opened:
+        await opened.run(asked(tmp_path).model_copy(update={"crew": "maker"}))
+
+    [designing] = opened.model.of_kind("design")
+    assert ("lease.md" in str(designing.messages), SECRET in str(designing.messages)) == (True, False)
+
+
 async def test_a_report_rests_on_the_list_of_documents(tmp_path: Path) -> None:
     """A supervisor that was told it may write of it, whatever its agents have read."""
     script = Script().plan(subtask("T1", agent="rememberer")).work("", answer("Done."))
@@ -344,15 +353,20 @@ async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
     assert "reads_private" in result.reads
 
 
-async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path) -> None:
-    """The words of an approved instruction may be sent, unless some of them are invisible to who approved it."""
+@pytest.mark.parametrize("after", [["T1"], []])
+async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path, after: list[str]) -> None:
+    """The words of an approved instruction may be sent, unless some of them are invisible to who approved it.
+
+    Its agent need not have read anything: the planner knows what stands in the list of documents.
+    """
     hidden, seen = ADAPTIVE["tags"](SECRET), "Ada Byron, Esq."
     steps = [
-        subtask(f"T{number}", "poster", ["T1"], instruction=f"Mail {text}") for number, text in ((2, hidden), (3, seen))
+        subtask(f"T{number}", "poster", after, instruction=f"T{number}: mail {text}")
+        for number, text in ((2, hidden), (3, seen))
     ]
     mails = [request_tool("mail", to="ada@ours.example", text=each) for each in (hidden, seen)]
     script = Script().plan(subtask("T1", agent="reader"), *steps).work("", READ, answer("Read."), agent="reader")
-    script = script.work("", *mails, answer("Done."), agent="poster")
+    script = script.work("T2", mails[0], answer("Done."), agent="poster").work("T3", mails[1], answer("Done."))
     async with opened_desk(script, tmp_path) as opened:
         session = await opened.chargehand.start(asked(tmp_path).model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")

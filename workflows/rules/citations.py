@@ -38,7 +38,8 @@ _TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/])")
 """The beginning of an HTML tag that may have attributes."""
 _LOCAL: Final = re.compile(r"#[\w-]+(?=[\s)>])|[\w-][\w.-]*(?=[\s)>])")
 """A place in the text, or the name of a file."""
-_ENDS: Final = (")", ">", " ", "\n")
+_ADDRESS: Final = re.compile(r"(?:[^\s()<>]|\([^\s()<>]*\))+(?=[)> \n])")
+"""That of a link, as far as it goes: there may be many links, and many sources to look it up among."""
 
 
 def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
@@ -159,12 +160,11 @@ def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
 
 def inert_links(text: str, sources: Collection[Source]) -> str:
     """Break the links and pictures that lead elsewhere than to a source or a file of the report."""
-    known = tuple({each.url for each in sources if each.url})
+    known = {each.url for each in sources}
 
     def is_known(at: int) -> bool:
-        return _LOCAL.match(text, at) is not None or any(
-            text.startswith(url, at) and text[at + len(url) : at + len(url) + 1] in _ENDS for url in known
-        )
+        address = _ADDRESS.match(text, at)
+        return _LOCAL.match(text, at) is not None or (address is not None and address[0] in known)
 
     broken = _DESTINATION.sub(lambda found: found[0] if is_known(found.end()) else f" {found[0]}", text)
     return _TAG.sub("< ", _DEFINITION.sub(" :", broken))

@@ -10,7 +10,7 @@ from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.contracts.tool import READS_DOCUMENTS, knows_documents
-from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.plan import DesignTask, PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
     Authority,
@@ -145,11 +145,11 @@ class Session:
     def hides_documents(self, task: Task) -> bool:
         """Whether a turn of the supervisor must not read what is in the documents, as what it writes may be sent out.
 
-        A person who approves the plan reads it before.
+        A person who approves the plan reads it before. An agent that is being described may reach out.
         """
         is_read = isinstance(task, PlanTask) and task.is_approved_by_person
-        may_leave = is_read or self.request.vouches_for_documents
-        return not (may_leave or knows_documents(self.authority.capabilities))
+        stays = not isinstance(task, DesignTask) and knows_documents(self.authority.capabilities)
+        return not (is_read or stays or self.request.vouches_for_documents)
 
     @property
     def reads(self) -> Reads:

@@ -14,6 +14,7 @@ from activities.contracts.tool import READS_DOCUMENTS
 from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
+from chargehand.contracts.problems import UNSEEN
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
@@ -235,7 +236,14 @@ async def _apply(session: Session, action: Action, means: Means, tried: _Tried) 
 
 
 def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
-    return session.provenance.of_inputs(subtask, session.progress.planned_version(subtask))
+    """Name what an attempt's inputs rest on; a planner can hide private text from the person who approves its plan."""
+    plan, known = (
+        session.progress.plan,
+        session.provenance.of_inputs(subtask, session.progress.planned_version(subtask)),
+    )
+    written = f"{subtask.instruction}{subtask.input}{plan.final_instruction if plan else ''}"
+    is_hidden = session.request.approval == "plan" and session.request.documents and UNSEEN.search(written)
+    return known | READS_DOCUMENTS if is_hidden else known
 
 
 def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Final
 
 from httpx2 import URL
@@ -28,9 +29,9 @@ class Fetcher:
             accept_encoding="gzip",
         )
 
-    async def fetch(self, url: str) -> Fetched:
-        """Follow redirects to a page and return its body. Raises `FetchError`."""
-        return await self._http.get(url, _check, self._take)
+    async def fetch(self, url: str, asked: list[str] | None = None) -> Fetched:
+        """Follow redirects to a page and return its body; note the addresses that were asked. Raises `FetchError`."""
+        return await self._http.get(url, partial(_check, [] if asked is None else asked), self._take)
 
     def is_internal(self, url: str) -> bool:
         """Whether a page is of a host that only the operator opens, so that what stands there is private."""
@@ -72,9 +73,10 @@ class Fetcher:
         return bytes(body)
 
 
-def _check(url: URL) -> None:
+def _check(asked: list[str], url: URL) -> None:
     if url.scheme not in {"http", "https"} or not url.host:
         raise FetchError(f"{url} is not a web address; it must start with https:// or http://")
+    asked.append(str(url))
 
 
 def _content_type(headers: Mapping[str, str]) -> tuple[str, str]:

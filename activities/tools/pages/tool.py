@@ -40,6 +40,7 @@ class KeptPage(NamedTuple):
     url: str
     page: Page
     is_internal: bool
+    """Whether an internal server has given it, or has named its address."""
 
 
 class ReadPage:
@@ -82,7 +83,8 @@ class ReadPage:
         try:
             kept = await self._pages.get(context.session, url.partition("#")[0], self._read)
         except FetchError as unreadable:
-            return failed(f"{unreadable}. Try another page.")
+            answer = failed(f"{unreadable}. Try another page.")
+            return answer.model_copy(update={"is_private": unreadable.is_internal})
         if first >= len(kept.page.text):
             return failed(f"The page ends at {len(kept.page.text):,} characters: `from` must be less.")
         answer = await asyncio.to_thread(_search, kept, words, first) if words else _window(kept, first)
@@ -95,8 +97,14 @@ class ReadPage:
     async def _read(self, url: str) -> KeptPage:
         if self._fetcher is None:
             self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
-        fetched = await self._fetcher.fetch(url)
-        return KeptPage(fetched.url, await self._texts.read(fetched), self._fetcher.is_internal(fetched.url))
+        asked: list[str] = []
+        try:
+            fetched = await self._fetcher.fetch(url, asked)
+            page = await self._texts.read(fetched)
+        except FetchError as unreadable:
+            unreadable.is_internal = any(map(self._fetcher.is_internal, asked))
+            raise
+        return KeptPage(fetched.url, page, any(map(self._fetcher.is_internal, asked)))
 
 
 def _problem(arguments: Mapping[str, JsonValue]) -> str:
@@ -177,7 +185,6 @@ class PageCache:
 
     def __init__(self, most_characters: int = _MOST_CHARACTERS) -> None:
         self._most = most_characters
-        self._used = 0
         self._entries: OrderedDict[tuple[str, str], KeptPage] = OrderedDict()
         self._reads = SingleFlight[KeptPage]()
 
@@ -193,13 +200,10 @@ class PageCache:
         return entry
 
     def _keep(self, key: tuple[str, str], entry: KeptPage) -> None:
-        if (replaced := self._entries.pop(key, None)) is not None:
-            self._used -= _size(replaced)
         self._entries[key] = entry
-        self._used += _size(entry)
-        while self._used > self._most:
-            _, oldest = self._entries.popitem(last=False)
-            self._used -= _size(oldest)
+        self._entries.move_to_end(key)
+        while sum(map(_size, self._entries.values())) > self._most:
+            self._entries.popitem(last=False)
 
 
 def _size(entry: KeptPage) -> int:

@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import cast
 
-from page_server import PageServer, answer
+import pytest
+from page_server import PUBLIC, Dial, Names, PageServer, answer
 from pydantic import JsonValue
 
 from activities.contracts.rounds import Round, ToolResult
 from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
+from activities.http.guarded_get import GuardedBackend
 from activities.http.page import FetchLimits, Page
+from activities.tools.pages import tool as pages
+from activities.tools.pages.fetch import Fetcher
 from activities.tools.pages.tool import KeptPage, PageCache, ReadPage
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Source
@@ -172,6 +176,25 @@ async def test_documents_are_pages_too(server: PageServer) -> None:
         answered = await read({"url": f"http://{server.host}/"}, server.host)
         assert text in answered.sources[0].quote
         assert (answered.output["date"], answered.output["date_from"]) == ("2026-03-04", "header Last-Modified")
+
+
+async def test_what_an_internal_server_says_of_addresses_is_private(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it sends its readers, whoever serves that in the end, and whether or not it can be read."""
+    server.pages["/moved"] = answer(status="302 Found", Location="http://www.example/secret")
+    server.pages["/lost"] = answer(status="302 Found", Location="http://www.example/lost/secret")
+    server.pages["/refreshed"] = answer(b"<meta http-equiv=refresh content='0;url=/secret'>", content_type="text/html")
+    server.pages["/secret"] = answer(b"Public.")
+    backend = GuardedBackend(frozenset({"wiki.example"}), Names((PUBLIC,)).resolve, Dial(server.port))
+    monkeypatch.setattr(pages, "_make_fetcher", lambda _, limits: Fetcher(backend, limits))
+
+    inside = [await read({"url": f"http://wiki.example/{path}"}) for path in ("moved", "lost", "refreshed")]
+    outside = [await read({"url": f"http://www.example/{path}"}) for path in ("moved", "lost", "refreshed")]
+
+    assert all("secret" in str(each) for each in (*inside, *outside))
+    assert {each.is_private for each in inside} == {True}
+    assert {each.is_private for each in outside} == {False}
 
 
 async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer) -> None:

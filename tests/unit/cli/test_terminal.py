@@ -142,7 +142,7 @@ def test_commands_write_by_these_functions_alone() -> None:
 
 
 def test_a_person_sees_all_that_is_approved() -> None:
-    """Of a call that waits, every character is shown, also those that nobody would see, however many there are."""
+    """Every character of a call or a plan that waits, also those that nobody would see, however many there are."""
     hidden = {*UNSEEN, *SHAPELESS, *CONTROLS, *BIDI} - {" ", "\n"}
     visible = {unicodedata.name(each).split()[0] for each in hidden if each in exact_text(f"a{each}b")}
     assert visible == {"ARABIC", "SYRIAC", "KAITHI"}  # signs of numbers, which have a shape
@@ -151,7 +151,12 @@ def test_a_person_sees_all_that_is_approved() -> None:
         arguments={"text": "word " * 3_000 + "end\n\U000e0041"},
     )  # fmt: skip
 
-    [line] = argument_lines(call)
+    subtask = Subtask(id="T1", agent="a", instruction="word " * 700 + "first", input={"to": "second\u202e"})
+    plan = Plan(subtasks=(subtask,), final_instruction="word " * 700 + "third")
 
+    [line] = argument_lines(call)
+    shown = " ".join(plan_lines(plan))
+
+    assert [text for text in ("first", '{"to": "second<U+202E>"}', "third") if text not in shown] == []
     assert line.endswith('word end\\n<U+E0041>"')
     assert len(line) > len("word " * 3_000)

@@ -1,6 +1,7 @@
 """What a text cites, what its statements rest on, and which of its links stay."""
 
 import re
+import time
 from collections.abc import Mapping
 from typing import get_args
 
@@ -119,6 +120,17 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
 def test_what_was_read_stays_a_link(text: str) -> None:
     """Sources, files of the report and places in it are left as they are."""
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
+
+
+@pytest.mark.parametrize("link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)"])
+def test_many_links_are_looked_up_soon(link: str) -> None:
+    """However many links a model writes, and however many sources there are: a workflow task has two seconds."""
+    sources = [Source(ref=f"p{number}", url=f"{READ}{number}") for number in range(1_000)]
+
+    began = time.thread_time()
+    inert_links(link * (200_000 // len(link)), sources)
+
+    assert time.thread_time() - began < 0.5
 
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")

@@ -68,10 +68,12 @@ def step_words(step: Draft) -> str:
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Describe a plan: who does what after what, and what is made of it."""
+    """Describe a plan, with each text that a person approves: who does what after what, and what is made of it."""
     for subtask in plan.subtasks:
         after = f" after {', '.join(map(one_safe_line, subtask.depends_on))}" if subtask.depends_on else ""
         yield f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}"
         for line in safe_text(subtask.instruction).splitlines():
             yield f"    {line}"
-    yield f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip()
+        if subtask.input is not None:
+            yield f"    input: {exact_text(json.dumps(subtask.input, ensure_ascii=False))}"
+    yield f"Then: {plan.strategy}. {' '.join(safe_text(plan.final_instruction).split())}".rstrip()

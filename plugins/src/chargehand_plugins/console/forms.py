@@ -106,12 +106,13 @@ class PlanRow:
     agent: str = ""
     instruction: str = ""
     depends_on: str = ""
+    input: Mapping[str, JsonValue] | None = None
 
 
 def plan_rows(plan: Plan) -> list[PlanRow]:
     """List the rows of a plan, the last ones empty."""
     rows = [
-        PlanRow(number, each.id, each.agent, each.instruction, ", ".join(each.depends_on))
+        PlanRow(number, each.id, each.agent, each.instruction, ", ".join(each.depends_on), each.input)
         for number, each in enumerate(plan.subtasks, start=1)
     ]
     return rows + [PlanRow(len(rows) + number) for number in range(1, _EMPTY_ROWS + 1)]

@@ -1,7 +1,10 @@
 """Every message of the table is an operation of the HTTP API, and every update a form of the session page."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from html import unescape
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -132,6 +135,17 @@ def test_a_plan_is_typed_by_rows() -> None:
     after = before.model_copy(update={"subtasks": (new, kept, changed), "final_instruction": "As a table."})
     assert decided == PlanDecision(decision="edit", plan=after)
     assert "plan.subtasks.0.id" in refused.value.detail
+
+
+def test_each_text_of_a_plan_is_read_before_it_is_approved() -> None:
+    """What an agent is given by an approved plan stands on the page, data and hidden characters too."""
+    subtask = Subtask(id="T1", agent="reader", instruction="First.", input={"to": "second\u202e"})
+    view = replace(VIEW, plan=Plan(subtasks=(subtask,), final_instruction="Third."))
+
+    html = render("_decisions.html", view=view, base="/sessions/s", csrf="token")
+
+    shown = re.sub(r"<input[^>]*>", "", html)
+    assert [text for text in ("First.", "second<U+202E>", "Third.") if text not in unescape(shown)] == []
 
 
 class _Song(TypedByPeople):

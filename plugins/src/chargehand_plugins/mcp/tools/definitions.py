@@ -50,12 +50,12 @@ class Definition:
     """SHA-256 of everything that the server says of the tool."""
 
     def arguments(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Put a model's arguments into the shape that the server expects. Raises `ValueError` with what to mend."""
+        """Put a model's arguments into the server's shape and order. Raises `ValueError` with what to mend."""
         known = cast("Mapping[str, JsonValue]", self.parameters["properties"])
         if unknown := given.keys() - known.keys():
             raise ValueError(f"There is no argument `{min(unknown)[:60]}`; there are {', '.join(known) or 'none'}.")
         arguments: dict[str, JsonValue] = {}
-        for name, value in given.items():
+        for name, value in ((name, given[name]) for name in known if name in given):
             if value is None and name in self.optional:
                 continue
             if name in self.as_text and isinstance(value, str):
