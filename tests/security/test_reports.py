@@ -7,7 +7,6 @@ import pytest
 from markdown_it import MarkdownIt
 
 from chargehand.contracts import Status, SubtaskRecord
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
@@ -93,27 +92,6 @@ def test_a_link_to_a_source_with_more_in_it_is_no_link_to_it(dress: str) -> None
 class _Anything(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return "CANARY"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\x1b[2J\x1b[31mred",
-        "\x1b]8;;http://collector.example\x07x\x1b]8;;\x07",
-        "\x9b31m\x90q\x9c",
-        "fine\rhidden",
-        "a\x08\x08b",
-        "\u202egnp.exe\u202c \u2066x\u2069",
-        "\x1b]0;title\x07\x1bP$q\x1b\\",
-        "2026-11-21 INFO approved\u2028second\u2029third\x85fourth\x0bfifth\x0csixth",
-    ],
-)
-def test_a_terminal_is_not_steered(text: str) -> None:
-    """Nothing that a terminal obeys is left of a report, and what is put into a line stays in it."""
-    shown = safe_text(report_markdown(hostile_report(text)))
-
-    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]", shown) == []
-    assert len(one_safe_line(f"{text}\nERROR forged").splitlines()) == 1
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "from $5 to $6", "w" * 5_000])

@@ -43,10 +43,7 @@ from tests.workflows.conftest import OpenEnvironment, connect
 from workflows.mailbox.contracts import Envelope, GrantRequest
 
 CORPUS = [
-    pytest.param(b'{"goal": "cut o', "not JSON", id="truncated"),
-    pytest.param(b"null", "input", id="null"),
     pytest.param(b'{"goal": "a goal", "limits": {"bugdet_usd": 1}}', "did you mean 'budget_usd'", id="misspelt budget"),
-    pytest.param(b'{"goal": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "input", id="100k deep"),
     pytest.param(
         b'{"goal": "a goal", "delegation": {"session": "s", "run": "r", "depth": 0, "ancestors": [], '
         b'"deadline_at": "2030-01-01T00:00:00Z"}}',

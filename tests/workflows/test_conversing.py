@@ -326,28 +326,18 @@ async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
 
 
 async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
-    """What is wrong is named at the start, and nobody but a conversation hands on a state."""
+    """What is wrong is named at the start, also to a message that came with it; nobody else hands on a state."""
     async with desk(Script()) as opened:
         client, queue = opened.chargehand.client, opened.chargehand.task_queue
-        told: list[str] = []
-        for number, given in enumerate(({"crew": "desk", "agent": "boss"}, {"crew": "desk", "state": "{}"})):
-            with pytest.raises(WorkflowFailureError) as refused:
-                await client.execute_workflow("Conversation", given, id=f"{queue}-{number}", task_queue=queue)
-            told.append(str(refused.value.cause))
-
-    assert "agent: there is no agent 'boss'; there are clerk, engineer, scout" in told[0]
-    assert "state: is set by a conversation that continues as new" in told[1]
-    assert not opened.model.calls
-
-
-async def test_a_message_that_waits_is_told_why_the_conversation_did_not_open(desk: Desk) -> None:
-    """One that came with the start, before anything could refuse it."""
-    async with desk(Script()) as opened:
-        queue = opened.chargehand.task_queue
-        talk = await opened.chargehand.converse(crew="desk", agent="boss", conversation_id=f"{queue}-boss")
-        with pytest.raises(UpdateRefused, match=r"has ended before this was answered.*no agent 'boss'"):
+        with pytest.raises(WorkflowFailureError) as refused:
+            await client.execute_workflow("Conversation", {"crew": "desk", "state": "{}"}, id="x", task_queue=queue)
+        talk = await opened.chargehand.converse(crew="desk", agent="boss")
+        with pytest.raises(
+            UpdateRefused, match=r"has ended before this was answered.*no agent 'boss'; there are clerk"
+        ):
             await asyncio.wait_for(talk.say(text="Hello"), 20)
 
+    assert "state: is set by a conversation that continues as new" in str(refused.value.cause)
     assert not opened.model.calls
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,35 +93,6 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
     assert [event.text for event in events if isinstance(event, TextEvent)] == [result.answer]
     assert isinstance(events[-1], EndEvent)
     assert events[-1].stop_reason == result.stop_reason
-
-
-async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEnvironment) -> None:
-    """At any time the status has the turns and dollars of the events up to then, nested ones too, without a worker."""
-    going_on = asyncio.Event()
-    script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
-    script = script.plan(subtask("X1"), subtask("X2", after=["X1"]), goal=NESTED)
-    script = script.work("", use("search_documents"), Held(answer("Known."), going_on))
-    spent, figures = Usage(), list[tuple[int, Decimal]]()
-    async with environment(script.synthesis(report("All of it is known."))) as opened:
-        session = await opened.chargehand.start(GOAL)
-        working: set[str] = set()
-        async for event in session.follow():
-            if isinstance(event, SpendEvent):
-                spent += event.usage
-            if isinstance(event, TurnEvent) and event.turn == "turn-2" and event.subtask in {"T1", "N1/X1"}:
-                working.add(event.subtask)
-            if len(working) == 2 and not going_on.is_set():
-                status = await session.status()
-                going_on.set()
-                figures += [(status.turns, status.spent_usd), (spent.turns, spent.cost_usd)]
-        status = await session.status()
-        recorded = await session.recorded_status()
-
-    assert figures[0] == figures[1]
-    assert figures[0][0] == 4
-    assert (status.turns, status.spent_usd) == (spent.turns, spent.cost_usd)
-    assert (recorded.turns, recorded.spent_usd) == (spent.turns, spent.cost_usd)
-    assert (recorded.state, recorded.subtasks) == (status.state, status.subtasks)
 
 
 async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:

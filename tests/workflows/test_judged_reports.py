@@ -15,8 +15,6 @@ from tests.scripted_model import (
     Turn,
     answer,
     graded,
-    judged,
-    plan,
     refuse,
     report,
     subtask,
@@ -169,21 +167,6 @@ async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None
     assert (list(_claims(repeated).values()), repeated.confidence) == (["contradicted"], 0)
     assert len(again.model.of_kind("synthesis")) == 2
     assert [claim.problem for claim in repeated.claims] == ["It says 4."]
-
-
-@pytest.mark.parametrize("strategy", ["select", "deliver", "alone"])
-async def test_a_text_that_nothing_was_written_from_is_judged_too(run: RunSession, strategy: str) -> None:
-    """The answer of one agent, a chosen and a delivered one are verified as what a writer writes."""
-    agents = topics(1 if strategy == "alone" else 2)
-    planned = plan(*agents, strategy="merge" if strategy == "alone" else strategy)
-    planned = planned.model_copy(update={"deliver": "T2"} if strategy == "deliver" else {})
-    finding = answer(f"It is {QUOTE} [{REF}].", ref=REF, quote=QUOTE)
-    script = Script().plans(planned).work("", use("search_documents"), finding).on("judge", judged("T1"))
-
-    result, opened = await run(script, CLAIMS_GOAL)
-
-    assert opened.model.of_kind("judge_claims")
-    assert all(claim.verification != "unsupported" for claim in result.claims if claim.sources)
 
 
 async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:

@@ -14,7 +14,7 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Plan, Question, SessionRequest, Subtask
-from chargehand.errors import SessionCancelled, SessionFailed, UpdateRefused
+from chargehand.errors import SessionCancelled, SessionFailed, SessionTerminated, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import ErrorType
 from tests.environment import SessionEnvironment
@@ -35,20 +35,26 @@ def held_at(kind: str, held: Held) -> Script:
 
 
 @pytest.mark.real_server
-@pytest.mark.parametrize("kind", first_fast(["work", "plan", "synthesis"]))
-async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
-    """While it plans, works or writes: it closes as cancelled, and nothing below it or of a model runs on."""
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    first_fast([("work", "cancelled"), ("work", "terminated"), ("plan", "cancelled"), ("synthesis", "cancelled")], 2),
+)
+async def test_stopping_ends_a_session_promptly_at_every_stage(
+    environment: OpenEnvironment, kind: str, end: str
+) -> None:
+    """While it plans, works or writes: it closes as such, and nothing below it or of a model runs on."""
     held = Held(report("Never."))
     async with environment(held_at(kind, held)) as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(held.reached.wait(), 30)
         calls = len(opened.model.calls) if kind != "work" else 3
 
-        await session.cancel()
-        with pytest.raises(SessionCancelled):
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        await (session.cancel() if end == "cancelled" else handle.terminate("by hand"))
+        with pytest.raises(SessionCancelled if end == "cancelled" else SessionTerminated):
             await asyncio.wait_for(session.result(), 10)
 
-        assert (await session.status()).state == "cancelled"
+        assert (await session.status()).state == end
         assert len(opened.model.calls) <= calls
         await until(lambda: _none_running(opened, session.id))
 
@@ -57,18 +63,6 @@ async def _none_running(environment: SessionEnvironment, session_id: str) -> boo
     below = environment.chargehand.client.list_workflows(f"RootWorkflowId = '{session_id}'")
     states = [execution.status async for execution in below]
     return bool(states) and WorkflowExecutionStatus.RUNNING not in states
-
-
-@pytest.mark.real_server
-async def test_terminating_a_session_closes_everything_below_it(environment: OpenEnvironment) -> None:
-    """Terminated by hand, a session leaves no child running."""
-    held = Held(report("Never."))
-    async with environment(held_at("work", held)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.reached.wait(), 30)
-        await opened.chargehand.client.get_workflow_handle(session.id).terminate("by hand")
-
-        await until(lambda: _none_running(opened, session.id))
 
 
 async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvironment) -> None:

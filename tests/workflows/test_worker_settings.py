@@ -1,7 +1,6 @@
 """What a worker's settings change for its sessions: queues of their own, heartbeat timeouts, how one is opened."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -131,31 +130,14 @@ class _NoServer:
         return task_token
 
 
-REQUEST = SessionRequest(goal="What is known?", review="never")
-
-
-async def _activities(environment: OpenEnvironment) -> Sequence[str]:
-    """Run a session; return the types of the activities that it scheduled for itself."""
-    async with environment(Script().plan(*topics(1)).on("work", answer("Known."))) as opened:
-        session = await opened.chargehand.start(REQUEST)
-        assert (await session.result()).answer == "Known."
-        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
-    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
-    return [each.activity_type.name for each in scheduled if each.activity_id]
-
-
 @pytest.mark.real_server
-async def test_a_session_without_documents_is_opened_within_its_first_task(environment: OpenEnvironment) -> None:
-    """No activity of its own, with its events and another workflow task, for what a worker knows by itself."""
-    assert await _activities(environment) == [ActivityType.TAKE_TURN]
-
-
-@pytest.mark.real_server
-async def test_what_cannot_be_read_at_once_is_read_by_an_activity(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fails", [0, 1])
+async def test_a_session_without_documents_is_opened_within_its_first_task(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
-    """A store that fails once costs a session an activity, and nothing else."""
-    pin, failures = CrewVersions.pin, [OSError("the disk is full")]
+    """What a worker knows by itself takes no activity, with its events and another workflow task; a store that fails
+    once costs one, and nothing else."""
+    pin, failures = CrewVersions.pin, [OSError("the disk is full")] * fails
 
     async def failing(self: CrewVersions, name: str, digest: str = "") -> PinnedCrew | None:
         if failures:
@@ -163,5 +145,12 @@ async def test_what_cannot_be_read_at_once_is_read_by_an_activity(
         return await pin(self, name, digest)
 
     monkeypatch.setattr(CrewVersions, "pin", failing)
+    async with environment(Script().plan(*topics(1)).on("work", answer("Known."))) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is known?", review="never"))
+        answered = (await session.result()).answer
+        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
 
-    assert await _activities(environment) == [ActivityType.OPEN_SESSION, ActivityType.TAKE_TURN]
+    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
+    opening = [ActivityType.OPEN_SESSION] * fails
+    assert [each.activity_type.name for each in scheduled if each.activity_id] == [*opening, ActivityType.TAKE_TURN]
+    assert answered == "Known."

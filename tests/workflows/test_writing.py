@@ -121,7 +121,8 @@ DELIVERED = plan(*topics(2), strategy="deliver").model_copy(update={"deliver": "
 async def test_a_report_is_checked_alike_whoever_wrote_it(
     run: RunSession, planned: BaseModel, words: int | None, turns: int
 ) -> None:
-    """Uncited statements and a critic's problems are sent back once, a criterion that is not met once more."""
+    """Uncited statements and a critic's problems are sent back once, a criterion that is not met once more; its claims
+    are judged."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
@@ -154,6 +155,7 @@ async def test_a_report_is_checked_alike_whoever_wrote_it(
     assert "It was so in 1987 [S1]." in result.answer
     assert "It is dry [S1]." in result.answer or words is None
     assert [each.met for each in result.grades] == [True]
+    assert opened.model.of_kind("judge_claims")
 
 
 async def test_a_report_that_no_model_wrote_is_not_completed(run: RunSession) -> None:

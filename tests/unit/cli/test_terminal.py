@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chargehand import PendingCall, Plan, Question, Status, Subtask, SubtaskRecord
 from chargehand_cli import terminal
 from chargehand_cli.live_tree import Lines, now, session_tree
-from chargehand_cli.rendering.escaping import exact_text
+from chargehand_cli.rendering.escaping import exact_text, one_safe_line
 from chargehand_cli.rendering.progress import argument_lines, plan_lines
 from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
@@ -125,6 +125,15 @@ def test_json_keeps_its_values(text: str) -> None:
         terminal.put_json(json.dumps([text], ensure_ascii=False))
 
     assert json.loads(out.getvalue()) == [text]
+
+
+@given(hostile)
+def test_a_line_stays_one(text: str) -> None:
+    """Whatever is put into a line, it neither ends it nor steers the terminal."""
+    line = one_safe_line(f"{text}\nERROR forged")
+
+    assert len(line.splitlines()) == 1
+    assert not {*line} & {*CONTROLS, *BIDI}
 
 
 def test_commands_write_by_these_functions_alone() -> None:
