@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
 from activities.models.protocol import ModelCall
 from activities.models.registry import build_models
@@ -290,23 +289,6 @@ async def test_a_fallback_takes_over_while_a_provider_is_not_available(client: C
     assert report.usage.charged_above_reservation_usd == report.usage.possibly_billed_twice_usd == 0
     assert len(first.requests) == len({request.model for request in first.requests})
     assert all(worst_case(card, 1_000, 100).usd == Decimal("0.026") for card in models.cards.values())
-
-
-async def test_a_fallback_that_cannot_work_is_refused_by_its_own_settings(tmp_path: Path) -> None:
-    """What is missing is asked for by the name of the setting that lacks it."""
-    settings = Settings.model_validate(
-        {
-            "state_dir": tmp_path,
-            "anthropic_api_key": "a",
-            "openai_base_url": "http://127.0.0.1:1",
-            "fallback_provider": "openai_compatible",
-        }
-    )
-    async with AsyncExitStack() as closing:
-        with pytest.raises(SettingsError, match="CHARGEHAND_FALLBACK_MODELS: name a model for the tiers"):
-            build_models(settings, "anthropic", closing)
-        with pytest.raises(SettingsError, match="CHARGEHAND_FALLBACK_PROVIDER: 'nobody' is not one of"):
-            build_models(settings.model_copy(update={"fallback_provider": "nobody"}), "anthropic", closing)
 
 
 async def _run(chargehand: Chargehand, name: str) -> Report:

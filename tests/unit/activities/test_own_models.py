@@ -106,6 +106,11 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
         ({"provider": "list"}, r"'list' of the plug-in 'wrong' cannot be opened|has no `complete`"),
         ({"models": {}}, r"CHARGEHAND_MODELS: name a model for the tiers small, medium, large"),
         ({"prices": {}}, r"the price of the small model 'house-s' is unknown.*CHARGEHAND_PRICES"),
+        (
+            {"fallback_provider": "openai_compatible", "openai_base_url": "http://127.0.0.1:1"},
+            r"CHARGEHAND_FALLBACK_MODELS: name a model for the tiers",
+        ),
+        ({"fallback_provider": "nobody"}, r"CHARGEHAND_FALLBACK_PROVIDER: 'nobody' is not one of"),
     ],
 )
 @pytest.mark.usefixtures("gateway")

@@ -2,13 +2,16 @@
 
 import io
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
+from typing import Any, Final, cast
 
 import pytest
 
-from chargehand import Limits, RaisedLimits, SessionRequest
+from chargehand import RaisedLimits, SessionRequest
 from chargehand_cli.run_options import (
     BadRequest,
     RequestOptions,
@@ -21,54 +24,37 @@ from chargehand_cli.run_options import (
 _URI = "artifact:" + "0" * 64 + "/notes/"
 
 
-def test_every_option_reaches_its_field() -> None:
-    """Options are the request's fields under the names people type."""
-    typed = RequestOptions(
-        goal="What is new?",
-        crew="audit",
-        tenant="acme",
-        budget=0.1,
-        turns=7,
-        deadline="90s",
-        parallel=2,
-        depth=1,
-        attempts=4,
-        rounds=3,
-        reviews=6,
-        criteria=["Names a date.", "Is short."],
-        approve_plan=True,
-        subtask_deadline="2m",
-        on_limit="pause",
-        review="always",
-        questions=True,
-        answer_within="PT1H",
-        urgency="batch",
-    )
+_TYPED: Final[Mapping[str, tuple[object, str, object]]] = {
+    "crew": ("audit", "crew", "audit"),
+    "tenant": ("acme", "tenant", "acme"),
+    "budget": (0.1, "limits.budget_usd", Decimal("0.1")),
+    "turns": (7, "limits.max_turns", 7),
+    "deadline": ("90s", "limits.deadline", timedelta(seconds=90)),
+    "parallel": (2, "limits.max_parallel", 2),
+    "depth": (1, "limits.max_depth", 1),
+    "attempts": (4, "limits.max_attempts", 4),
+    "rounds": (3, "limits.max_rounds", 3),
+    "reviews": (6, "limits.max_reviews", 6),
+    "subtask_deadline": ("2m", "limits.subtask_deadline", timedelta(minutes=2)),
+    "on_limit": ("pause", "limits.on_limit", "pause"),
+    "criteria": (["Names a date.", "Is short."], "criteria", ("Names a date.", "Is short.")),
+    "approve_plan": (True, "approval", "plan"),
+    "review": ("always", "review", "always"),
+    "questions": (True, "questions", "allowed"),
+    "answer_within": ("PT1H", "answer_within", timedelta(hours=1)),
+    "urgency": ("batch", "urgency", "batch"),
+}
+"""Options as they are typed, the field that each is for, and what it then has."""
 
-    assert build_request(typed, (_URI,)) == SessionRequest(
-        goal="What is new?",
-        crew="audit",
-        tenant="acme",
-        documents=(_URI,),
-        limits=Limits(
-            max_turns=7,
-            budget_usd=Decimal("0.1"),
-            max_depth=1,
-            max_parallel=2,
-            max_attempts=4,
-            max_rounds=3,
-            max_reviews=6,
-            deadline=timedelta(seconds=90),
-            subtask_deadline=timedelta(minutes=2),
-            on_limit="pause",
-        ),
-        criteria=("Names a date.", "Is short."),
-        approval="plan",
-        review="always",
-        questions="allowed",
-        answer_within=timedelta(hours=1),
-        urgency="batch",
-    )
+
+def test_every_option_reaches_its_field() -> None:
+    """Options are the request's fields under the names people type; all others have their defaults."""
+    request = build_request(RequestOptions(goal="What is new?", **{name: row[0] for name, row in _TYPED.items()}), ())  # pyright: ignore[reportArgumentType]  # each of its own type
+    read = {path: reduce(getattr, path.split("."), cast("Any", request)) for _, path, _ in _TYPED.values()}
+
+    assert read == {path: value for _, path, value in _TYPED.values()}
+    assert {f"limits.{each}" for each in request.limits.model_fields_set} <= read.keys()
+    assert request.model_fields_set <= {path.partition(".")[0] for path in read} | {"goal", "documents"}
 
 
 def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
