@@ -1,7 +1,6 @@
 """A report shown to people loads nothing, leads nowhere but to its own sources, and stays in its lines."""
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
@@ -11,6 +10,7 @@ from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
+from tests.unit.cli.test_render import Page
 from workflows.rules.web_ui import details
 
 _HARMLESS = {
@@ -26,27 +26,14 @@ _DRAWN = {"viewbox", "width", "height", "x", "y", "x1", "y1", "x2", "y2", "d", "
           "font-weight", "text-anchor", "fill", "stroke", "stroke-width"}  # fmt: skip
 
 
-class Page(HTMLParser):
-    """Reads every element of a page with its attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
     """No element or attribute that loads anything, a policy that forbids it, and no link but to what was read."""
     page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
-    links = [found["href"] for tag, found in page.elements if tag == "a" and "href" in found]
+    links = [found["href"] or "" for tag, found in page.elements if tag == "a" and "href" in found]
     policies = [found["content"] for _, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
-    styles = [found["style"] for _, found in page.elements if "style" in found]
+    styles = [found["style"] or "" for _, found in page.elements if "style" in found]
     assert {tag for tag, _ in page.elements} - _HARMLESS == set()
     assert {name for _, found in page.elements for name in found} - _ATTRIBUTES - _DRAWN == set()
     assert {link.partition("#:~:text=")[0] for link in links} - {READ, "#S1", "#S2"} == set()
@@ -85,7 +72,7 @@ def test_a_link_to_a_source_with_more_in_it_is_no_link_to_it(dress: str) -> None
 
     page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
-    links = [found["href"] for tag, found in page.elements if tag == "a" and "href" in found]
+    links = [found["href"] or "" for tag, found in page.elements if tag == "a" and "href" in found]
     assert {link.partition("#:~:text=")[0] for link in links} == {READ, "#S1", "#S2"}
 
 
