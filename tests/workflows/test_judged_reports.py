@@ -36,9 +36,13 @@ def _met(result: Report) -> list[bool]:
     return [each.met for each in result.grades]
 
 
-async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession) -> None:
-    """One more turn grades what the reader sees: the report with its citations, and what its sources say."""
-    result, opened = await run(ONE.on("grade", graded("", "")), GOAL)
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession, *, is_nested: bool) -> None:
+    """One more turn grades what the reader sees: the report with its citations, and what its sources say. The criteria
+    are not those of a nested session."""
+    nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
+    script = ONE.plan(nested, goal=GOAL.goal) if is_nested else ONE
+    result, opened = await run(script.on("grade", graded("", "")), GOAL)
 
     [task] = opened.model.tasks(GradeTask)
     assert result.grades == tuple(Grade(criterion=criterion, met=True, reason="It does.") for criterion in CRITERIA)
@@ -46,8 +50,9 @@ async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession) 
     assert [(source.ref, source.quote) for source in task.sources] == [
         ("search_documents.md#L1", "what search_documents read")
     ]
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "grade"]
-    assert result.usage.turns == 4
+    plans = ["plan"] * (1 + is_nested)
+    assert [call.task.kind for call in opened.model.calls] == [*plans, "work", "work", "grade"]
+    assert result.usage.turns == len(plans) + 3
 
 
 @pytest.mark.parametrize(
@@ -101,16 +106,6 @@ async def test_a_report_that_is_not_graded_says_so(run: RunSession, limits: Limi
         "The report was not graded by its criteria: no model could do so in time and within the limits." in result.gaps
     )
     assert result.usage.turns <= limits.max_turns
-
-
-async def test_a_nested_session_is_not_graded(run: RunSession) -> None:
-    """The criteria are about the report that the user reads, and are judged once."""
-    nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
-    script = ONE.plan(nested, goal=GOAL.goal).on("grade", graded("", ""))
-    result, opened = await run(script, GOAL)
-
-    assert len(opened.model.of_kind("grade")) == 1
-    assert _met(result) == [True, True]
 
 
 CLAIMS_GOAL = SessionRequest(goal="What do the documents say about the topics?")

@@ -147,7 +147,8 @@ async def test_a_reply_that_is_asked_for_again_takes_no_turn_of_others(run: RunS
 
 
 async def test_a_plan_that_stays_broken_is_asked_for_three_times(run: RunSession) -> None:
-    """A planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
+    """A planner that cannot be taught is asked three times, not fifty, which is waste; one agent then gets the whole
+    request."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
     result, opened = await run(Script().plans(cyclic), GOAL)
@@ -157,6 +158,7 @@ async def test_a_plan_that_stays_broken_is_asked_for_three_times(run: RunSession
         ("researcher", f"Answer this request: {GOAL.goal}")
     ]
     assert result.answer == "Known."
+    assert (result.wasted.turns, result.wasted.cost_usd) == (3, 3 * COST)
     assert len(result.gaps) == 1
     assert re.fullmatch(r"No plan was valid, so 'researcher' got the whole request: .* is a cycle.*", result.gaps[0])
 

@@ -15,7 +15,6 @@ from tests.scripted_model import (
     Script,
     answer,
     most_expensive,
-    plan,
     refined,
     reply,
     subtask,
@@ -62,18 +61,6 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run
     assert len(uses) == len(Limits.model_fields) - 1  # all but on_limit
     assert timed["deadline_seconds"][0] == result.timing.wall.total_seconds()
     assert all(0 < used <= allowed for used, allowed in timed.values())
-
-
-async def test_a_rejected_plan_is_wasted(run: RunSession) -> None:
-    """A plan that could not be carried out goes back with its errors, is paid, and is waste; the mended one is not."""
-    script = Script().plans(plan(subtask("T1", agent="nobody")), plan(subtask("T1")))
-    result, opened = await run(script, GOAL)
-
-    _, again = opened.model.of_kind("plan")
-    assert "there is no agent 'nobody'" in again.messages[0].text
-    assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
-    assert result.usage.cost_usd == 3 * COST
-    assert result.subtasks[0].wasted.cost_usd == 0
 
 
 async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
