@@ -308,22 +308,20 @@ async def test_a_report_rests_on_the_list_of_documents(tmp_path: Path) -> None:
     assert result.reads == ("reads_private",)
 
 
-@pytest.mark.real_server
-async def test_what_was_told_of_the_documents_is_handed_over(client: Client, tmp_path: Path) -> None:
+async def test_what_was_told_of_the_documents_is_handed_over(tmp_path: Path) -> None:
     """An agent that was told the list of documents, and opened none, does not free the next one to send its words."""
     script = (
         Script()
         .replies("Mail", say(SECRET, hand_over="poster"), agent="reader")
         .replies("Mail", LEAK, OWN, say("Mailed."), agent="poster")
     )
-    async with opened_desk(script, tmp_path, client) as opened:
+    async with opened_desk(script, tmp_path) as opened:
         await converse(opened, tmp_path, MAIL, agent="reader")
 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
-@pytest.mark.real_server
-async def test_a_hand_over_does_not_forget_calls(client: Client, tmp_path: Path) -> None:
+async def test_a_hand_over_does_not_forget_calls(tmp_path: Path) -> None:
     """However many agents have the floor, eight calls of a conversation need no approval."""
     text = "Mail one two three four five six seven eight nine ten to ada@ours.example"
     own = [("mail", {"to": "ada@ours.example", "text": word}) for word in text.split()[1:11]]
@@ -332,7 +330,7 @@ async def test_a_hand_over_does_not_forget_calls(client: Client, tmp_path: Path)
         .replies("Mail", READ, request_tools(*own[:5]), say("Half.", hand_over="poster"), agent="clerk")
         .replies("Mail", request_tools(*own[5:]), say("Mailed."), agent="poster")
     )
-    async with opened_desk(script, tmp_path, client) as opened:
+    async with opened_desk(script, tmp_path) as opened:
         await converse(opened, tmp_path, text)
 
     assert len(opened.tools["mail"].calls) == MOST_UNASKED
