@@ -22,6 +22,8 @@ class Proxy:
         self._carrying: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._answers = asyncio.Event()
+        self._answers.set()
         self.latency = 0.0
         """Seconds that every piece is held back."""
         self.bytes_per_second: int | None = None
@@ -48,9 +50,9 @@ class Proxy:
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()
 
-    def hold(self) -> None:
-        """Keep connections open, new ones too, and carry nothing: half open."""
-        self._flows.clear()
+    def hold(self, *, answers_only: bool = False) -> None:
+        """Keep connections open, new ones too, and carry nothing, or no answers: half open."""
+        (self._answers if answers_only else self._flows).clear()
 
     def heal(self) -> None:
         """Be a good network again; what was held is carried."""
@@ -58,6 +60,7 @@ class Proxy:
         self.latency = 0.0
         self.bytes_per_second = None
         self._flows.set()
+        self._answers.set()
 
     async def start(self) -> None:
         """Listen."""
@@ -85,8 +88,8 @@ class Proxy:
             self._open |= {writer, back}
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, back))
-                    both.create_task(self._pump(there, writer))
+                    both.create_task(self._pump(reader, back, self._flows))
+                    both.create_task(self._pump(there, writer, self._flows, self._answers))
             finally:
                 self._open -= {writer, back}
                 writer.transport.abort()
@@ -96,9 +99,10 @@ class Proxy:
         finally:
             self._carrying.discard(task)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *flows: asyncio.Event) -> None:
         while piece := await source.read(_PIECE):
-            await self._flows.wait()
+            for each in flows:
+                await each.wait()
             if self.latency:
                 await asyncio.sleep(self.latency)
             if self.bytes_per_second:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 
+from chaos.proxy import open_proxy
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionNotFound
@@ -36,58 +37,19 @@ _PAID_TURNS = 2
 """Plan and the one subtask, whose answer is the report."""
 
 
-class Wire:
-    """A way to the server on which answers can get lost."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._server = (host, port)
-        self._writers: list[asyncio.StreamWriter] = []
-        self.loses_answers = False
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[str]:
-        """Listen; gives the address."""
-        listening = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        listening.close()
-        self.cut()
-
-    def cut(self) -> None:
-        """Drop every connection."""
-        for writer in self._writers:
-            writer.close()
-        self._writers.clear()
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_connection(*self._server)
-        self._writers += [writer, to_server]
-        with suppress(OSError):
-            await asyncio.gather(self._carry(reader, to_server), self._carry(from_server, writer, answers=True))
-
-    async def _carry(
-        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool = False
-    ) -> None:
-        while part := await source.read(65_536):
-            if not (answers and self.loses_answers):
-                target.write(part)
-                await target.drain()
-
-
 async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(
     client: Client, environment: OpenEnvironment
 ) -> None:
     """The server has started the session and the connection breaks before it says so: there is still one session."""
-    host, _, port = client.service_client.config.target_host.rpartition(":")
-    wire = Wire(host, int(port))
     session_id = f"asked-again-{uuid4().hex[:8]}"
-    async with environment(_SCRIPT) as running, wire.opened() as address:
-        caller = await Chargehand.connect(address, task_queue=running.chargehand.task_queue)
-        wire.loses_answers = True
+    async with environment(_SCRIPT) as running, open_proxy(client.service_client.config.target_host) as wire:
+        caller = await Chargehand.connect(wire.address, task_queue=running.chargehand.task_queue)
+        wire.hold(answers_only=True)
         starting = asyncio.create_task(caller.start(SessionRequest(goal=_GOAL), session_id=session_id))
         ended = await _result(running.chargehand, session_id)
         has_answer = starting.done()
-        wire.loses_answers = False
-        wire.cut()
+        wire.reset()
+        wire.heal()
         session = await starting
         again = await (await caller.start(SessionRequest(goal=_GOAL), session_id=session_id)).result()
 
