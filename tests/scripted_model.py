@@ -238,6 +238,16 @@ def work_task(call: ModelCall) -> WorkTask:
     return call.task
 
 
+def cite(text: str) -> Callable[[ModelCall], WorkAnswer]:
+    """Answer with the source that a tool has read first, whose ref stands for `{ref}` in the text."""
+
+    def cited(call: ModelCall) -> WorkAnswer:
+        source = work_task(call).rounds[0].results[0].sources[0]
+        return answer(text.format(ref=source.ref), ref=source.ref, quote=source.quote)
+
+    return cited
+
+
 def usage(cost: Decimal = COST) -> Usage:
     return Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=cost)
 

@@ -18,6 +18,7 @@ from tests.scripted_model import (
     Script,
     Turn,
     answer,
+    cite,
     compressed,
     criticised,
     disagreement,
@@ -31,7 +32,6 @@ from tests.scripted_model import (
     subtask,
     topics,
     use,
-    work_task,
 )
 from tests.waiting import until, until_state
 
@@ -62,12 +62,7 @@ def _read(call: ModelCall) -> Turn:
     return use(call.tools[0].name) if call.tools else answer("From what is given.")
 
 
-def _cite(call: ModelCall) -> Turn:
-    source = work_task(call).rounds[0].results[0].sources[0]
-    return answer(f"Known [{source.ref}].", ref=source.ref, quote=source.quote)
-
-
-_USUALLY: Final = Script().synthesis(report("What is known [S1].")).work("", _read, _cite)
+_USUALLY: Final = Script().synthesis(report("What is known [S1].")).work("", _read, cite("Known [{ref}]."))
 """Agents use one tool, if they have any, and answer."""
 _GEOLOGIST: Final = AgentDraft(
     name="geologist",

@@ -8,11 +8,10 @@ import pytest
 from pydantic import JsonValue
 from temporalio.client import Client
 
-from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from chargehand.contracts import Report, SessionRequest
 from tests.activities.pages.page_server import serve_pages
-from tests.scripted_model import Script, answer, plan, report, subtask, usage
+from tests.scripted_model import Script, answer, plan, report, request_tools, subtask
 from tests.security.environment import Engine, Stand, open_stand
 from tests.waiting import until_state
 
@@ -28,13 +27,8 @@ QUERIES = (
 )
 
 
-def searches(*queries: dict[str, JsonValue]) -> ModelReply:
-    return uses("search", *queries)
-
-
 def uses(tool: str, *arguments: dict[str, JsonValue]) -> ModelReply:
-    calls = tuple(ToolCall(id=f"call-{n}", tool=tool, arguments=each) for n, each in enumerate(arguments))
-    return ModelReply(stop="tools", tool_calls=calls, model="m", provider="p", usage=usage())
+    return request_tools(*((tool, each) for each in arguments))
 
 
 @pytest.fixture
@@ -90,7 +84,7 @@ async def test_a_plan_that_sends_words_of_documents_out_is_refused(
     """The planner is told which subtask, and its next plan is carried out; the heading is never searched. The user's
     own question may be planned and searched, although a document is called by it."""
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
-    script = script.work("", searches({"query": query}), answer("Done."))
+    script = script.work("", uses("search", {"query": query}), answer("Done."))
     async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, goal)
 
@@ -108,7 +102,7 @@ async def test_queries_with_words_of_documents_are_not_sent(
     asked: list[dict[str, JsonValue]] = [*({"query": query} for query in QUERIES), nested]
     instruction = f"Search the web for {HEADING} and its price." if is_approved else CLEAN
     script = planned(instruction).work(
-        "", searches(*asked[:4]), searches(*asked[4:], {"query": "shipping"}), answer("Done.")
+        "", uses("search", *asked[:4]), uses("search", *asked[4:], {"query": "shipping"}), answer("Done.")
     )
     async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", is_approved=is_approved)

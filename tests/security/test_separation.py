@@ -9,12 +9,11 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts.rounds import ToolCall
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report, SessionRequest
 from tests.activities.pages.page_server import serve_pages
-from tests.scripted_model import Script, answer, report, subtask, usage, work_task
+from tests.scripted_model import Script, answer, report, request_tools, subtask, work_task
 from tests.security.environment import Engine, open_stand
 from tests.security.obedient import SECRET, prompt_text
 
@@ -29,15 +28,9 @@ def _repeat(call: ModelCall) -> BaseModel:
     return answer(f"SIBLING-{_mark(call)} says: {prompt_text(call)}"[:9_000])
 
 
-_READ: Final = ModelReply(
-    stop="tools",
-    tool_calls=(
-        ToolCall(id="1", tool="read_document", arguments={"document": "own.md", "first": 1, "last": 0}),
-        ToolCall(id="2", tool="search_documents", arguments={"query": "account number", "document": ""}),
-    ),
-    model="m",
-    provider="p",
-    usage=usage(),
+_READ: Final = request_tools(
+    ("read_document", {"document": "own.md", "first": 1, "last": 0}),
+    ("search_documents", {"query": "account number", "document": ""}),
 )
 _TELLING: Final = (
     Script()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts.rounds import ToolCall
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Answer, Limits, PlanDecision, RaisedLimits, Report, SessionRequest
@@ -23,7 +22,6 @@ from tests.scripted_model import (
     report,
     subtask,
     topics,
-    usage,
     use,
     work_task,
 )
@@ -47,14 +45,12 @@ def _topic(task: WorkTask) -> str:
 
 def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
     """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
-    quoted = READ.model_copy(update={"quote": "search_documents read"})
-    call = ToolCall(id="n1", tool="note", arguments={"claim": "It says so.", "ref": quoted.ref, "quote": quoted.quote})
-    noting = ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
-    script = Script().plan(subtask("T1")).work("", use("search_documents"), noting, Held(answer("Never.")))
+    script = Script().plan(subtask("T1"))
+    script = script.work("", use("search_documents"), note("It says so."), Held(answer("Never.")))
     result = VirtualSession(limited(subtask_deadline=60, max_depth=1), script).report()
 
     assert [(record.state, record.reason) for record in result.subtasks] == [("partial", "timeout")]
-    assert result.sources == (quoted,)
+    assert result.sources == (QUOTED,)
 
 
 @pytest.mark.parametrize("stop", ["deadline", "finish_now"])

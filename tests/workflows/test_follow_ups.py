@@ -28,7 +28,7 @@ from chargehand.wire import SearchAttribute
 from chargehand_plugins.operations.setup import register_attributes
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
+from tests.scripted_model import Held, Script, answer, cite, report, subtask, use, work_task
 from tests.waiting import eventually, runs_of, until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
@@ -44,12 +44,6 @@ AGAIN = "Say again what they agree on."
 NEWER = "Look on the web for what is newer."
 
 
-def cite(call: ModelCall) -> BaseModel:
-    """Answer with what a tool has read."""
-    source = work_task(call).rounds[0].results[0].sources[0]
-    return answer("They agree.", ref=source.ref, quote=source.quote)
-
-
 def cite_earlier(call: ModelCall) -> BaseModel:
     """Answer with what the session before has read."""
     [known] = work_task(call).inputs
@@ -63,9 +57,9 @@ SCRIPT = (
     .plan(subtask("T1", instruction=AGAIN), goal="Is it so?")
     .plan(subtask("T1", instruction=AGAIN), subtask("T2", instruction="Read it again."), goal="And in short?")
     .plan(subtask("T1", agent="researcher", instruction=NEWER), goal="What is newer?")
-    .work("", use("search_documents"), cite)
+    .work("", use("search_documents"), cite("They agree."))
     .work("again", cite_earlier)
-    .work("web", use("search"), cite)
+    .work("web", use("search"), cite("They agree."))
     .synthesis(report("They agree [S1.1]."))
 )
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import COST, Held, Script, answer, report, subtask, topics, use, work_task
+from tests.scripted_model import COST, Held, Script, answer, cite, report, subtask, topics, use
 from tests.workflows.conftest import RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
@@ -15,13 +15,13 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
 def well_behaved(*subtasks: SubtaskDraft) -> Script:
     """Plan these subtasks, use one tool in each, answer with its source, and report."""
-
-    def cite(call: ModelCall) -> BaseModel:
-        source = work_task(call).rounds[0].results[0].sources[0]
-        return answer(f"It is known [{source.ref}].", ref=source.ref, quote=source.quote)
-
     written = report("All topics are known [S1] [S2].")
-    return Script().plan(*subtasks).work("", lambda call: use(call.tools[0].name), cite).synthesis(written)
+    return (
+        Script()
+        .plan(*subtasks)
+        .work("", lambda call: use(call.tools[0].name), cite("It is known [{ref}]."))
+        .synthesis(written)
+    )
 
 
 async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None:

@@ -8,7 +8,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from pydantic import BaseModel
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
@@ -16,7 +15,6 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.models.failures import ProviderError, ProviderFault
-from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionFailed
@@ -30,7 +28,7 @@ from chargehand_plugins.operations.clean import clean_folders
 from chargehand_plugins.operations.replay import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
-from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
+from tests.scripted_model import Held, Script, cite, report, subtask, use
 from tests.waiting import eventually, until, until_state
 from tests.workflows.conftest import connect
 
@@ -44,15 +42,10 @@ async def encrypted(client: Client) -> Client:
     return await connect(client, Encryption(OLD, "old"))
 
 
-def _cite(call: ModelCall) -> BaseModel:
-    source = work_task(call).rounds[0].results[0].sources[0]
-    return answer(f"The {CANARY} is here [{source.ref}].", ref=source.ref, quote=source.quote)
-
-
 SINGING = (
     Script()
     .plan(*(subtask(name, instruction=f"{name}: {CANARY}") for name in ("T1", "T2")))
-    .work("", lambda call: use(call.tools[0].name), _cite)
+    .work("", lambda call: use(call.tools[0].name), cite(f"The {CANARY} is here [{{ref}}]."))
     .synthesis(report(f"The {CANARY} sings [S1]."))
 )
 """Puts the canary into everything that a model says."""

@@ -22,12 +22,12 @@ from activities.models.protocol import ModelCall
 from activities.tools.data.query import QueryData
 from activities.tools.note import NOTE
 from activities.tools.pages.tool import ReadPage
-from activities.tools.search.protocol import SearchResults
 from activities.tools.search.tool import Search
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.work import ConverseTask, WorkTask
 from chargehand.contracts.limits import Profile
 from tests.scripted_model import TODAY
+from tests.security.environment import Engine
 from tests.unit.activities.prompt_files import TASKS, prompt_files
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
@@ -60,16 +60,6 @@ _NOT_TOGETHER: Final = (
 """Sentences of which a prompt may have one; those beside an empty one it may not have at all."""
 
 
-class _Engine:
-    name = "engine"
-
-    def __init__(self, *, reaches_out: bool) -> None:
-        self.reaches_out = reaches_out
-
-    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
-        raise NotImplementedError(query, limit, documents)
-
-
 def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
     shipped = (SearchDocuments.spec, ReadDocument.spec, QueryData.spec)
     others = (
@@ -78,7 +68,7 @@ def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
         )
         for name in _OTHER_TOOLS
     )
-    web = (Search(_Engine(reaches_out=has_web)).spec, *((ReadPage.spec,) if has_web else ()))
+    web = (Search(Engine(reaches_out=has_web)).spec, *((ReadPage.spec,) if has_web else ()))
     return {spec.name: spec for spec in (*shipped, *others, *web)}
 
 
