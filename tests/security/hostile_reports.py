@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chargehand.contracts import Report, Source, Step, Timing, Trace
+from chargehand.contracts import Report, Source, Step, Trace
 from tests.security.corpus import ATTACKS
 from tests.unit.strategies import filled
 
@@ -55,25 +55,12 @@ HOSTILE: Final = (*_TEXTS, *_TRICKS)
 """Texts that would load something, run something or lead somewhere."""
 
 
-def honest_report() -> Report:
-    """Make a report of nothing in particular."""
-    timing = Timing(
-        started_at=_START,
-        ended_at=_START + timedelta(seconds=9),
-        wall=timedelta(seconds=9),
-        subtasks_one_after_another=timedelta(seconds=9),
-        critical_path=timedelta(seconds=9),
-        speed_up=1,
-    )
-    return Report(session="s", goal="g", answer="a", stop_reason="completed", timing=timing)
-
-
 def hostile_report(text: str) -> Report:
     """Put a text into every field of a report that a model, a page or a document can write."""
     sources = (Source(ref=READ, title=text, url=READ, quote=text), Source(ref=text, title=text, url=text, quote=text))
     answer = f"See [here]({READ}).\n\n{text}\n\nThat is all [S1]."
     report = filled(Report, text, ours=("limit", "language"))
-    return report.model_copy(update={"answer": answer, "sources": sources, "timing": honest_report().timing})
+    return report.model_copy(update={"answer": answer, "sources": sources})
 
 
 def hostile_trace(text: str) -> Trace:

@@ -18,7 +18,6 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.calls import ToolRequest
 from activities.contracts.crew import Crew
-from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.rounds import ToolCall, ToolResult
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.crews.files import load_crews
@@ -26,12 +25,13 @@ from activities.crews.versions import CrewVersions
 from activities.opening.activity import SessionActivities
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
-from chargehand.contracts import Limits, SessionRequest, Source, Tier
+from chargehand.contracts import Limits, SessionRequest, Source
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_plugins.testing.in_memory.executions import Execution, at, nanoseconds
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
 from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
 from chargehand_plugins.webhooks.activity import WebhookNotice, WebhookRules
+from tests.environment import PRICES, scripted_cards
 from tests.recording_server import RecordedExecution, RecordingServer, Task
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
@@ -58,8 +58,6 @@ Fate = Literal[
 
 ToolFate = Literal["answers", "fails", "hangs"]
 
-_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
-_CARD: Final = ModelCard(provider="scripted", name="scripted-1", prices=_PRICES)
 _CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
 _MOST_LOST_IN_A_ROW: Final = 4
 _MOST_EVENTS: Final = 6_000
@@ -373,7 +371,7 @@ def _timed_out() -> Failure:
 def _worst(request: TurnRequest) -> Decimal:
     """Price a call at the most its provider would charge for what it was allowed."""
     million = Decimal(1_000_000)
-    (price,) = _PRICES
+    (price,) = PRICES
     dollars = (
         request.max_input_tokens * price.input_usd_per_million
         + request.max_output_tokens * price.output_usd_per_million
@@ -412,8 +410,8 @@ def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
 @cache
 def _facts(request: str) -> Payload | Failure:
     """Have the real activity look up what the world says; by all of the request that it depends on."""
-    cards = dict.fromkeys(Tier, _CARD)
-    crews, webhooks = CrewVersions({"research": _crew()}, _tools(), cards), WebhookRules(frozenset({"localhost"}), b"-")
+    crews = CrewVersions({"research": _crew()}, _tools(), scripted_cards())
+    webhooks = WebhookRules(frozenset({"localhost"}), b"-")
     activity = SessionActivities(crews, _tools(), CEILINGS, request_checks=[webhooks.check]).open_session
     opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
     try:

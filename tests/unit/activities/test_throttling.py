@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 from itertools import count
 from typing import Any, Literal
 
@@ -17,17 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts.model import ModelCard, PriceStep
 from activities.models.failures import ProviderError, ProviderFault
 from activities.turn.throttling import Breaker
+from chargehand.contracts import Tier
 from chargehand.wire import ErrorType
+from tests.environment import scripted_cards
 from tests.parameters import first_fast
 
-CARD = ModelCard(
-    provider="scripted",
-    name="any",
-    prices=(PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),),
-)
+CARD = scripted_cards()[Tier.SMALL]
 LONGEST_PAUSE = 4.0
 
 

@@ -26,7 +26,7 @@ from chargehand.contracts import (
     Success,
     Usage,
 )
-from tests.security.hostile_reports import honest_report
+from chargehand_plugins.testing import report_of
 from workflows.budget.estimates import (
     DECISION,
     PLAN,
@@ -259,7 +259,7 @@ def test_a_report_from_below_becomes_an_outcome() -> None:
         ("nothing_succeeded", (), Failure(reason="no_answer", message=nothing)),
     ]
     for stop_reason, gaps, ending in endings:
-        report = honest_report().model_copy(update={**below, "stop_reason": stop_reason, "gaps": gaps})
+        report = report_of("a").model_copy(update={**below, "stop_reason": stop_reason, "gaps": gaps})
         assert nested_outcome(report) == ending.model_copy(update={**above, "gaps": gaps})
 
 
@@ -269,7 +269,7 @@ def test_what_a_report_from_below_has_too_much_is_counted() -> None:
     wrong = Issue(severity="minor", location="T1", file="a.py", line=1, message="No.", confidence=90)
     below = {"claims": claims, "issues": (wrong,) * 201, "gaps": ("costs",)}
 
-    outcome = nested_outcome(honest_report().model_copy(update=below))
+    outcome = nested_outcome(report_of("a").model_copy(update=below))
 
     assert (len(outcome.findings), outcome.issues) == (40, (wrong,) * 200)
     assert outcome.gaps == (

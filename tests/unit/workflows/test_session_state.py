@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.model import ModelCard
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.session import SessionFacts, SessionTerms
 from activities.documents.artifacts import ArtifactStore
@@ -33,6 +33,7 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
+from tests.environment import PRICES
 from workflows.budget.ledger import Amount, Spending
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.mailbox import Mailbox
@@ -46,7 +47,6 @@ from workflows.state.progress import Progress
 from workflows.state.session import Session
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-PRICES = (PriceStep(above_input_tokens=0, input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 MODEL = ModelCard(provider="p", name="m", prices=PRICES)
 READER = AgentCard(name="reader", tools=("read_document",), tier=Tier.SMALL, prompt_bytes=1_000)
 CREW = CrewCard(name="desk", tier=Tier.SMALL, agents=(READER,), prompt_bytes=1_000)
