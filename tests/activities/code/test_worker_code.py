@@ -1,8 +1,6 @@
-"""What our own processes do around sandboxes: they evaluate nothing, and import no backend before its use."""
+"""Our own processes, around sandboxes, evaluate nothing."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,31 +43,3 @@ def test_our_own_processes_evaluate_nothing() -> None:
         found += [f"{path.name}: {each.id}" for each in called if isinstance(each, ast.Name) and each.id in EVALUATING]
 
     assert found == []
-
-
-HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
-PROGRAM = f"""
-import sys
-from pathlib import Path
-from activities.tools.code.e2b import E2BRunner
-from activities.tools.code.monty import MontyRunner
-from activities.tools.code.tool import RunCode
-from chargehand_plugins.charts.tool import DrawChart
-from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary
-from activities.tools.pages.tool import ReadPage
-from activities.tools.search.tavily import TavilySearch
-from activities.tools.search.tool import Search
-store = ArtifactStore(Path("artifacts"))
-for runner in (MontyRunner(), E2BRunner("key")):
-    RunCode(runner, store)
-DrawChart(DocumentLibrary(store, Path("indexes")), store), ReadPage(), Search(TavilySearch("key"))
-print(sorted(set({HEAVY!r}) & set(sys.modules)))
-"""
-
-
-def test_making_a_tool_imports_nothing_heavy() -> None:
-    """A worker starts without the libraries of backends that nobody has used yet."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
-
-    assert (done.stdout, done.stderr) == ("[]\n", "")

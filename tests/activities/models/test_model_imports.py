@@ -1,4 +1,4 @@
-"""A worker imports the adapters that its settings choose, and no others."""
+"""A worker imports the adapters that its settings choose, and no others, and libraries once they are used."""
 
 import json
 import subprocess
@@ -27,6 +27,7 @@ NOT_CHOSEN = (
     "opentelemetry",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
+TOOLS_OWN = ("httpcore2", "httpx", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
 
 
 _IMPORTED = "\n".join(f"import activities.models.{name}" for name in MODULES)
@@ -35,7 +36,9 @@ _MADE = f"""
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-AnthropicModel(api_key="k"), OpenAIResponsesModel(api_key="k"), OpenAIChatModel(base_url="http://127.0.0.1/v1")
+from activities.tools.code.e2b import E2BRunner
+from activities.tools.search.tavily import TavilySearch
+E2BRunner("key"), TavilySearch("key"), AnthropicModel(api_key="k"), OpenAIResponsesModel(api_key="k"), OpenAIChatModel(base_url="http://127.0.0.1/v1")
 """
 _COMPOSED = """
 import asyncio, tempfile
@@ -56,12 +59,12 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        pytest.param(_MADE, {*HEAVY}, id="adapters"),
-        pytest.param(_COMPOSED, {*HEAVY, *NOT_CHOSEN}, id="worker", marks=pytest.mark.slow),
+        pytest.param(_MADE, {*HEAVY, *TOOLS_OWN, "e2b"}, id="adapters"),
+        pytest.param(_COMPOSED, {*HEAVY, *TOOLS_OWN, *NOT_CHOSEN}, id="worker", marks=pytest.mark.slow),
     ],
 )
 def test_adapters_that_are_not_used_are_not_imported(code: str, unwanted: set[str]) -> None:
-    """Neither importing nor making the adapters imports an SDK; a default worker loads no other adapter's packages."""
+    """Making an adapter imports no SDK; a default worker, with its tools, loads neither another's packages nor theirs."""
     program = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
 
