@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from httpx2 import get
 
 from chargehand.contracts import Plan, Report, Trace
 from chargehand.local_server import is_held
@@ -27,6 +28,7 @@ from tests.waiting import hold_until
 pytestmark = pytest.mark.slow
 
 _QUESTION = "How are boilers tested?"
+_TOKEN = "a-token-of-this-test"
 
 
 def chargehand(*arguments: str | Path, given: str = "", **settings: str) -> Ran:
@@ -83,12 +85,17 @@ def documents(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A state directory whose server and worker stay up for all tests that share it."""
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A state directory whose server and worker stay up for all tests that share it, and what `up` has said."""
     state = tmp_path_factory.mktemp("served") / "state"
-    with process("up", "--state-dir", state) as up:
-        read_until(up, "Embedded Temporal server at")
-        yield state
+    settings = {"CHARGEHAND_CONSOLE_TOKEN": _TOKEN, "CHARGEHAND_CONSOLE_PORT": "0"}
+    with process("up", "--state-dir", state, **settings) as running:
+        yield state, read_until(running, "HTTP API")
+
+
+@pytest.fixture(scope="module")
+def served(up: tuple[Path, str]) -> Path:
+    return up[0]
 
 
 # Processes: who starts what, and what is left.
@@ -210,6 +217,19 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path) -> None
     assert "boilers.md" in {source.ref.partition("#")[0] for source in report.sources}
     assert [path for path in served.rglob("*") if path.lstat().st_mode & 0o077] == []
     assert {use.allowed for use in report.limits if "turns" in use.limit} == {15}
+
+
+def test_up_serves_the_console_and_its_api(up: tuple[Path, str]) -> None:
+    """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
+    _, said = up
+    console = re.search(r"Console: (\S+)/login\?code=\S+", said)
+    assert console, said
+
+    refused = get(f"{console[1]}/api/v1/sessions", trust_env=False)
+    answered = get(f"{console[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {_TOKEN}"}, trust_env=False)
+
+    assert f"HTTP API: {console[1]}/api/v1 with the token $CHARGEHAND_CONSOLE_TOKEN" in said
+    assert (refused.status_code, [*answered.json()]) == (401, ["sessions"])
 
 
 def test_a_running_worker_is_not_taken_for_ones_own(served: Path) -> None:

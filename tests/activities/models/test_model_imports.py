@@ -38,7 +38,8 @@ from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.tools.code.e2b import E2BRunner
 from activities.tools.search.tavily import TavilySearch
-E2BRunner("key"), TavilySearch("key"), AnthropicModel(api_key="k"), OpenAIResponsesModel(api_key="k"), OpenAIChatModel(base_url="http://127.0.0.1/v1")
+AnthropicModel(api_key="k"), OpenAIResponsesModel(api_key="k"), OpenAIChatModel(base_url="http://127.0.0.1/v1")
+E2BRunner("key"), TavilySearch("key")
 """
 _COMPOSED = """
 import asyncio, tempfile
@@ -64,7 +65,7 @@ asyncio.run(main())
     ],
 )
 def test_adapters_that_are_not_used_are_not_imported(code: str, unwanted: set[str]) -> None:
-    """Making an adapter imports no SDK; a default worker, with its tools, loads neither another's packages nor theirs."""
+    """Making adapters imports no SDK; a default worker with its tools loads neither others' packages nor theirs."""
     program = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
 

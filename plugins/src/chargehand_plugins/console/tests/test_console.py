@@ -1,4 +1,4 @@
-"""The console: beside `up`, of one tenant, by a decision link, and in words of one catalogue."""
+"""The console: of one tenant, by a decision link, and in words of one catalogue."""
 
 import hashlib
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from httpx2 import AsyncClient, get
+from httpx2 import AsyncClient
 from temporalio.client import Client
 
 from chargehand import SessionSummary
@@ -22,29 +22,8 @@ from chargehand_plugins.console.backend import KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links
-from tests.acceptance.test_embedded_cli import process
 from tests.scripted_model import Script, answer, say, subtask, topics
 from tests.waiting import until, until_state
-
-
-@pytest.mark.slow
-def test_up_serves_the_console_and_its_api(tmp_path: Path) -> None:
-    """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
-    token = "a-token-of-this-test"
-    settings = {"CHARGEHAND_CONSOLE_TOKEN": token, "CHARGEHAND_CONSOLE_PORT": "0"}
-    with process("up", "--state-dir", tmp_path / "state", here=None, **settings) as up:
-        assert up.stderr
-        said = ""
-        while "HTTP API" not in said and (line := up.stderr.readline()):
-            said += line
-        console = re.search(r"Console: (\S+)/login\?code=\S+", said)
-        assert console, said
-
-        refused = get(f"{console[1]}/api/v1/sessions", trust_env=False)
-        answered = get(f"{console[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
-
-        assert f"HTTP API: {console[1]}/api/v1 with the token $CHARGEHAND_CONSOLE_TOKEN" in said
-        assert (refused.status_code, answered.json()) == (401, {"sessions": []})
 
 
 @pytest.mark.parametrize("port", ["eighty", "-1", "65536", "1e3", "¹"])
