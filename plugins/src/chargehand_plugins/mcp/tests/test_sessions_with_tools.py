@@ -6,10 +6,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,14 +21,16 @@ from temporalio.client import Client
 from activities.contracts.rounds import MOST_PICTURES, ToolCall
 from activities.models.protocol import ModelCall
 from activities.models.registry import Models
+from activities.tools.own import open_own_tools
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
+from chargehand.tools import Tool
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
 from tests.crew_files import crew_text
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, use, work_task
 from worker.composition import compose
-from worker.settings import Settings
+from worker.settings import settings_type
 from worker.workers import build_worker
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -36,15 +39,23 @@ PLACE = "Anna's house"
 
 
 @asynccontextmanager
-async def worker(client: Client, folder: Path, crew: str, respond: ScriptedModel) -> AsyncGenerator[Chargehand]:
-    """Run a worker with a crew file, as `worker_main` composes it but for its model."""
+async def worker(
+    client: Client, folder: Path, crew: str, respond: ScriptedModel, tools: Sequence[Tool[..., Any]] = (), **chosen: Any
+) -> AsyncGenerator[Chargehand]:
+    """Run a worker with a crew file, these tools and settings, as `worker_main` composes it but for its model."""
     crews = folder / "crews"
     crews.mkdir()
     (crews / "own.toml").write_text(crew)
-    settings = Settings(state_dir=folder, crews=crews, task_queue=f"mcp-{uuid4().hex[:8]}")
+    settings = settings_type()(state_dir=folder, crews=crews, task_queue=f"mcp-{uuid4().hex[:8]}", **chosen)
     async with AsyncExitStack() as closing:
+        own = await open_own_tools(tools, 4, closing)
         models = Models(respond, scripted_cards())
-        activities = await compose(settings, os.environ, closing, lambda traffic: replace(traffic, models=models))
+        activities = await compose(
+            settings,
+            os.environ,
+            closing,
+            lambda traffic: replace(traffic, models=models, tools={**traffic.tools, **own}),
+        )
         async with build_worker(client, settings, activities):
             yield Chargehand(client, settings.task_queue)
 

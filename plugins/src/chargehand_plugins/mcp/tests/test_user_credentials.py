@@ -4,14 +4,12 @@ import asyncio
 import base64
 import io
 import logging
-import os
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 from pydantic import JsonValue
@@ -19,23 +17,17 @@ from starlette.responses import Response
 from temporalio.client import Client
 
 from activities.credentials import credential_problems
-from activities.models.registry import Models
-from activities.tools.own import open_own_tools
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.credentials import credential_keys, seal_credentials
 from chargehand.errors import ChargehandError, InvalidInput
-from chargehand.tools import Tool, ToolContext, ToolError, tool
+from chargehand.tools import ToolContext, ToolError, tool
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
-from chargehand_plugins.mcp.tests.test_sessions_with_tools import histories
-from tests.crew_files import crew_folder
-from tests.environment import scripted_cards
+from chargehand_plugins.mcp.tests.test_sessions_with_tools import histories, worker
+from tests.crew_files import crew_text
 from tests.scripted_model import Script, ScriptedModel, answer, request_tools, subtask, work_task
 from tests.waiting import eventually
-from worker.composition import compose
 from worker.logs import JsonFormatter, TextFormatter
-from worker.settings import settings_type
-from worker.workers import build_worker
 
 CANARY = 'canary-7f3a"/+x'
 KEYS = '{"one": "%s"}' % base64.b64encode(b"k" * 32).decode()  # noqa: UP031  # braces of JSON
@@ -103,9 +95,8 @@ def crm() -> Generator[Crm]:
         yield served
 
 
-@asynccontextmanager
-async def worker(client: Client, folder: Path, url: str, model: ScriptedModel) -> AsyncGenerator[Chargehand]:
-    """Run a worker that keeps a tape, as `worker_main` composes it but for its model."""
+def asking_all(client: Client, folder: Path, url: str, model: ScriptedModel) -> AbstractAsyncContextManager[Chargehand]:
+    """Run a worker that keeps a tape, and whose agent has all of the tools."""
     server = f"""
 [[mcp]]
 name = "crm"
@@ -117,21 +108,14 @@ capabilities = []
 start_seconds = 60
 """
     tools = ", ".join(f'"{name}"' for name in (*OWN, *REMOTE))
-    crews = crew_folder(folder, "desk", server, clerk=f"tools = [{tools}]\ncapabilities = []")
-    queue = f"credentials-{uuid4().hex[:8]}"
+    crew = crew_text("desk", server, clerk=f"tools = [{tools}]\ncapabilities = []")
     chosen: dict[str, Any] = {"credential_keys": KEYS, "tape_record": folder / "tape.jsonl"}
-    settings = settings_type()(state_dir=folder, crews=crews, task_queue=queue, **chosen)
-    async with AsyncExitStack() as closing:
-        definitions: list[Tool[..., Any]] = [whoami, refuses, breaks]
-        own = await open_own_tools(definitions, 4, closing)
-        activities = await compose(
-            settings,
-            {**os.environ, "LISTING_TOKEN": "listing-token"},
-            closing,
-            lambda traffic: replace(traffic, models=Models(model, scripted_cards()), tools={**traffic.tools, **own}),
-        )
-        async with build_worker(client, settings, activities):
-            yield Chargehand(client, settings.task_queue)
+    return worker(client, folder, crew, model, (whoami, refuses, breaks), **chosen)
+
+
+@pytest.fixture(autouse=True)
+def listing_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTING_TOKEN", "listing-token")
 
 
 @contextmanager
@@ -164,7 +148,7 @@ async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_
     """Not in a history, a prompt, a report, a trace, a tape, a file or a log, though all that has it gives it away."""
     model = using_all()
     with crm() as served, logged() as log:
-        async with worker(client, tmp_path, served.url, model) as chargehand:
+        async with asking_all(client, tmp_path, served.url, model) as chargehand:
             session = await chargehand.start(sealed_request())
             report = await asyncio.wait_for(session.result(), 120)
             trace = await session.trace()
@@ -197,7 +181,7 @@ async def test_a_session_needs_the_credentials_of_its_tools(client: Client, tmp_
     """The agent is told which is missing, and nothing is called; one sealed for another tenant begins no session."""
     model = using_all()
     with crm() as served:
-        async with worker(client, tmp_path, served.url, model) as chargehand:
+        async with asking_all(client, tmp_path, served.url, model) as chargehand:
             await asyncio.wait_for(chargehand.run(SessionRequest(goal="Who am I?", crew="desk")), 60)
             session = await chargehand.start(sealed_request(tenant="other"))
             with pytest.raises(InvalidInput, match=r"credentials\.crm: .*cannot be opened here"):
