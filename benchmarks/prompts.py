@@ -9,10 +9,10 @@ from typing import Final
 
 from benchmarks import processes
 from benchmarks.jobs import own_runs, until_polled
+from benchmarks.played.billing import tokens_of
 from benchmarks.scripted import Shape, said
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
-from tests.acceptance.played.billing import tokens_of
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest
 
 _QUEUE: Final = "prompts"

@@ -1,4 +1,4 @@
-"""What sessions cost by purpose, in tokens and dollars: the hand-played tasks of the acceptance suite."""
+"""What sessions cost by purpose, in tokens and dollars: the hand-played tasks."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -6,10 +6,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from benchmarks.played.stage import Played, open_stage
+from benchmarks.played.tasks import TASKS
 from benchmarks.tables import Row
 from chargehand.contracts import SpendLine, Usage
-from tests.acceptance.played.stage import Played, open_stage
-from tests.acceptance.played.tasks import TASKS
 from tests.conftest import local_server
 
 _ALL: Final = "all tasks"

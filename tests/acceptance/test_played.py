@@ -9,10 +9,8 @@ import pytest
 from temporalio.client import Client
 
 from activities.contracts.rounds import PASSAGE_GAP
-from chargehand.contracts import Limits
-from chargehand.contracts.limits import PROFILES
-from tests.acceptance.played.stage import Played, Stage, open_stage
-from tests.acceptance.played.tasks import (
+from benchmarks.played.stage import Played, Stage, open_stage
+from benchmarks.played.tasks import (
     BIKES,
     CANCELLED,
     CHINESE,
@@ -30,6 +28,8 @@ from tests.acceptance.played.tasks import (
     Provider,
     Task,
 )
+from chargehand.contracts import Limits
+from chargehand.contracts.limits import PROFILES
 from tests.parameters import first_fast
 
 BACKGROUND: Final = "They are for a depot on a hill, whose mechanics also look after the old ones. " * 25

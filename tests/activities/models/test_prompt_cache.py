@@ -13,8 +13,8 @@ from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models import anthropic_messages, openai_responses
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
+from benchmarks.played.billing import Meter
 from chargehand.contracts import Source
-from tests.acceptance.played.billing import Meter
 from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, round_of
 from tests.scripted_model import TODAY
 from tests.scripted_provider import Tokens, ToolUse, answer, calling, saying

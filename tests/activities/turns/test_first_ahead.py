@@ -13,7 +13,7 @@ from activities.turn import shared_prefixes
 from activities.turn.shared_prefixes import SharedPrefixes
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
-from tests.acceptance.played.billing import Meter
+from benchmarks.played.billing import Meter
 from tests.activities.models.calls import Wire, a_call
 from tests.activities.turns.one_turn import Asked, a_turn, open_harness
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tests.acceptance.played.sight import Sight
+from benchmarks.played.sight import Sight
 
 Draft = dict[str, Any]
 Rule = Callable[[re.Match[str], Sight], Draft]

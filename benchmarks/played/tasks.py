@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
 
+from benchmarks.played.web import WebPage
 from chargehand.contracts import Limits, SessionRequest
-from tests.acceptance.played.web import WebPage
 
 Provider = Literal["anthropic", "openai"]
 

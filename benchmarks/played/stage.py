@@ -18,12 +18,12 @@ from temporalio.client import Client
 from activities.models.prices import price_card
 from activities.tools.pages.fetch import Fetcher
 from activities.turn.contracts import TurnRequest, TurnResult
+from benchmarks.played.billing import prompt_tokens
+from benchmarks.played.model import CompetentModel
+from benchmarks.played.tasks import TASKS, Provider, Task
+from benchmarks.played.web import Web, serve_web
 from chargehand.client import Chargehand
 from chargehand.contracts import Report
-from tests.acceptance.played.billing import prompt_tokens
-from tests.acceptance.played.model import CompetentModel
-from tests.acceptance.played.tasks import TASKS, Provider, Task
-from tests.acceptance.played.web import Web, serve_web
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, Tokens
 from worker.composition import compose
 from worker.settings import Settings

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.acceptance.played.prose import Claim
-from tests.acceptance.played.sight import Evidence, Passage, Sight, sentences, speaks_of
+from benchmarks.played.prose import Claim
+from benchmarks.played.sight import Evidence, Passage, Sight, sentences, speaks_of
 from tests.scripted_provider import ScriptedReply, ToolUse
 
 Step = Callable[["Sight", "Assignment"], list[ToolUse]]

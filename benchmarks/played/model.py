@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.acceptance.played import agents, planning
-from tests.acceptance.played.billing import Meter
-from tests.acceptance.played.prose import Claim, contradictions, long_text, words_asked
-from tests.acceptance.played.sight import Sight, sentences, speaks_of
+from benchmarks.played import agents, planning
+from benchmarks.played.billing import Meter
+from benchmarks.played.prose import Claim, contradictions, long_text, words_asked
+from benchmarks.played.sight import Sight, sentences, speaks_of
 from tests.claim_judge import OBJECTION
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling
 
