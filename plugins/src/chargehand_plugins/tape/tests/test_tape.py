@@ -201,7 +201,7 @@ TURN = {
 
 def test_each_turn_is_shown_with_its_prompt_and_its_reply(tmp_path: Path) -> None:
     """Lines without a turn are passed over; a turn written by hand says that its prompt is not there."""
-    by_hand = {"turn": {"kind": "plan", "agent": "supervisor"}, "failure": {"message": "busy"}}
+    by_hand = {"turn": {"kind": "plan", "agent": "supervisor", "about": "Tides"}, "failure": {"message": "busy"}}
     tape = tmp_path / "t.jsonl"
     tape.write_text("\n".join(json.dumps(line) for line in ({"chargehand_tape": 1}, TURN, by_hand)))
 
