@@ -5,10 +5,10 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import FormData
@@ -60,6 +60,7 @@ _POLICY_OF_DRAWINGS: Final = (
 
 Handle = Callable[[Request], Awaitable[Response]]
 HandleForm = Callable[[Request, FormData], Awaitable[Response]]
+_Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 
 
 def _backend(request: Request) -> Backend:
@@ -149,94 +150,72 @@ async def logout(request: Request, _: FormData) -> Response:
     return response
 
 
-@dataclass(frozen=True)
-class Typed:
-    goal: str = ""
-    crew: str = ""
-    tenant: str = ""
-    profile: str = ""
-    budget: str = ""
-    turns: str = ""
-    deadline: str = ""
-    approve_plan: str = ""
-    questions: str = ""
-    pause: str = ""
-    live_text: str = ""
-    follows: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether more than the goal was typed."""
-        return self != Typed(goal=self.goal, follows=self.follows)
-
-
 async def ask(request: Request) -> Response:
     """Show the form of a request, and the latest sessions."""
-    return await _ask(request, Typed(follows=request.query_params.get("follows", "")[:255]))
+    return await _ask(request, {"follows": request.query_params.get("follows", "")[:255]})
 
 
-async def _ask(request: Request, typed: Typed, problem: Problem | None = None) -> Response:
+async def _ask(request: Request, typed: Mapping[str, str], problem: Problem | None = None) -> Response:
     sessions = await search_rows(_backend(request), Search(), _LATEST)
     key = secrets.token_urlsafe(16)
     return _page(request, "ask.html", problem, here="ask", typed=typed, sessions=sessions, key=key)
 
 
 async def start(request: Request, form: FormData) -> Response:
-    typed = Typed(**{name: text_of(form, name) for name in Typed.__dataclass_fields__})
-    backend = _backend(request)
+    typed = _typed(form)
     try:
-        fields = _fields(typed)
-        validate(SessionRequest, fields, "request")  # before anything is stored
-        documents = await store_uploads(files_of(form, "documents"), backend)
-        asked = backend.owned(validate(SessionRequest, fields | {"documents": documents}, "request"))
-        session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
+        asked, session_id = await _read_request(SessionRequest, _fields(typed), form, request)
+        session = await _backend(request).connect().start(asked, session_id=session_id)
         await session.opened()
     except (ChargehandError, Problem) as error:
         return await _ask(request, typed, problem_of(error))
     return RedirectResponse(f"{Page(session.id, '').base}?done=start", _SEE_OTHER)
 
 
-def _fields(typed: Typed) -> dict[str, Any]:
-    """Build the fields of the request; what was left empty is left out."""
-    fields: dict[str, Any] = {name: getattr(typed, name) for name in ("crew", "tenant", "profile", "follows")}
-    limits = {
-        "max_turns": read_number(typed.turns),
-        "budget_usd": read_number(typed.budget),
-        "deadline": typed.deadline,
-        "on_limit": "pause" if typed.pause else "",
-    }
-    fields["limits"] = {name: value for name, value in limits.items() if value != ""}
-    fields["approval"] = "plan" if typed.approve_plan else ""
-    fields["questions"] = "allowed" if typed.questions else ""
-    fields["live_text"] = "agents" if typed.live_text else ""
-    return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
+def _typed(form: FormData) -> dict[str, str]:
+    """Return what was typed, by the names of a request's fields; what was left empty is left out."""
+    return {name: text for name in form if name not in {"csrf", "key"} and (text := text_of(form, name).strip())}
 
 
-def _session_id(key: str, request: SessionRequest | ConversationRequest) -> str:
-    """Derive the id from the form that was shown: sent twice, it starts one session, unless it was changed."""
-    named = f"{key} {request.model_dump_json()}"
-    return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+def _fields(typed: Mapping[str, str]) -> dict[str, Any]:
+    """Build the fields of a session's request from what was typed; `limits.max_turns` is one of its limits."""
+    fields, limits = dict[str, Any](goal=""), dict[str, object]()
+    for name, text in typed.items():
+        _, is_limit, limit = name.partition("limits.")
+        if is_limit:
+            limits[limit] = text if limit == "deadline" else read_number(text)
+        else:
+            fields[name] = text
+    return fields | {"limits": limits} if limits else fields
 
 
-async def talk(request: Request, problem: Problem | None = None, fields: Mapping[str, str] | None = None) -> Response:
+async def _read_request(
+    contract: type[_Request], fields: Mapping[str, object], form: FormData, request: Request
+) -> tuple[_Request, str]:
+    """Store the documents, and derive an id from the form: sent twice, it starts once, unless it was changed."""
+    validate(contract, fields, "request")  # before anything is stored
+    documents = await store_uploads(files_of(form, "documents"), _backend(request))
+    asked = _backend(request).owned(validate(contract, {**fields, "documents": documents}, "request"))
+    named = f"{text_of(form, 'key')} {asked.model_dump_json()}"
+    return asked, f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+async def talk(request: Request, problem: Problem | None = None, typed: Mapping[str, str] | None = None) -> Response:
     """Show the form that opens a conversation, and those that wait for a message."""
     rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
     sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
     key = secrets.token_urlsafe(16)
-    return _page(request, "talk.html", problem, here="talk", typed=fields or {}, sessions=sessions, key=key)
+    return _page(request, "talk.html", problem, here="talk", typed=typed or {}, sessions=sessions, key=key)
 
 
 async def converse(request: Request, form: FormData) -> Response:
     """Open a conversation."""
-    fields = {name: text for name in ("crew", "agent", "goal") if (text := text_of(form, name).strip())}
-    backend = _backend(request)
+    typed = _typed(form)
     try:
-        validate(ConversationRequest, fields, "request")  # before anything is stored
-        documents = await store_uploads(files_of(form, "documents"), backend)
-        asked = backend.owned(validate(ConversationRequest, fields | {"documents": documents}, "request"))
-        opened = await backend.connect().converse(asked, conversation_id=_session_id(text_of(form, "key"), asked))
+        asked, conversation_id = await _read_request(ConversationRequest, typed, form, request)
+        opened = await _backend(request).connect().converse(asked, conversation_id=conversation_id)
     except (ChargehandError, Problem) as error:
-        return await talk(request, problem_of(error), fields)
+        return await talk(request, problem_of(error), typed)
     return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
 
 

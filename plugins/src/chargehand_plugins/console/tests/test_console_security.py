@@ -129,7 +129,7 @@ async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browse
     fields = dict(re.findall(r'name="(csrf|key)" value="([^"]*)"', (await browser.get("/")).text))
 
     async def send(goal: str) -> Response:
-        return await browser.post("/sessions", data=fields | {"goal": goal, "approve_plan": "on"})
+        return await browser.post("/sessions", data=fields | {"goal": goal, "approval": "plan"})
 
     first, second, other = [await send(goal) for goal in ("Once, please.", "Once, please.", "Another one.")]
     dash = await send("-")
