@@ -54,8 +54,8 @@ async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
 
 
 def _changed(page: Page, view: SessionView, sent: dict[str, str]) -> list[str]:
-    parts = {"decisions": page.decisions(view), "live": page.live(view), "actions": page.actions(view)}
-    told = {name: json.dumps({"id": name, "key": key_of(html), "html": html}) for name, html in parts.items()}
+    parts = page.parts(view).items()
+    told = {name: json.dumps({"id": name, "key": key_of(html), "html": html}) for name, html in parts}
     changed = [message(data, "part") for name, data in told.items() if sent.get(name) != data]
     sent.update(told)
     return changed

@@ -40,6 +40,7 @@ from chargehand_plugins.console.words import words
 
 _PATIENCE_SECONDS: Final = 3
 """How long a worker may take to answer until the page says that none does."""
+_PARTS: Final = ("decisions", "live", "actions")
 _WORK_IS_OVER: Final = ENDED | {"synthesising"}
 
 
@@ -93,46 +94,25 @@ class Page:
     def base(self) -> str:
         return f"/sessions/{quote(self.session_id, safe='')}"
 
-    def live(self, view: SessionView) -> Markup:
-        """Render what only shows."""
-        return Markup(render("_live.html", view=view, base=self.base))  # noqa: S704  # the template has escaped it
+    def parts(self, view: SessionView) -> dict[str, Markup]:
+        """Render what waits for a person to decide, what only shows, and what else people can do; by their elements."""
+        values = self._values(view)
+        return {name: Markup(render(f"_{name}.html", **values)) for name in _PARTS}  # noqa: S704  # it has escaped them
 
-    def decisions(self, view: SessionView) -> Markup:
-        """Render what waits for a person to decide."""
-        return self._forms("_decisions.html", view)
+    def whole(self, view: SessionView, problem: str = "", done: str = "") -> str:
+        parts = self.parts(view)
+        place = "/sessions" if done == "start" else f"{self.base}/{done}" if done else ""
+        values = self._values(view) | {"here": "", "problem": problem, "done": done, "done_place": place}
+        return render("session.html", **values, **parts, key=key_of(parts["actions"]), now=datetime.now(UTC))
 
-    def actions(self, view: SessionView) -> Markup:
-        """Render what else people can do."""
-        return self._forms("_actions.html", view)
-
-    def _forms(self, template: str, view: SessionView) -> Markup:
-        values = {
+    def _values(self, view: SessionView) -> dict[str, object]:
+        return {
             "view": view,
             "base": self.base,
             "csrf": self.csrf,
             "session_id": self.session_id,
             "updates": UPDATES.values(),
         }
-        return Markup(render(template, **values))  # noqa: S704  # as above
-
-    def whole(self, view: SessionView, problem: str = "", done: str = "") -> str:
-        actions = self.actions(view)
-        return render(
-            "session.html",
-            view=view,
-            session_id=self.session_id,
-            base=self.base,
-            csrf=self.csrf,
-            here="",
-            problem=problem,
-            done=done,
-            done_place="/sessions" if done == "start" else f"{self.base}/{done}" if done else "",
-            decisions=self.decisions(view),
-            live=self.live(view),
-            actions=actions,
-            key=key_of(actions),
-            now=datetime.now(UTC),
-        )
 
 
 def key_of(html: str) -> str:
