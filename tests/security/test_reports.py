@@ -1,6 +1,7 @@
 """A report shown to people loads nothing, leads nowhere but to its own sources, and stays in its lines."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from markdown_it import MarkdownIt
@@ -88,7 +89,7 @@ def test_the_web_ui_is_shown_text(text: str) -> None:
 
     def drawn(goal: str, instruction: str, reason: str) -> str:
         record = SubtaskRecord(id="T1", agent="reader", instruction=instruction, reason=reason, state="failure")
-        return details(Status(session="s", goal=goal, state="executing", subtasks=(record,)))
+        return details(Status(session="s", goal=goal, state="executing", subtasks=(record,)), datetime.now(UTC))
 
     written = drawn(text, text, text)
 
