@@ -22,6 +22,7 @@ from chargehand.credentials import open_credential
 from chargehand.errors import ChargehandError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
+from chargehand.strict_json import map_texts
 
 _R = TypeVar("_R")
 
@@ -120,19 +121,7 @@ async def _hiding(work: Awaitable[_R]) -> _R:
 
 
 def _without(answer: ToolAnswer) -> ToolAnswer:
-    return type(answer).model_validate(_hidden(answer.model_dump(mode="json")))
-
-
-def _hidden(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return hide(value)
-        case list():
-            return [_hidden(each) for each in value]
-        case dict():
-            return {hide(key): _hidden(each) for key, each in value.items()}
-        case _:
-            return value
+    return type(answer).model_validate(map_texts(answer.model_dump(mode="json"), hide, hide))
 
 
 def _forms(value: str) -> Sequence[str]:

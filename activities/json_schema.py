@@ -22,9 +22,10 @@ from pydantic_core import SchemaError as PatternError
 from pydantic_core import SchemaValidator, core_schema, from_json
 from referencing import Registry
 
-from activities.models.replies import MOST_DEPTH, depth
+from activities.models.replies import MOST_DEPTH
 from chargehand.contracts import JsonSchema
 from chargehand.contracts.problems import join_problems, printable
+from chargehand.strict_json import depth
 
 MOST_STEPS: Final = 100_000
 """Keywords and inner schemas that are applied to values, and what each of them goes through, by its length."""

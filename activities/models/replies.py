@@ -19,6 +19,7 @@ from activities.http.response_limits import BodyRefused
 from activities.models.failures import UnreadableReply
 from activities.models.protocol import Content
 from chargehand.contracts.problems import describe_problems, join_problems
+from chargehand.strict_json import depth
 
 MOST_CALLS: Final = 32
 """The most calls of one reply that are executed."""
@@ -220,15 +221,6 @@ def _arguments(written: object) -> dict[str, JsonValue] | str:
     if size is None:
         return "the arguments are not valid JSON: a number is too large"
     return arguments if size <= LONGEST_ARGUMENTS else too_long
-
-
-def depth(value: JsonValue) -> int:
-    levels = 0
-    level = [value]
-    while level := [each for each in level if isinstance(each, dict | list)]:
-        levels += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return levels
 
 
 def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:

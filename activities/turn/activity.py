@@ -29,7 +29,7 @@ from activities.models.abilities import abilities_of, can_see
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CachesPrompts, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
-from activities.models.replies import MOST_DEPTH, depth, is_small
+from activities.models.replies import MOST_DEPTH, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
 from activities.turn.apply_once import ActingCalls
@@ -60,7 +60,7 @@ from chargehand.contracts import Capability, JsonSchema, Usage
 from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.converter import final_error
 from chargehand.spans import SpanAttribute
-from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json
+from chargehand.strict_json import AmbiguousJson, depth, refuse_ambiguous_json
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")

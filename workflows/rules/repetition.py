@@ -21,6 +21,7 @@ from pydantic import JsonValue
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from activities.tools.note import NOTE
 from chargehand.contracts import Source
+from chargehand.strict_json import map_texts
 
 _Result = tuple[Mapping[str, JsonValue], Sequence[Source]]
 
@@ -156,16 +157,8 @@ def _exactly(call: ToolCall) -> str:
 
 
 def _loosely(call: ToolCall) -> str:
-    return json.dumps([call.tool, call.malformed, _normalise(call.arguments)], sort_keys=True)
+    return json.dumps([call.tool, call.malformed, map_texts(call.arguments, _normalise)], sort_keys=True)
 
 
-def _normalise(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return value if _EXACT_TEXT.search(value) else " ".join(value.casefold().split())
-        case list():
-            return [_normalise(item) for item in value]
-        case dict():
-            return {name: _normalise(item) for name, item in value.items()}
-        case _:
-            return value
+def _normalise(text: str) -> str:
+    return text if _EXACT_TEXT.search(text) else " ".join(text.casefold().split())

@@ -1,4 +1,4 @@
-"""JSON that means the same to every reader: refuses what readers of JSON disagree about.
+"""JSON that means the same to every reader: refuses what readers of JSON disagree about, and walks through the rest.
 
 `AmbiguousJson` says where it stands. Whatever people or strangers can send is measured in bytes first, so that no
 parser ever walks more than a few ten thousand values.
@@ -6,8 +6,10 @@ parser ever walks more than a few ten thousand values.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, cast
+
+from pydantic import JsonValue
 
 _LONGEST_NUMBER: Final = 400
 """Digits; the largest float has 309."""
@@ -37,10 +39,10 @@ def refuse_excess(data: bytes, most_bytes: int, most_values: int) -> None:
         raise AmbiguousJson(f"has {len(data):,} bytes; at most {most_bytes:,} are allowed. {_REMEDY}")
     # A value has one key at most, so there are no more than twice as many strings as values.
     outside, strings = _STRING.subn(b"", data, count=2 * most_values + 1)
-    depth = 0
+    level = 0
     for bracket in outside.translate(None, _NO_BRACKETS)[: 2 * most_values]:
-        depth += 1 if bracket in b"[{" else -1
-        if depth > _DEEPEST:
+        level += 1 if bracket in b"[{" else -1
+        if level > _DEEPEST:
             raise AmbiguousJson(f"is nested more than {_DEEPEST} levels deep; no field needs that")
     values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
     if strings > 2 * most_values or values > most_values:
@@ -113,3 +115,26 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
                 yield from _problems(item, (*where, str(position)))
         case _:
             return
+
+
+def map_texts(value: JsonValue, change: Callable[[str], str], change_name: Callable[[str], str] = str) -> JsonValue:
+    """Change every text of a value, and the names in its objects."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [map_texts(each, change, change_name) for each in value]
+        case dict():
+            return {change_name(name): map_texts(each, change, change_name) for name, each in value.items()}
+        case _:
+            return value
+
+
+def depth(value: JsonValue) -> int:
+    """Count the levels of lists and objects within each other."""
+    levels = 0
+    level = [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        levels += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return levels

@@ -28,6 +28,7 @@ from pydantic_core import CoreSchema, to_json
 
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.errors import InvalidInput
+from chargehand.strict_json import depth
 
 _C = TypeVar("_C", bound="Contract")
 
@@ -165,12 +166,7 @@ def left_out(default: Any) -> Any:
 
 
 def _refuse_large_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    levels, level = 0, [*schema.values()]
-    while level and levels <= _SCHEMA_LEVELS:
-        levels += 1
-        lists = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [inner for each in lists for inner in each]
-    if levels > _SCHEMA_LEVELS:
+    if depth(schema) > _SCHEMA_LEVELS:
         raise ValueError(f"is nested more than {_SCHEMA_LEVELS} levels deep")
     if (size := len(to_json(schema))) > _SCHEMA_BYTES:
         raise ValueError(f"has {size:,} bytes; at most {_SCHEMA_BYTES:,} are allowed")

@@ -14,7 +14,9 @@ from activities.contracts.rounds import ToolCall, ToolResult
 from activities.models.failures import without_keys
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.protocol import Message
+from chargehand.contracts.problems import shorten
 from chargehand.spans import SpanAttribute
+from chargehand.strict_json import map_texts
 
 _LONGEST: Final = 8_000
 """Characters of one text."""
@@ -63,16 +65,11 @@ class Content:
 
     def _cut(self, value: JsonValue) -> JsonValue:
         """Redact and cut every text of a value."""
-        match value:
-            case str():
-                text = without_keys(value[: 2 * _LONGEST], self._secrets)
-                return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            case list():
-                return [self._cut(each) for each in value]
-            case dict():
-                return {without_keys(key[:_LONGEST], self._secrets): self._cut(each) for key, each in value.items()}
-            case _:
-                return value
+
+        def redact(text: str) -> str:
+            return shorten(without_keys(text[: 2 * _LONGEST], self._secrets), _LONGEST)
+
+        return map_texts(value, redact, lambda name: without_keys(name[:_LONGEST], self._secrets))
 
 
 def _parts(message: Message) -> Iterator[JsonValue]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,6 +18,7 @@ from activities.credentials import hide
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
 from chargehand.contracts import Capability
+from chargehand.strict_json import map_texts
 from chargehand_plugins.tape.contracts import (
     Line,
     TapedAnswer,
@@ -80,19 +82,9 @@ class TapeFile:
 
 def redact(line: Line, secrets: Sequence[str] = ()) -> Line:
     """Remove secrets, and what looks like one, from every text of a line."""
-    return Line.model_validate(_redacted(line.model_dump(mode="json", exclude_defaults=True), secrets))
-
-
-def _redacted(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
-    match value:
-        case str():
-            return without_keys(hide(value), secrets)
-        case list():
-            return [_redacted(each, secrets) for each in value]
-        case dict():
-            return {without_keys(key, secrets): _redacted(each, secrets) for key, each in value.items()}
-        case _:
-            return value
+    clean = partial(without_keys, secrets=secrets)
+    written = line.model_dump(mode="json", exclude_defaults=True)
+    return Line.model_validate(map_texts(written, lambda text: clean(hide(text)), clean))
 
 
 @dataclass(frozen=True)
