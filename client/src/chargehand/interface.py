@@ -1,10 +1,10 @@
 """The workflow of a session as a typed signature without the implementation, and the options to start it."""
 
 from datetime import timedelta
-from typing import Final, TypedDict
+from typing import Any, Final
 
 from temporalio import workflow
-from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority
 
 from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.problems import one_line, printable
@@ -27,30 +27,16 @@ class Supervisor:
         raise NotImplementedError(request)
 
 
-class StartOptions(TypedDict):
-    """Keyword arguments of the SDK's `start_workflow`."""
-
-    id_conflict_policy: WorkflowIDConflictPolicy
-    id_reuse_policy: WorkflowIDReusePolicy
-    static_summary: str
-    static_details: str | None
-    memo: dict[str, str]
-    execution_timeout: timedelta
-    priority: Priority
-
-
-def start_options(request: SessionRequest) -> StartOptions:
-    """Build the options that a request is started with; a second start with the same id is refused."""
+def start_options(request: SessionRequest) -> dict[str, Any]:
+    """Build the other arguments of the SDK that a request is started with, at once or by a schedule."""
     summary = one_line(request.goal, 100)
-    return StartOptions(
-        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        static_summary=summary,
-        static_details=request.goal if request.goal != summary else None,
-        memo=listing_memo(request),
-        execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
-        priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
-    )
+    return {
+        "static_summary": summary,
+        "static_details": request.goal if request.goal != summary else None,
+        "memo": listing_memo(request),
+        "execution_timeout": request.limits.deadline + _AFTER_THE_DEADLINE,
+        "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
+    }
 
 
 def valid_id(text: str) -> str:

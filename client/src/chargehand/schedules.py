@@ -73,17 +73,8 @@ def scheduled(
     _check_id(schedule_id)
     if overlap not in _POLICIES:
         raise InvalidInput(f"overlap: must be one of {', '.join(_POLICIES)}")
-    options = start_options(request)
     action = ScheduleActionStartWorkflow(
-        Supervisor.run,
-        request,
-        id=schedule_id,
-        task_queue=task_queue,
-        static_summary=options["static_summary"],
-        static_details=options["static_details"],
-        memo=options["memo"],
-        execution_timeout=options["execution_timeout"],
-        priority=options["priority"],
+        Supervisor.run, request, id=schedule_id, task_queue=task_queue, **start_options(request)
     )
     return Schedule(action=action, spec=spec, policy=SchedulePolicy(overlap=_POLICIES[overlap]))
 

@@ -392,7 +392,12 @@ async def start_session(
     with translated(session_id):
         try:
             await client.start_workflow(
-                Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
+                Supervisor.run,
+                request,
+                id=session_id,
+                task_queue=task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                **start_options(request),
             )
         except WorkflowAlreadyStartedError:  # if it has ended meanwhile, its report is still the answer
             await refuse_another(client, session_id, request)

@@ -13,7 +13,7 @@ import nexusrpc
 from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
 from temporalio import nexus
 from temporalio.client import WorkflowHandle
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -40,10 +40,15 @@ class SessionOperations:
     ) -> nexus.WorkflowHandle[Report]:
         """Start a session whose report is the operation's result."""
         await _refuse_another(asked)
-        options = start_options(asked.message)
-        options["id_conflict_policy"] = WorkflowIDConflictPolicy.USE_EXISTING
         try:
-            return await ctx.start_workflow(Supervisor.run, asked.message, id=asked.session, **options)
+            return await ctx.start_workflow(
+                Supervisor.run,
+                asked.message,
+                id=asked.session,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                **start_options(asked.message),
+            )
         except WorkflowAlreadyStartedError as error:
             raise _refused(
                 f"Session '{asked.session}' has ended already; the operation `result` returns its report."
