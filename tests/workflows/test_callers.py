@@ -124,8 +124,7 @@ def subtask(turns: int, usd: float) -> dict[str, Any]:
             "name": "m",
             "prices": [{"input_usd_per_million": "1", "output_usd_per_million": "5"}],
         },
-        "turns": turns,
-        "usd": usd,
+        "grant": {"turns": turns, "usd": usd},
         "max_rounds": 10,
     }
 
