@@ -121,15 +121,12 @@ class SubtaskWorkflow:
 
     async def _take(self, request: SubtaskRequest, task: WorkTask) -> TurnResult:
         agent, conversation = self._agent, self._agent.conversation
-        turn = TurnRequest(
-            session=request.session,
+        turn = request.make(
+            TurnRequest,
             step="",
-            crew=request.crew,
             agent=request.agent.name,
             tier=request.agent.tier,
             model_name=request.agent.model.name if request.agent.model else "",
-            documents=request.documents,
-            tenant=request.tenant,
             task=conversation.new_in(task),
             profile=request.agent.profile,
             today=agent.began_at.date(),
@@ -138,8 +135,6 @@ class SubtaskWorkflow:
             max_output_tokens=0,
             effort=purpose_of(task).effort_in(request.agent.effort),
             after_reset=was_reset(),
-            urgency=request.urgency,
-            live_text=request.live_text,
             at_once=() if task.must_answer else usable_at_once(agent),
         )
         goes_on = request.agent.tools and not task.must_answer

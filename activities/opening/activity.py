@@ -186,26 +186,19 @@ class SessionActivities:
     ) -> CrewCard:
         crew, specs = pinned.crew, pinned.specs
         own = max(_longest_text(task_type, crew, "", profile) for task_type in SUPERVISOR_TASK_TYPES)
-        return CrewCard(
-            name=crew.name,
+        return crew.make(
+            CrewCard,
             reference=pinned.reference,
-            version=crew.version,
             digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
             agents=tuple(self._agent_card(pinned, agent, request, profile, work) for agent in crew.agents),
             effort=crew.effort or EFFORTS.get(profile),
-            strategy=crew.strategy,
-            nested=crew.nested,
-            confidence_threshold=crew.confidence_threshold,
-            routing=crew.routing,
             custom_tools=tuple(
                 OfferedTool(name=tool, description=specs[tool].description) for tool in crew.custom.tools
             )
             if crew.custom
             else (),
             most_custom=crew.custom.most if crew.custom else 0,
-            code_review=crew.code_review,
-            disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
@@ -214,11 +207,9 @@ class SessionActivities:
     ) -> AgentCard:
         crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
         able = {tool: self._capabilities(specs[tool], request) for tool in agent.tools}
-        return AgentCard(
-            name=agent.name,
-            tools=agent.tools,
+        return agent.make(
+            AgentCard,
             tier=request.tiers.agents.get(agent.name, agent.tier),
-            fallback=agent.fallback,
             effort=agent.effort or crew.effort or EFFORTS.get(profile),
             profile=profile,
             # A request that names a tier for it wants that tier's model.
@@ -232,12 +223,7 @@ class SessionActivities:
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
             watched=watched_of(crew, agent),
-            rounds=agent.rounds,
-            sees_goal=agent.sees_goal,
-            input=agent.input,
-            output=agent.output,
             confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
-            slow=agent.slow,
             prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
         )
 

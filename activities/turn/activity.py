@@ -374,14 +374,10 @@ def interpret(
     reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None, refs: ShortRefs = WHOLE
 ) -> TurnResult:
     """Parse a reply as an answer of the requested type, with whole refs; one that does not fit is `malformed`."""
-    common = TurnResult(
-        stop=reply.stop,
-        problem=reply.problem,
+    common = reply.make(
+        TurnResult,
         tool_calls=tuple(map(refs.expand_call, reply.tool_calls)),
-        provider_items=reply.provider_items,
         text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
-        model=reply.model,
-        provider=reply.provider,
         usage=(reply.usage or Usage()).replace(turns=1),
         usage_known=reply.usage is not None,
     )

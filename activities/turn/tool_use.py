@@ -102,18 +102,8 @@ class ToolActivities:
         except (CredentialMissing, ProtectionError) as error:
             return failed(str(error))
         tool = hiding(tool) if credentials else tool
-        context = RecallContext(
-            session=request.session,
-            agent=request.agent,
-            idempotency_key=idempotency_key(request) if tool.spec.acts else step,
-            documents=request.documents,
-            tenant=request.tenant,
-            reads=request.reads,
-            credentials=credentials,
-            answers=request.answers,
-            outcome=request.outcome,
-            known=request.known,
-        )
+        key = idempotency_key(request) if tool.spec.acts else step
+        context = request.make(RecallContext, idempotency_key=key, credentials=credentials)
 
         async def use() -> ToolAnswer:
             limit = tool.spec.time_limit_seconds
@@ -223,17 +213,8 @@ async def use_at_once(
 
 async def _use_quickly(uses: ToolActivities, request: TurnRequest, position: int, call: ToolCall) -> UsedTool:
     began_at = datetime.now(UTC)
-    used = await uses.use(
-        ToolRequest(
-            session=request.session,
-            step=f"{request.step}/{position + 1}.{call.tool}",
-            crew=request.crew,
-            agent=request.agent,
-            call=call,
-            documents=request.documents,
-            tenant=request.tenant,
-        )
-    )
+    step = f"{request.step}/{position + 1}.{call.tool}"
+    used = await uses.use(request.make(ToolRequest, step=step, call=call))
     return UsedTool(position=position, result=used, began_at=began_at, ended_at=datetime.now(UTC))
 
 

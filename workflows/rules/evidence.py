@@ -242,12 +242,7 @@ def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
         id=EARLIER,
         agent="the session before this one",
         instruction=earlier.goal,
-        outcome=Success(
-            content=name_refs(earlier.answer, [source.ref for source in earlier.sources]),
-            findings=earlier.findings,
-            sources=earlier.sources,
-            confidence=earlier.confidence,
-        ),
+        outcome=earlier.make(Success, content=name_refs(earlier.answer, [source.ref for source in earlier.sources])),
     )
 
 

@@ -243,12 +243,7 @@ def artifacts_of(outcomes: Iterable[Outcome]) -> tuple[Artifact, ...]:
 
 def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
     """Turn an outcome into an input of other subtasks: all but its spend."""
-    return InputOutcome(
-        id=subtask.id,
-        agent=subtask.agent,
-        instruction=subtask.instruction,
-        outcome=outcome.replace(spend=()),
-    )
+    return subtask.make(InputOutcome, outcome=outcome.replace(spend=()))
 
 
 def nested_goal(

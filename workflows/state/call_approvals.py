@@ -102,14 +102,10 @@ class Approvals(Carried):
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Keep the call of an envelope until a person decides."""
-        shown = PendingCall(
+        shown = request.make(
+            PendingCall,
             id=self.next_id,
             hash=call_hash(request.agent, request.tool, request.arguments),
-            subtask=request.subtask,
-            agent=request.agent,
-            tool=request.tool,
-            arguments=request.arguments,
-            is_doubtful=request.is_doubtful,
             why=join_problems(filter(None, (request.why, *doubts(request.policy, request.arguments), doubt))),
             workflow_id=envelope.sender,
             open_until=until,

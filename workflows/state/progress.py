@@ -218,7 +218,9 @@ class Progress(Carried):
         kept = {record.id: record for record in self.records if record.id in self.begun}
         self.plan = plan
         self.records = tuple(
-            kept[subtask.id].replace(depends_on=subtask.depends_on) if subtask.id in kept else _record_of(subtask)
+            kept[subtask.id].replace(depends_on=subtask.depends_on)
+            if subtask.id in kept
+            else subtask.make(SubtaskRecord)
             for subtask in plan.subtasks
         )
         return plan
@@ -360,11 +362,8 @@ class Progress(Carried):
         self.reviews += 1
 
     def status(self) -> Status:
-        status = Status(
-            session=self.session,
-            goal=self.goal,
-            state=self.state,
-            plan=self.plan,
+        status = self.make(
+            Status,
             subtasks=self.records,
             routes=tuple(self.routes),
             edits=tuple(self.edits),
@@ -372,8 +371,6 @@ class Progress(Carried):
             decisions=tuple(self.waits.decisions),
             questions=tuple(self.questions.values()),
             calls=self.approvals.pending,
-            failure=self.failure,
-            ignored_messages=self.ignored_messages,
             unknown_signals=tuple(self.unknown_signals),
             **self._ending,
         )
@@ -395,16 +392,6 @@ class Progress(Carried):
     def _change(self, record: SubtaskRecord, **changes: object) -> None:
         changed = record.replace(**changes)
         self.records = tuple(changed if each is record else each for each in self.records)
-
-
-def _record_of(subtask: Subtask) -> SubtaskRecord:
-    return SubtaskRecord(
-        id=subtask.id,
-        agent=subtask.agent,
-        instruction=subtask.instruction,
-        depends_on=subtask.depends_on,
-        for_each=subtask.for_each,
-    )
 
 
 def usual_time(kind: WaitKind, now: datetime) -> timedelta:

@@ -309,13 +309,8 @@ class Session:
 
 
 def _plan_entry(subtask: Subtask) -> dict[str, Any]:
-    return PlannedSubtask(
-        id=subtask.id,
-        agent=subtask.agent,
-        depends_on=subtask.depends_on,
-        for_each=subtask.for_each,
-        title=" ".join(subtask.instruction.split())[:_TITLE_CHARACTERS],
-    ).model_dump(mode="json")
+    title = " ".join(subtask.instruction.split())[:_TITLE_CHARACTERS]
+    return subtask.make(PlannedSubtask, title=title).model_dump(mode="json")
 
 
 def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:

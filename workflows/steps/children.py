@@ -96,16 +96,15 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
     is_final = plan is not None and (
         plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
     )
-    return SubtaskRequest(
+    return session.request.make(
+        SubtaskRequest,
         session=session.root,
-        goal=session.request.goal,
         crew=session.facts.crew.reference,
         subtask=subtask,
         # Only its supervisor reads these.
         agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
-        documents=session.request.documents,
         documents_may_leave=session.request.vouches_for_documents,
         inputs=job.inputs,
         recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
@@ -125,16 +124,12 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
         if session.request.urgency == "now"
         else None,
-        urgency=session.request.urgency,
-        live_text=session.request.live_text,
         turns_queue=session.facts.turns_queue,
         tool_queues=session.facts.tool_queues,
         reads=tuple(sorted(job.reads)),
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
         said=session.said if agent.outward or "reaches_out" in agent.capabilities else (),
-        tenant=session.request.tenant,
-        credentials=session.request.credentials,
         state=job.state,
         converses=job.state is not None,
     )

@@ -279,17 +279,14 @@ def _reply(
         text = f"This could not be answered: {outcome.message or outcome.reason}"
     elif not (text.strip() or said):
         text = " ".join(["The agent replied without a word.", *gaps])
-    reply = Reply(
+    reply = outcome.make(
+        Reply,
         number=0,
         agent=talk.dialogue.floor,
         text=inert_links("\n\n".join([*said, text]), outcome.sources),
         at=workflow.now(),
-        kind=outcome.kind,
         reason=reason_of(outcome),
-        confidence=outcome.confidence,
         gaps=(*outcome.gaps, *gaps),
-        sources=outcome.sources,
-        artifacts=outcome.artifacts,
         usage=usage_of(outcome.spend),
     )
     return talk.dialogue.reply(reply, heard)

@@ -186,10 +186,9 @@ def _tool_request(
     acts = call.tool in request.agent.acting
     own = frozenset(request.agent.capabilities).union(READS_DOCUMENTS if agent.conversation.is_private else ())
     reads = reads_of([frozenset(request.reads)], own) if acts else ()
-    return ToolRequest(
-        session=request.session,
+    return request.make(
+        ToolRequest,
         step=step,
-        crew=request.crew,
         agent=request.agent.name,
         subtask=request.subtask.id if acts else "",
         call=call,
@@ -199,11 +198,7 @@ def _tool_request(
         known=tuple(recallable),
         private=_private_texts(request),
         public=_public_texts(request, agent.conversation),
-        documents=request.documents,
-        documents_may_leave=request.documents_may_leave,
-        tenant=request.tenant,
         reads=tuple(sorted(reads)),
-        credentials=request.credentials,
     )
 
 

@@ -73,6 +73,11 @@ class Contract(BaseModel):
         """Copy it with other values, which are not checked."""
         return self.model_copy(update=changes)
 
+    def make(self, kind: type[_C], /, **own: Any) -> _C:
+        """Make a contract of another kind of the fields that both have, and of its own."""
+        both = {name: value for name, value in self if name in kind.model_fields}
+        return kind(**both | own)
+
     @field_serializer("kind", "edit", check_fields=False)
     def _write_kind(self, kind: str):  # a return type would take the place of the kinds in the JSON Schema
         """Write what tells types apart, although it is the default."""

@@ -62,12 +62,11 @@ class ConversationRequest(StartRequest):
     def as_session(self) -> SessionRequest:
         """Put it into the terms of a session."""
         named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
-        same = {*SessionRequest.model_fields} & {*ConversationRequest.model_fields} - {"goal", "limits"}
-        return SessionRequest(
+        return self.make(
+            SessionRequest,
             goal=self.goal if len(self.goal) > _SHORTEST_GOAL else _GOAL,
             limits=Limits(**{name: getattr(self.limits, name) for name in named}),
             review="never",
-            **{name: getattr(self, name) for name in same},
         )
 
 
