@@ -297,15 +297,7 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
             Message(role="user", text="\n\n".join([problem, *told])),
         ]
     calls = {call.id: call for call in past.calls}
-    results = [
-        ToolText(
-            call_id=result.call_id,
-            text=shown.render(result, calls.get(result.call_id)),
-            ok=result.ok,
-            pictures=result.pictures,
-        )
-        for result in past.results
-    ]
+    results = [result.make(ToolText, text=shown.render(result, calls.get(result.call_id))) for result in past.results]
     if results and past.turns_left:
         # In the last result, so that the messages alternate on every provider's wire.
         results[-1] = results[-1].replace(text=f"{results[-1].text}\n({_turns_left(past)})")

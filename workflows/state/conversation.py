@@ -109,13 +109,11 @@ class Conversation:
 
     def task(self) -> WorkTask:
         noted = (note.source for note in self._request.notes if note.source)
-        return (ConverseTask if self._request.converses else WorkTask)(
+        return self._request.make(
+            ConverseTask if self._request.converses else WorkTask,
             goal=self._request.goal if self._request.agent.sees_goal else "",
             instruction=self._state.opening or self._request.subtask.instruction,
             input=self._request.subtask.input,
-            inputs=self._request.inputs,
-            final_instruction=self._request.final_instruction,
-            length_words=self._request.length_words,
             summary=self._state.summary,
             notes=self._state.opening_notes,
             known=tuple(source.ref for source in (*noted, *self._state.sources)),
@@ -124,7 +122,7 @@ class Conversation:
         )
 
     def compact_task(self) -> CompactTask:
-        return CompactTask.model_validate(dict(self.task()) | {"kind": "compact", "must_answer": True})
+        return self.task().make(CompactTask, kind="compact", must_answer=True)
 
     def is_long(self, task: WorkTask, bound: int) -> bool:
         """Whether the conversation has to begin anew before its next turn, whose input has a bound."""
