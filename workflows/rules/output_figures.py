@@ -21,7 +21,8 @@ _PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives 
 def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
     """List the values of an output with a figure that is not in what was said or read, as far as plug-ins compare."""
     values = dict(islice(_values("output", output), _MOST_VALUES))
-    read = (f"{_place(each)} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
+    # Of a ref, a page may be a figure of the output, but not a line.
+    read = (f"{each.ref.partition('#L')[0]} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
     words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
     finding = installed().functions(Hook.UNKNOWN_FIGURES) if values else ()
     return tuple(
@@ -29,11 +30,6 @@ def claims_without_source(output: JsonValue, said: Sequence[str], sources: Seque
         for find in finding
         for name, figures in find(values, words, results).items()
     )
-
-
-def _place(source: Source) -> str:
-    """Return a ref without its lines: they are figures of no content."""
-    return source.ref.partition("#L")[0]
 
 
 def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:

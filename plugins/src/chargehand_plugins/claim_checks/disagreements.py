@@ -13,12 +13,11 @@ from typing import Final
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
-from chargehand_plugins.claim_checks.words import is_negated, sides_of
+from chargehand_plugins.claim_checks.words import is_negated, sentences_of, sides_of
 from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
 from workflows.rules.graph import USABLE
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|\n")
 _CITATION: Final = re.compile(r"\[[^][]*\]")
 _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
@@ -128,7 +127,7 @@ def _counts_the_same(one: Quantity, other: Quantity) -> bool:
 def _texts(entry: InputOutcome) -> list[str]:
     """List what a subtask states: its findings, or the sentences of an answer without any."""
     findings = [finding.claim for finding in entry.outcome.findings]
-    texts = findings or _SENTENCE.split(entry.outcome.content)
+    texts = findings or sentences_of(entry.outcome.content)
     plain = (" ".join(_CITATION.sub("", text).split()) for text in texts)
     return [text for text in dict.fromkeys(plain) if 0 < len(text) <= _CHARACTERS]
 

@@ -254,33 +254,25 @@ def _noun(text: str, end: int) -> str:
     return following[1].casefold() if following else ""
 
 
-def _is_rounded(mine: Iterable[Decimal | str], theirs: Iterable[Decimal | str], least: int) -> bool:
-    pairs = ((one, two) for one in mine for two in theirs)
-    return any(isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two, least) for one, two in pairs)
+def _is_rounded(mine: frozenset[Decimal | str], theirs: Iterable[Decimal | str], least: int) -> bool:
+    return any(not mine.isdisjoint(roundings(each, least)) for each in theirs)
 
 
-def _rounds(rounded: Decimal, exact: Decimal, least: int) -> bool:
-    """Whether a number is another one, rounded to fewer digits of which enough are left."""
-    if rounded == exact or exact.adjusted() != rounded.adjusted():
-        return rounded == exact
-    exponent = _last_place(rounded)
-    if exponent <= _last_place(exact):  # it has no digit that could have been rounded away
-        return False
-    last = min(exponent, rounded.adjusted() + 1 - least)
-    if rounded.adjusted() - exponent + 1 < least and last:  # 10 to 90 have two
-        return False
+@lru_cache(maxsize=8192)
+def roundings(exact: Decimal | str, least: int = _ROUNDED_DIGITS) -> frozenset[Decimal]:
+    """Round a number to fewer digits of which enough are left, but to none with another place in front."""
+    if not isinstance(exact, Decimal):
+        return frozenset()
+    first, places = exact.adjusted(), range(_last_place(exact) + 1, exact.adjusted() - least + 2)
     with localcontext(prec=2 * _DIGITS):
-        return exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP) == rounded
+        rounded = {exact.quantize(Decimal(1).scaleb(place), ROUND_HALF_UP): place for place in places}
+    return frozenset(
+        each
+        for each, place in rounded.items()
+        if each.adjusted() == first and (first - _last_place(each) + 1 >= least or not place)
+    )
 
 
-def roundings(value: Decimal | str) -> Iterator[Decimal]:
-    """Round a number to fewer digits of which enough are left."""
-    if isinstance(value, Decimal):
-        for digits in range(_ROUNDED_DIGITS, min(value.adjusted() - _last_place(value) + 1, _DIGITS)):
-            yield value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP)
-
-
-@lru_cache(maxsize=4096)
 def _last_place(number: Decimal) -> int:
     """Return the exponent of the last digit that is no zero."""
     return int(number.normalize().as_tuple().exponent)

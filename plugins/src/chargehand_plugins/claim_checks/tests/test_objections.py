@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
@@ -192,23 +193,15 @@ def test_a_value_of_an_output_has_a_source_or_is_a_claim_without_one(
     words = f"The fee of {fee:,} euros is due on 3 March 2024, after a rise of four per cent."
     table = f"port | minutes\nKiel | {minutes[0]}\nBremen | {minutes[1]}"
     sources = [Source(ref="fees.md#L77", quote=words), Source(ref="sql:1", quote=table)]
-    ports = [{"text": f"Kiel: {minutes[0]} min"}, {"text": f"EUR {fee}.00"}]
-    values = {"output.fee": fee, "output.share": 0.04, "output.ports[1].text": "", "output.due": "2024-03-03"}
-    true = {
-        "fee": fee,
-        "share": 0.04,
-        "due": "2024-03-03",
-        "sum": sum(minutes),
-        "ports": ports,
-        "count": 2,
-        "is_due": True,
-    }
-    assert claims_without_source(true, (), sources) == ()
+    value = f"on line {own}" if name.endswith(("text", "due")) else own
 
-    value = f"on line {own}" if isinstance(values[name], str) else own
-    false = (
-        {**true, "ports": [ports[0], {"text": value}]} if "text" in name else {**true, name.partition(".")[2]: value}
-    )
+    def output(**other: JsonValue) -> JsonValue:
+        ports: list[JsonValue] = [{"text": f"Kiel: {minutes[0]} min"}, {"text": other.pop("text", f"EUR {fee}.00")}]
+        true = {"fee": fee, "share": 0.04, "due": "2024-03-03", "sum": sum(minutes), "count": 2, "is_due": True}
+        return {**true, "ports": ports, **other}
+
+    assert claims_without_source(output(), (), sources) == ()
+    false = output(**{name.rpartition(".")[2]: value})
     [claim] = claims_without_source(false, ("It is 77.",), sources)
     assert (claim.text, claim.verification) == (f"{name}: {value}", "unsupported")
     assert str(own) in claim.problem
