@@ -132,7 +132,7 @@ def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     """Render an outcome for a model that works or writes with it."""
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
-        lost = f"It produced no result ({_words(outcome.reason)}): work without it and name the gap."
+        lost = f"It produced no result ({outcome.reason.replace('_', ' ')}): work without it and name the gap."
         return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
     titles = {source.ref: source.title for source in outcome.sources}
     text = refs.explain(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}".rstrip(), titles)
@@ -144,12 +144,8 @@ def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
         message = data_block(instruction_line(result) + outcome.message)
-        return f"{outcome_heading(result)}, which produced no result ({_words(outcome.reason)}):\n{message}"
+        return f"{outcome_heading(result)}, which produced no result ({outcome.reason.replace('_', ' ')}):\n{message}"
     return outcome_section(result, refs)
-
-
-def _words(reason: str) -> str:
-    return reason.replace("_", " ")
 
 
 def instruction_line(result: InputOutcome) -> str:

@@ -20,9 +20,6 @@ LEAST_NAME: Final = 4
 _STEM: Final = 4
 
 
-_Edit = tuple[str, int, int, int, int]
-
-
 @dataclass(frozen=True)
 class _Token:
     written: str
@@ -86,7 +83,9 @@ def copy_of(claim: str, sentence: str) -> Copy | None:
     return Copy(len(at) / len(mine), clause, (*replaced, *swapped))
 
 
-def _swapped(theirs: Sequence[_Token], mine: Sequence[_Token], edits: Sequence[_Edit]) -> list[Replacement]:
+def _swapped(
+    theirs: Sequence[_Token], mine: Sequence[_Token], edits: Sequence[tuple[str, int, int, int, int]]
+) -> list[Replacement]:
     """List words that change places, with a figure between them: `52 minutes in the US and 19 in the EU`."""
     single = [(a, b) for kind, a, a_end, b, b_end in edits if kind == "replace" and a_end - a == b_end - b == 1]
     return [
