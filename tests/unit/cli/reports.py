@@ -41,7 +41,7 @@ def report(**changes: object) -> Report:
                 sources=("boilers.md#L3",),
                 quote="tested every six",
             ),
-            Claim(text="and <b> agrees.", verification="cited", sources=("https://example.org/b",)),
+            Claim(text="and <b> agrees.", verification="cited", sources=("https://example.org/b",), problem="It may."),
         ),
         sources=(
             Source(ref="boilers.md#L3", title="Boiler rules", quote="tested every six months"),

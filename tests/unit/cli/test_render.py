@@ -74,6 +74,7 @@ def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
     assert "SELECT" not in words
     assert " ".join(short_text(of).replace("**", "").split()) == words
     assert not any(query.ref in made for made in (report_page(of, trace()), report_markdown(of)))
+    assert "It may." in report_page(of, trace())
 
 
 def test_markdown_holds_the_whole_report() -> None:
@@ -85,7 +86,7 @@ def test_markdown_holds_the_whole_report() -> None:
         "## Sources\n\n"
         "- **[S1]** boilers.md#L3: Boiler rules\n  > tested every six months\n"
         "- **[S2]** https://example.org/b: Boilers\n\n"
-        "## Claims\n\n- supported [S1]: They are tested\n- cited [S2]: and &lt;b> agrees.\n\n"
+        "## Claims\n\n- supported [S1]: They are tested\n- cited [S2]: and &lt;b> agrees. (It may.)\n\n"
         "---\n\n"
         "answered, not all verified · confidence 80 of 100 · claims: 1 supported, 1 cited · "
         "claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "

@@ -119,6 +119,7 @@ def claim_lines(report: Report) -> list[str]:
     return [
         " ".join([f"- {claim.verification}", *(labels[ref] for ref in claim.sources if ref in labels)])
         + f": {cut(_inline(claim.text), _CLAIM_CHARACTERS)}"
+        + (f" ({cut(_inline(claim.problem), _CLAIM_CHARACTERS)})" if claim.problem else "")
         for claim in report.claims
     ]
 
