@@ -75,7 +75,7 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
-    Of one who finds each claim and no objection in the evidence, certain objections stop 30 of 100 altered ones.
+    Of one who finds each claim and no objection in the evidence, certain objections stop 35 of 100 altered ones.
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
@@ -87,7 +87,7 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
-    assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= 0.70 * len(altered)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= 0.65 * len(altered)
 
 
 @pytest.mark.parametrize("file", sorted(CASES.glob("*.yaml")), ids=lambda file: file.stem)
