@@ -185,6 +185,7 @@ def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
                 case [int(number)]:
                     running.pop(number, None)
                 case [int(number), str(workflow_id), str(run_id), str(token), *over]:
+                    f"{workflow_id}{run_id}".encode()  # half a surrogate pair is an id of nothing
                     running[number] = Attempt(b64decode(token), (workflow_id, run_id), bool(over))
                 case _:
                     pass

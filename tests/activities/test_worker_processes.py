@@ -248,11 +248,12 @@ async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path, r
     """What is no plain file is not opened, and what no worker has written is not believed."""
     folder = tmp_path / "running"
     [own] = folder.iterdir()
-    hostile = [folder / f"{own.name}{number}" for number in range(8)]
+    hostile = [folder / f"{own.name}{number}" for number in range(9)]
     os.mkfifo(hostile[0])
     hostile[1].mkdir()
     hostile[2].symlink_to("/dev/zero")
-    lines = (b"[" * 500_000, b'[1,"w","r","%"]', b"\xff", b'[1,"w","r",{}]', b'[1e999,"w","r","e"]')
+    rows = ('1,"w","r","%"', '1,"w","r",{}', '1e999,"w","r","e"', r'1,"\ud800","r",""')
+    lines = (b"[" * 500_000, b"\xff", *(f"[{row}]".encode() for row in rows))
     for path, line in zip(hostile[3:], lines, strict=True):
         path.write_bytes(line)
 

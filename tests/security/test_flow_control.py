@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_CALLS
+from activities.tools.pages.tool import ReadPage
 from chargehand.contracts import Obligation, SessionRequest, ToolRule
 from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
@@ -109,9 +110,10 @@ def test_a_list_of_the_crew_passes() -> None:
     policy = [Obligation(key="k", tool="mail", rule=rule)]
 
     def decide(**arguments: JsonValue) -> str:
-        return why_approved(arguments, kept=("find",), said=(GOAL,), policy=policy, calls=0)
+        return why_approved(arguments, kept=ReadPage.spec.stays_here, said=(GOAL,), policy=policy, calls=0)
 
-    assert decide(to="bob@ours.example", text="notice period", find=SECRET) == ""
+    assert decide(to="bob@ours.example", text="notice period") == ""
+    assert decide(**{"url": "ours.example", "from": 48_250, "find": SECRET}) == ""
     assert "amount is neither" in decide(to="bob@ours.example", amount=48.25013579)
     assert "text is neither" in decide(to="bob@ours.example", text=SECRET)
     assert "to is neither" in decide(to="bob@theirs.example", text="notice period")

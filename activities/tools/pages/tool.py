@@ -65,7 +65,7 @@ class ReadPage:
                 "find": {"type": "string", "description": "Words to find on the page, or empty; never sent anywhere."},
             }
         ),
-        stays_here=("find",),
+        stays_here=("from", "find"),
     )
 
     def __init__(self, allowed_hosts: frozenset[str] = frozenset(), limits: FetchLimits = _DEFAULT_LIMITS) -> None:
