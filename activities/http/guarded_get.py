@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
+from http.client import responses
 from typing import Any, Final, TypeAlias, TypeVar
 
 import httpcore2
@@ -76,7 +77,9 @@ class GuardedGet:
                     if response.status == HTTPStatus.OK:
                         return await take(url, headers, response.aiter_stream())
                     if response.status not in _REDIRECTS:
-                        raise FetchError(f"{url} answered {_named(response.status)}")
+                        raise FetchError(
+                            f"{url} answered {response.status} {responses.get(response.status, '')}".rstrip()
+                        )
                 url = _next(url, headers, check)
         raise FetchError(f"{url} was reached by more than {self._limits.redirects} redirects; it was not read")
 
@@ -206,10 +209,3 @@ def _next(url: URL, headers: Mapping[str, str], check: Callable[[URL], None]) ->
         return _parsed(str(url.join(location)), check)
     except InvalidURL as error:
         raise FetchError(f"{url} redirects to something that is not a URL") from error
-
-
-def _named(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)

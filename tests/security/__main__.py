@@ -36,7 +36,6 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         (
             "tests/security/test_obedience.py",
             "tests/security/test_untrusted_text.py",
-            "tests/security/test_mcp_servers.py",
             "plugins/src/chargehand_plugins/mcp/tests/test_definitions.py",
         ),
     ),

@@ -355,10 +355,7 @@ async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after", [["T1"], []])
 async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path, after: list[str]) -> None:
-    """The words of an approved instruction may be sent, unless some of them are invisible to who approved it.
-
-    Its agent need not have read anything: the planner knows what stands in the list of documents.
-    """
+    """What is approved may be sent, unless some of it is invisible: the planner knows what the documents' list says."""
     hidden, seen = ADAPTIVE["tags"](SECRET), "Ada Byron, Esq."
     steps = [
         subtask(f"T{number}", "poster", after, instruction=f"T{number}: mail {text}")

@@ -190,20 +190,13 @@ class PageCache:
 
     async def get(self, session: str, url: str, read: Callable[[str], Awaitable[KeptPage]]) -> KeptPage:
         """Return a page, and read it unless it is kept; calls at the same time read it once."""
-        entry = self._entries.get((session, url))
-        if entry is not None:
-            self._entries.move_to_end((session, url))
-            return entry
-        entry = await self._reads.run((session, url), lambda: read(url))
-        for address in dict.fromkeys((entry.url, url)):
-            self._keep((session, address), entry)
-        return entry
-
-    def _keep(self, key: tuple[str, str], entry: KeptPage) -> None:
-        self._entries[key] = entry
-        self._entries.move_to_end(key)
+        entry = self._entries.get((session, url)) or await self._reads.run((session, url), lambda: read(url))
+        for key in dict.fromkeys(((session, entry.url), (session, url))):
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
         while sum(map(_size, self._entries.values())) > self._most:
             self._entries.popitem(last=False)
+        return entry
 
 
 def _size(entry: KeptPage) -> int:

@@ -15,12 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_server import PUBLIC, PageServer, answer, serve_pages
 
-from activities.contracts.tool import ToolContext
 from activities.http.addresses import reason_to_refuse
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import FetchError, FetchLimits
 from activities.tools.pages.fetch import Fetcher
-from activities.tools.pages.tool import ReadPage
 from tests.simulation.budget import settings_for
 
 _NOT_PUBLIC = [
@@ -81,7 +79,6 @@ def test_only_what_is_public_is_allowed() -> None:
     assert [address for address in _PUBLIC if reason_to_refuse(address)] == []
 
 
-_CONTEXT: Final = ToolContext(session="s", agent="researcher", idempotency_key="k")
 _PRIVATE: Final = (
     "127.0.0.1", "169.254.169.254", "10.0.0.7", "192.168.1.1", "172.16.0.9", "0.0.0.0", "100.64.0.1", "::1", "::",
     "::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "64:ff9b::7f00:1", "fd00:ec2::254", "fe80::1", "2002:7f00:1::",
@@ -167,19 +164,6 @@ async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: l
     first_refused = allowed.index(False) if False in allowed else len(steps)
     assert len(network.asked) <= first_refused + 1
     assert not read or first_refused > hops
-
-
-async def test_the_tool_does_not_follow_a_name_inside(network: Network) -> None:
-    """`read_page` never connects to the second answer; the session that has read the page reads on."""
-    network.server.pages["/"] = answer(b"The tide comes in and goes out twice a day. " * 10)
-    for internal in _PRIVATE:
-        network.reset([PUBLIC], [internal])
-        tool = ReadPage()
-        first = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
-        again = await tool.use({"url": "http://rebinding.example/", "find": "tide"}, _CONTEXT)
-        second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT.model_copy(update={"session": "other"}))
-        await tool.close()
-        assert (first.ok, again.ok, second.ok, network.dialled) == (True, True, False, [PUBLIC]), internal
 
 
 _DIGITS: Final = ("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import pytest
@@ -12,8 +13,6 @@ from activities.contracts.rounds import Round, ToolResult
 from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import FetchLimits, Page
-from activities.tools.pages import tool as pages
-from activities.tools.pages.fetch import Fetcher
 from activities.tools.pages.tool import KeptPage, PageCache, ReadPage
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Source
@@ -186,10 +185,12 @@ async def test_what_an_internal_server_says_of_addresses_is_private(
     server.pages["/lost"] = answer(status="302 Found", Location="http://www.example/lost/secret")
     server.pages["/refreshed"] = answer(b"<meta http-equiv=refresh content='0;url=/secret'>", content_type="text/html")
     server.pages["/secret"] = answer(b"Public.")
-    backend = GuardedBackend(frozenset({"wiki.example"}), Names((PUBLIC,)).resolve, Dial(server.port))
-    monkeypatch.setattr(pages, "_make_fetcher", lambda _, limits: Fetcher(backend, limits))
+    guarded = partial(GuardedBackend, resolve=Names((PUBLIC,)).resolve, dial=Dial(server.port))
+    monkeypatch.setattr("activities.http.guarded_get.GuardedBackend", guarded)
 
-    inside = [await read({"url": f"http://wiki.example/{path}"}) for path in ("moved", "lost", "refreshed")]
+    inside = [
+        await read({"url": f"http://wiki.example/{path}"}, "wiki.example") for path in ("moved", "lost", "refreshed")
+    ]
     outside = [await read({"url": f"http://www.example/{path}"}) for path in ("moved", "lost", "refreshed")]
 
     assert all("secret" in str(each) for each in (*inside, *outside))

@@ -142,9 +142,8 @@ def test_each_text_of_a_plan_is_read_before_it_is_approved() -> None:
     subtask = Subtask(id="T1", agent="reader", instruction="First.", input={"to": "second\u202e"})
     view = replace(VIEW, plan=Plan(subtasks=(subtask,), final_instruction="Third."))
 
-    html = render("_decisions.html", view=view, base="/sessions/s", csrf="token")
+    shown = re.sub(r"<input[^>]*>", "", render("_decisions.html", view=view, base="/sessions/s", csrf="token"))
 
-    shown = re.sub(r"<input[^>]*>", "", html)
     assert [text for text in ("First.", "second<U+202E>", "Third.") if text not in unescape(shown)] == []
 
 
