@@ -25,8 +25,15 @@ _USUAL: Final = "localhost:7233"
 _TLS: Final = "TEMPORAL_TLS_… and TEMPORAL_API_KEY decide that; TEMPORAL_TLS=true or false overrides them."
 
 _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
-    "dns error": (NotReachable, "The host of {address} is unknown."),
-    "ConnectionRefused": (NotReachable, "No Temporal server answers at {address}. Is it running?"),
+    "dns error": (NotReachable, "The host of {address} is unknown. TEMPORAL_ADDRESS is HOST:PORT."),
+    "ConnectionRefused": (
+        NotReachable,
+        "No Temporal server answers at {address}. Is it running? TEMPORAL_ADDRESS names another.",
+    ),
+    "TimeoutExpired": (
+        NotReachable,
+        "{address} takes connections and answers too slowly: it is overloaded, starting, or no Temporal server.",
+    ),
     "InvalidContentType": (UnusableSettings, f"The server at {{address}} speaks no TLS, and this client does: {_TLS}"),
     "PrivateKeyParse|CertificateParse": (UnusableSettings, "The client certificate or its key is not PEM."),
     "UnknownIssuer|CaUsedAsEndEntity": (

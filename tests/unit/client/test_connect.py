@@ -1,6 +1,7 @@
 """Connecting says which setting is wrong, in words of its own."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ async def test_a_wrong_api_key_is_denied(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert isinstance(error, AccessDenied)
     assert "Request unauthorized. Check TEMPORAL_API_KEY" in str(error)
+
+
+@pytest.mark.slow
+async def test_a_silent_server_is_slow_and_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes connections and never answers is told apart from one with a wrong certificate or address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = f"127.0.0.1:{server.getsockname()[1]}"
+        error = await _refused(monkeypatch, TEMPORAL_ADDRESS=silent)
+
+    assert (type(error), f"{silent} takes connections and answers too slowly" in str(error)) == (NotReachable, True)
 
 
 async def test_a_profile_is_connected_by(monkeypatch: pytest.MonkeyPatch, address: str, tmp_path: Path) -> None:

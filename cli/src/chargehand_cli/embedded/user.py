@@ -4,6 +4,7 @@ Joining and leaving are locks, so a process that is killed has left, and nothing
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from chargehand_cli.embedded.state import (
 
 _POLL_SECONDS: Final = 0.01
 _STOP_SECONDS: Final = 15
+_LEAST_FREE: Final = 1 << 20
+"""Bytes on the disk of the state; the database of a new server takes more."""
 _detached: list[subprocess.Popen[bytes]] = []
 
 
@@ -206,6 +209,8 @@ class EmbeddedServer:
         self._keeper = None
 
     def _log_end(self) -> str:
+        if shutil.disk_usage(self.state.path).free < _LEAST_FREE:
+            return f" The disk of {self.state.path} is full: make room on it, or name another --state-dir."
         words = last_lines(self.state.keeper_log)
         return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
 
