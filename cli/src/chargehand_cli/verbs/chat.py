@@ -46,6 +46,7 @@ async def chat(
     fields: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
     await connection.open()
     talk = await connection.chargehand.converse(documents=docs or (), conversation_id=conversation_id, **fields)
+    await talk.opened()
     if not quiet:
         say(connection.describe())
         say(f"Conversation {talk.id}{': end it by /close, leave it by Ctrl-D' if can_ask() else ''}")

@@ -249,6 +249,7 @@ async def converse(call: Call) -> Response:
     request = call.backend.owned(await call.body(ConversationRequest, "request"))
     with _new_key():
         opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
+    await opened.opened()
     location = f"{PREFIX}/conversations/{quote(opened.id, safe='')}/transcript"
     return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})
 

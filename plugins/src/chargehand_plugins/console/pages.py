@@ -214,6 +214,7 @@ async def converse(request: Request, form: FormData) -> Response:
     try:
         asked, conversation_id = await _read_request(ConversationRequest, typed, form, request)
         opened = await _backend(request).connect().converse(asked, conversation_id=conversation_id)
+        await opened.opened()
     except (ChargehandError, Problem) as error:
         return await talk(request, problem_of(error), typed)
     return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
