@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from chaos.books import CALL_USD
 from chaos.harness import Outcome, brief, open_harness, script
 from chaos.kills import spread
 from chaos.result import Demand, Result, Scale
@@ -159,5 +160,8 @@ async def faulty_provider(scale: Scale, random: Random, folder: Path) -> Result:
             if exchange.reply is not None and exchange.reply.kind in {"text", "tools"}
         )
     result.require(set(answered.values()) == {1}, "a step that was answered was paid again")
+    booked = sum(each.report.usage.cost_usd for each in outcomes if each.report is not None)
+    billed = harness.provider.charges * CALL_USD
+    result.require(booked == billed, f"${booked} were booked, and the provider billed ${billed}")
     result.figures = {"faults at 10 %": faults[0], "faults at 30 %": faults[1]}
     return result

@@ -23,12 +23,11 @@ from tests.scripted_provider.exchange import (
     stalling,
     truncated,
 )
-from tests.scripted_provider.faults import MAY_BE_BILLED, Faulty, step_of
+from tests.scripted_provider.faults import Faulty, step_of
 from tests.scripted_provider.server import ScriptedProvider
 from tests.scripted_provider.session import canned_session
 
 __all__ = [
-    "MAY_BE_BILLED",
     "NO_USAGE",
     "Exchange",
     "Faulty",

@@ -7,7 +7,6 @@ from typing import Final, Literal
 from tests.scripted_provider.exchange import Respond, ScriptedReply, ScriptedRequest, error, hanging, resetting
 
 Fault = Literal["429", "500", "529", "reset", "hang"]
-MAY_BE_BILLED: Final[frozenset[Fault]] = frozenset({"reset", "hang"})
 _SHARE: Final = 0.02
 """Of each fault that may be billed. The scripted provider bills them all."""
 
