@@ -95,8 +95,9 @@ def asked() -> list[tuple[ActivityType, dict[str, Any]]]:
     """Forge what each activity is asked: anything that it can read, and some turns and sessions that cost most."""
     tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
     own = Backends(ScriptedModel(Script()), {**tools}).activities(Path(), Limits())
-    definitions = [activity._Definition.must_from_callable(each) for each in (*own, *OF_PLUGINS)]
-    kinds = {ActivityType(each.name): (each.arg_types or [])[0] for each in definitions if each.name}
+    definition_of: Callable[..., Any] = cast("Any", activity)._Definition.must_from_callable
+    definitions = [definition_of(each) for each in (*own, *OF_PLUGINS)]
+    kinds: dict[ActivityType, Any] = {ActivityType(each.name): each.arg_types[0] for each in definitions}
     valid = [(kind, example(taken).model_dump(mode="json")) for kind, taken in kinds.items()]
     worst = {
         ActivityType.TAKE_TURN: SPEND,
