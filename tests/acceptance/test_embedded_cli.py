@@ -89,7 +89,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A state directory whose server and worker stay up for all tests that share it, and what `up` has said."""
     state = tmp_path_factory.mktemp("served") / "state"
     settings = {"CHARGEHAND_CONSOLE_TOKEN": _TOKEN, "CHARGEHAND_CONSOLE_PORT": "0"}
-    with process("up", "--state-dir", state, **settings) as running:
+    with process("up", "--state-dir", state, here=None, **settings) as running:
         yield state, read_until(running, "HTTP API")
 
 

@@ -149,7 +149,8 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 @pytest.fixture(scope="module")
 def endpoint(hidden: Shown) -> Iterator[str]:
     """What the codec server tells people to enter in the Web UI."""
-    with process("codec-server", "--port", "0", CHARGEHAND_STATE_DIR=str(hidden.state), **ENCRYPTED) as server:
+    settings = {"CHARGEHAND_STATE_DIR": str(hidden.state), **ENCRYPTED}
+    with process("codec-server", "--port", "0", here=None, **settings) as server:
         assert server.stderr
         told = next(filter(None, (re.search(r"Web UI: .* (http\S+)$", line) for line in server.stderr)))
         yield told[1]
