@@ -12,6 +12,7 @@ RULES: Final = (
     "is required with the decision 'edit', and allowed with no other",
     "give at least one of max_turns, budget_usd and deadline",  # all of them null
     "is not a cursor",
+    "must be printable",  # as Unicode has it
     "The query is invalid",  # a field that it does not have
     "is a conversation, which has a transcript and no report",
     "there is no crew",
