@@ -16,3 +16,16 @@ def children(mark: str) -> set[int]:
             if is_child and mark in f"{name} {(process / 'cmdline').read_text()}":
                 found.add(int(process.name))
     return found
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; one that has ended and waits to be collected does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    if Path("/proc/self/stat").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

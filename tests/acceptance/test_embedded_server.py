@@ -15,6 +15,7 @@ from temporalio.client import Client
 from chargehand.local_server import is_held
 from chargehand_cli.embedded.state import ServerNote, StateDirectory, WorkerCommand
 from chargehand_cli.embedded.user import Departure, EmbeddedServer, EmbeddedServerFailed
+from tests.child_processes import is_alive
 from tests.waiting import hold_until
 
 _WORKER = """
@@ -37,19 +38,6 @@ server.join()
 print(server.wait().server_pid, flush=True)
 sys.stdin.read()
 """
-
-
-def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and waits to be collected does not."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    if Path("/proc/self/stat").exists():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def processes(note: ServerNote) -> list[int]:

@@ -1,7 +1,6 @@
 """What a limited process promises: it ends when it should, and its parent is told."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from activities.processes.child import ChildProcess
+from tests.child_processes import is_alive
+from tests.waiting import until
 
 _PARSER = "activities.documents.parser_process"
 _ROOT = Path(__file__).parents[3]
@@ -90,11 +91,5 @@ async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     await parent.wait()
 
-    await asyncio.to_thread(_wait_until_gone, child)
+    await until(lambda: not is_alive(child))
     os.close(writer)
-
-
-def _wait_until_gone(process: int) -> None:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            pass

@@ -23,6 +23,7 @@ from chargehand_plugins.mcp.tools.connection import strings_check
 from chargehand_plugins.mcp.tools.registry import examine
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
+from tests.child_processes import is_alive
 from tests.waiting import until
 
 SCRIPT = Path(__file__).with_name("scripted_server.py")
@@ -76,11 +77,6 @@ async def fault(server: McpServer, tool: str) -> ApplicationError:
 
 def noted(starts: Path) -> list[str]:
     return starts.read_text().split() if starts.exists() else []
-
-
-def has_ended(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 async def test_only_named_variables_reach_a_server_and_their_values_reach_nobody_else(
@@ -225,11 +221,11 @@ async def test_nothing_that_a_server_started_outlives_it(serve: Serve) -> None:
     """Not even a process that left its process group."""
     server = serve("spawn")
     child = int((await use(server, "spawn")).sources[0].quote)
-    assert not has_ended(child)
+    assert is_alive(child)
 
     await server.close()
 
-    await until(lambda: has_ended(child))
+    await until(lambda: not is_alive(child))
 
 
 async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_process(serve: Serve, starts: Path) -> None:
@@ -241,7 +237,7 @@ async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_proces
     calling.cancel()
     await asyncio.wait({calling})
 
-    await until(lambda: has_ended(int(noted(starts)[-1])))
+    await until(lambda: not is_alive(int(noted(starts)[-1])))
 
 
 @pytest.mark.nightly
@@ -264,12 +260,12 @@ asyncio.run(main())
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
     assert worker.stdout is not None
     child = int(await worker.stdout.readline())
-    assert not has_ended(child)
+    assert is_alive(child)
 
     os.kill(worker.pid, signal.SIGKILL)
     await worker.wait()
 
-    await until(lambda: has_ended(child))
+    await until(lambda: not is_alive(child))
 
 
 async def test_a_tool_whose_description_changes_is_withdrawn(serve: Serve) -> None:
