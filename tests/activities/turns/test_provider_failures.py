@@ -81,7 +81,7 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
         await model.warm_up()
         queue = f"down-{uuid4().hex[:8]}"
         async with harness_worker(client, queue, tmp_path, model, "any"):
-            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=2)}))
+            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=5)}))
         await model.aclose()
 
     assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
