@@ -239,7 +239,7 @@ def test_hostile_values_are_taken_or_refused_soon(place: str, record_property: C
     worst, tried = 0.0, 0
 
     @settings(
-        max_examples=500 if at_night else 10,
+        max_examples=500 if at_night else 25,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(SCHEMAS, VALUES)
