@@ -29,8 +29,8 @@ from activities.opening.backlogs import BacklogActivities
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
+from activities.turn.agent_conversations import Conversations
 from activities.turn.apply_once import ActingCalls
-from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
 from activities.turn.tool_use import ToolActivities

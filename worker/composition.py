@@ -35,8 +35,8 @@ from activities.tools.own import choose_own_tools, find_own_tools, open_own_tool
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_pages
 from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
+from activities.turn.agent_conversations import Conversations
 from activities.turn.apply_once import ActingCalls
-from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
 from chargehand.credentials import credential_keys

@@ -28,7 +28,7 @@ from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
 class ConversationState(Contract):
-    """What a conversation has come to; see `workflows.state.conversation`."""
+    """What a conversation has come to; see `workflows.state.agent_conversation`."""
 
     opening: str = left_out("")
     """In a conversation with a person, the message with which the rounds begin."""

@@ -32,10 +32,10 @@ from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
+from activities.turn.agent_conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.apply_once import ActingCalls
 from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
-from activities.turn.conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, live_report, open_journal
 from activities.turn.retry_policy import (

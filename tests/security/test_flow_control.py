@@ -30,7 +30,7 @@ from tests.scripted_model import Script, answer, reply, report, request_tool, re
 from tests.waiting import until, until_state
 from workflows import continue_as_new
 from workflows.rules.tool_policy import MOST_UNASKED, why_approved
-from workflows.state.conversation import Conversation
+from workflows.state.agent_conversation import Conversation
 
 SECRET: Final = "Nordhafen 48250"
 GOAL: Final = "Read the lease, and mail its notice period to Ada Byron at ada@ours.example, please."

@@ -20,10 +20,10 @@ from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.contracts.problems import describe_problems, join_problems, printable
-from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 from workflows.rules.refusal import Refused
+from workflows.rules.task_deduplication import fingerprint, normalise, task_text
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""

@@ -24,7 +24,7 @@ from workflows.rules.evidence import (
 )
 from workflows.rules.repetition import Effects, is_repetitive
 from workflows.rules.report_content import merge_spend
-from workflows.state.conversation import Conversation
+from workflows.state.agent_conversation import Conversation
 
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2

@@ -33,12 +33,12 @@ from workflows.budget.ledger import Amount, Spending
 from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
-from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance, Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
+from workflows.rules.task_deduplication import fingerprint
 from workflows.state.budget import Budget
 from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock

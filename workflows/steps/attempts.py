@@ -21,7 +21,6 @@ from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.on_exit import on_exit
 from workflows.rules.authority import in_place_of
-from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge, unread_issues
@@ -38,6 +37,7 @@ from workflows.rules.recovery import (
     question_of,
 )
 from workflows.rules.report_content import input_for, usage_of
+from workflows.rules.task_deduplication import child_workflow_id, task_text
 from workflows.state.session import Session
 from workflows.steps.children import Job, run_nested_session, run_subtask
 from workflows.steps.decisions import ask_person

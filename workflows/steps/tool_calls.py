@@ -30,8 +30,8 @@ from workflows.rules.information_flow import reads_of
 from workflows.rules.repetition import made_together, positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import call_hash, success_key, why_approved
 from workflows.state.agent import AgentWork
+from workflows.state.agent_conversation import Conversation
 from workflows.state.call_approvals import ALLOWED
-from workflows.state.conversation import Conversation
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 _REFUSALS: Final[Mapping[Verdict, Refusal]] = {

@@ -15,7 +15,7 @@ from activities.documents.formats.picture import MOST_EDGE
 from activities.documents.library import OpenLibrary
 from activities.documents.tool import ReadDocument
 from activities.turn.activity import prompt_bytes
-from activities.turn.conversations import show_pictures
+from activities.turn.agent_conversations import show_pictures
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.tools import ToolAnswer
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, requests_of

@@ -26,9 +26,9 @@ from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.turn.activity import TurnActivities
+from activities.turn.agent_conversations import Conversations
 from activities.turn.apply_once import ActingCalls
 from activities.turn.contracts import TurnRequest, TurnResult
-from activities.turn.conversations import Conversations
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier

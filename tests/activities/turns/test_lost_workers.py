@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.contracts.rounds import Round
+from activities.turn.agent_conversations import Conversations
 from activities.turn.contracts import TurnResult
-from activities.turn.conversations import Conversations
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy

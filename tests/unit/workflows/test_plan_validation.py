@@ -14,8 +14,8 @@ from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
-from workflows.rules.deduplication import fingerprint
 from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
+from workflows.rules.task_deduplication import fingerprint
 
 CREW = CrewCard(
     name="research",

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from tests.unit.strategies import json_values
-from workflows.rules.deduplication import child_workflow_id, fingerprint
 from workflows.rules.repetition import Effects, is_repetitive, made_together, refuse_repetition
+from workflows.rules.task_deduplication import child_workflow_id, fingerprint
 
 READS = Effects()
 """Of an agent in a session where nothing acts."""

@@ -15,8 +15,8 @@ from activities.contracts.model import ModelCard
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.session import SessionFacts, SessionTerms
 from activities.documents.artifacts import ArtifactStore
+from activities.turn.agent_conversations import Conversations
 from activities.turn.contracts import TurnResult, UsedTool
-from activities.turn.conversations import Conversations
 from chargehand.contracts import (
     AgentsAtWork,
     Limits,

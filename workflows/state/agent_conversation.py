@@ -1,4 +1,4 @@
-"""The conversation of a subtask: its rounds, what others have of them, and what stays of it when it begins anew."""
+"""The conversation of an agent with its model: its rounds, what others have of them, what stays when it begins anew."""
 
 import json
 import re
