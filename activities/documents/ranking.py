@@ -149,14 +149,10 @@ def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
     chosen_words: list[frozenset[str]] = []
     for passage in passages:
         own = frozenset(words(passage.text))
-        if any(_overlap(own, other) > _REPEATS_ABOVE for other in chosen_words):
+        if any((len(own & other) / (len(own | other) or 1)) > _REPEATS_ABOVE for other in chosen_words):
             continue
         chosen.append(passage)
         chosen_words.append(own)
         if len(chosen) == limit:
             break
     return chosen
-
-
-def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    return len(left & right) / (len(left | right) or 1)

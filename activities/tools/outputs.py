@@ -88,12 +88,8 @@ def media_type(name: str, content: bytes) -> str:
     except UnicodeDecodeError:
         return "application/octet-stream"
     if suffix == ".svg":
-        return "image/svg+xml" if _is_static_drawing(text) else "text/plain"
+        return "image/svg+xml" if ("<svg" in text[:2_000] and _ACTIVE_CONTENT.search(text) is None) else "text/plain"
     return _TEXTS.get(suffix, "text/plain" if "\0" not in text else "application/octet-stream")
-
-
-def _is_static_drawing(text: str) -> bool:
-    return "<svg" in text[:2_000] and _ACTIVE_CONTENT.search(text) is None
 
 
 def _refusal(stored: int, size: int, room: int) -> str:

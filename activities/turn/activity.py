@@ -385,11 +385,10 @@ def interpret(
         return common
     if len(reply.text) > LONGEST_TEXT:
         return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
-    text, is_exact = _without_fence(reply.text), answer_type.is_exact
+    text = _without_fence(reply.text)
     try:
-        if is_exact:
-            refuse_ambiguous_json(text.encode())
-        answer = answer_type.model_validate_json(text, strict=is_exact or None, extra="forbid" if is_exact else None)
+        answer = answer_type.model_validate_json(text)
+        refuse_ambiguous_json(text.encode())
     except ValidationError as error:
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
     except AmbiguousJson as error:

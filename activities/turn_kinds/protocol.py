@@ -79,9 +79,6 @@ class TurnAnswer(Contract):
     writes it: the JSON Schema leaves it out, and parsing fills it in.
     """
 
-    is_exact: ClassVar = False
-    """Whether a reply has to be just that, word for word, so that nothing is read into it; any other is malformed."""
-
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Leave `kind` out of the schema."""

@@ -32,6 +32,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         chargehand = Commands.of(opened.chargehand, tmp_path)
         ran = await chargehand("chat", "--crew", "desk", given="Hello\n\nFind out why.\n")
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
+        unknown = await chargehand("chat", "--crew", "nope", given="Hello\n")
         joined = await chargehand("chat", "--crew", "support", "--id", "left", given="")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
         over = await chargehand("chat", "--id", "left", given="Said too late.\n")
@@ -42,6 +43,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
     assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
+    assert (unknown.code, unknown.out, "Conversation " in unknown.said) == (2, "", False)
     assert (over.code, over.out) == (1, "")
     assert over.said.startswith("chargehand: 'left' has ended (closed). It can no longer be changed")
     assert (joined.code, joined.out) == (2, "")

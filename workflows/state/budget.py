@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final
 
 from activities.contracts.cards import AgentCard
 from activities.contracts.model import ModelCard
@@ -104,10 +104,6 @@ class Budget:
     def spare(self) -> Amount:
         """What running agents may borrow: all that no subtask needs which has not begun."""
         return self.unspent.beyond(self.least_of_waiting())
-
-    def lacking(self, needed: Amount) -> Literal["out_of_turns", "out_of_budget"]:
-        """Say what is left too little of for what is needed."""
-        return "out_of_turns" if self.unspent.turns < needed.turns else "out_of_budget"
 
     def least_start(self, subtask: Subtask) -> Amount:
         """Estimate the least with which a subtask can start; a template has to be expanded before."""

@@ -204,7 +204,8 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
 
 def _used_up(session: Session, subtask: Subtask) -> Failure:
     """Say that the conversation has too little left for what a subtask begins with, and of what."""
-    return Failure(reason=session.budget.lacking(session.budget.least_start(subtask)), message=_USED_UP)
+    has_turns = session.budget.unspent.turns >= session.budget.least_start(subtask).turns
+    return Failure(reason="out_of_budget" if has_turns else "out_of_turns", message=_USED_UP)
 
 
 def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:

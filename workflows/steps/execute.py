@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, RejectedPlan
-from chargehand.contracts import Failure, Outcome, Subtask
+from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import continue_as_new, options
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.mailbox.signals import raise_if_cancelled
@@ -140,10 +140,8 @@ async def _wait_for_budget(session: Session) -> bool:
     for subtask in blocked:
         needed = session.budget.least_start(subtask)
         if not session.budget.unspent.covers(needed):
-            failure = Failure(
-                reason=session.budget.lacking(needed), message="The limits were used up before it could start."
-            )
-            _end(session, subtask, failure)
+            reason: FailureReason = "out_of_turns" if session.budget.unspent.turns < needed.turns else "out_of_budget"
+            _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
     return True
 
 

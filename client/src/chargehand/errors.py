@@ -73,7 +73,8 @@ class AnotherRequest(InvalidInput):
 
     def __init__(self, workflow_id: str, fields: "Sequence[str]", *, goes_on: bool = False) -> None:
         same = "leave that out to go on with it" if goes_on else "repeat the request as it was"
-        super().__init__(f"'{workflow_id}' exists and differs in {', '.join(fields)}: use another id, or {same}.")
+        other = "use another id (over HTTP, another Idempotency-Key)"
+        super().__init__(f"'{workflow_id}' exists and differs in {', '.join(fields)}: {other}, or {same}.")
         self.fields = fields
         """What differs: fields, or the `workflow type`."""
 

@@ -1,6 +1,7 @@
 """The request that a session or a conversation was started with: read from its history, and compared with another."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict
 from temporalio.client import Client
@@ -28,20 +29,21 @@ class _Opened(ConversationRequest):
     most_values: ClassVar[int] = 500_000
 
 
+_KINDS: Final[Mapping[str, tuple[type[Request], type[Request]]]] = {
+    WorkflowType.SUPERVISOR: (_Asked, SessionRequest),
+    WorkflowType.CONVERSATION: (_Opened, ConversationRequest),
+}
+
+
 async def read_request(client: Client, workflow_id: str) -> Request | None:
     """Read what a workflow was asked for; None if it is neither a session nor a conversation."""
     started = await anext(client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1))
     about = started.workflow_execution_started_event_attributes
-    given, converter = list(about.input.payloads), client.data_converter
-    match about.workflow_type.name:
-        case WorkflowType.SUPERVISOR:
-            (asked,) = await converter.decode(given, [_Asked])
-            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
-        case WorkflowType.CONVERSATION:
-            (opened,) = await converter.decode(given, [_Opened])
-            return ConversationRequest(**{name: getattr(opened, name) for name in opened.model_fields_set})
-        case _:
-            return None
+    written, kind = _KINDS.get(about.workflow_type.name, (None, None))
+    if written is None or kind is None:
+        return None
+    (asked,) = await client.data_converter.decode(list(about.input.payloads), [written])
+    return kind(**{name: getattr(asked, name) for name in asked.model_fields_set})
 
 
 async def refuse_another(client: Client, workflow_id: str, request: Request) -> None:

@@ -97,11 +97,14 @@ class Execution(CommonMessages):
         except AlreadyEnded:
             raise AlreadyEnded(self.id, await self.ending()) from None
 
+    async def result(self) -> Any:
+        """Wait for the result, which a session has of another type than a conversation."""
+        raise NotImplementedError
+
     async def ending(self) -> str:
         """Say how it has ended."""
         try:
-            with translated(self.id):
-                return f"'{self.id}' has ended ({(await result_of(self._handle)).ending.words})."
+            return f"'{self.id}' has ended ({(await self.result()).ending.words})."
         except SessionEnded as error:
             return f"{str(error).rstrip('.')}."
         except InvalidInput:  # its result is that of the other kind

@@ -2,8 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
@@ -25,7 +24,6 @@ from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.request import SessionIdentifier
 from chargehand.download import read_artifact, safe_name
-from chargehand.errors import AnotherRequest
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
 from chargehand_plugins.console.backend import Backend
@@ -109,8 +107,7 @@ class ArtifactList(BaseModel):
 async def start(call: Call) -> Response:
     """Start a session, from JSON or from a form with documents."""
     request = call.backend.owned(await _read_request(call))
-    with _new_key():
-        session = await call.backend.connect().start(request, session_id=_session_id(call))
+    session = await call.backend.connect().start(request, session_id=_session_id(call))
     await session.opened()
     location = f"{PREFIX}/sessions/{quote(session.id, safe='')}/status"
     return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
@@ -146,16 +143,6 @@ def _session_id(call: Call) -> str | None:
         raise invalid("request", [f"Idempotency-Key: must have 1 to {_LONGEST_KEY} printable characters"])
     named = key if tenant is None else f"{tenant} {key}"
     return f"key-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
-
-
-@contextmanager
-def _new_key() -> Generator[None]:
-    """Tell a key that was used before as one."""
-    try:
-        yield
-    except AnotherRequest as error:
-        problem = f"Idempotency-Key: was used for one that differs in {', '.join(error.fields)}; use a new one for this"
-        raise invalid("request", [problem]) from error
 
 
 async def list_sessions(call: Call) -> Response:
@@ -247,8 +234,7 @@ async def cancel(call: Call) -> Response:
 async def converse(call: Call) -> Response:
     """Open a conversation."""
     request = call.backend.owned(await call.body(ConversationRequest, "request"))
-    with _new_key():
-        opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
+    opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
     await opened.opened()
     location = f"{PREFIX}/conversations/{quote(opened.id, safe='')}/transcript"
     return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})

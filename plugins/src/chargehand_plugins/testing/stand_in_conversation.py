@@ -11,6 +11,7 @@ from chargehand.contracts import (
     ConversationRequest,
     Event,
     Reply,
+    SessionRequest,
     Status,
     Transcript,
     TranscriptLine,
@@ -47,6 +48,13 @@ class StandInConversation(Conversation):
     def __init__(self, conversation_id: str, talk: Talk) -> None:  # it has no client
         self.id = conversation_id
         self._talk = talk
+
+    async def request(self) -> SessionRequest:
+        return self._talk.request.as_session()
+
+    async def recorded_status(self) -> Status:
+        """Say where the conversation is."""
+        return await self.status()
 
     async def send(
         self,

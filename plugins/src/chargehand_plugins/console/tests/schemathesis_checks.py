@@ -20,7 +20,7 @@ RULES: Final = (
     "there is no session",
     "cannot be used",  # a document
     "is valid under each of several",  # an output schema
-    "was used for one that differs in",
+    "exists and differs in",
 )
 
 

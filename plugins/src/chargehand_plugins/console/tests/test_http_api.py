@@ -108,7 +108,7 @@ async def test_a_repeated_request_starts_one_session(console: OpenConsole) -> No
 
     assert len(sessions) == 1
     assert other.status_code == 422
-    assert "Idempotency-Key: was used for one that differs in goal" in other.json()["detail"]
+    assert "exists and differs in goal: use another id (over HTTP, another Idempotency-Key)" in other.json()["detail"]
 
 
 @pytest.mark.parametrize(

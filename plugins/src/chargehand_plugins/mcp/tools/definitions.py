@@ -71,7 +71,7 @@ class Definition:
 def define(server: str, tool: Mapping[str, Any]) -> Definition:
     """Read one tool of `tools/list`. Raises `UnusableTool`."""
     name = str(tool["name"])
-    written = _canonical(tool)
+    written = json.dumps(tool, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
     if len(written) > MOST_DEFINITION_BYTES:
         raise UnusableTool(f"its definition is larger than {MOST_DEFINITION_BYTES:,} bytes")
     words = readable(str(tool.get("description") or tool.get("title") or name), _DESCRIPTION_CHARACTERS)
@@ -103,10 +103,6 @@ def readable(text: str, most: int) -> str:
         if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn"}
     )
     return escape_marks(seen if len(seen) <= most else f"{seen[: most - 1]}…")
-
-
-def _canonical(tool: Mapping[str, Any]) -> bytes:
-    return json.dumps(tool, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
