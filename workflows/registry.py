@@ -150,9 +150,8 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SessionWorkflow):
-            return WorkflowMetadata(
-                definition=answer.definition, current_details=details(session.status(), workflow.now())
-            )
+            current = details(session.status(), workflow.now())
+            return WorkflowMetadata(definition=answer.definition, current_details=current)
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above

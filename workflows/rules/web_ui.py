@@ -13,10 +13,7 @@ _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
 def details(status: Status, at: datetime) -> str:
-    """Render a session's status: the plan with states, and turns and dollars against their limits.
-
-    It says since when it was so: of a session that the server has ended, this is the last that is known.
-    """
+    """Render a session's status at a time, after which the server may have ended it: plan, turns and dollars."""
     # No dollar signs: the Web UI renders text between two of them as mathematics.
     lines = [
         f"**{status.standing.words}**, as of {at:%Y-%m-%d %H:%M:%S} UTC",
