@@ -201,7 +201,7 @@ async def _talk_task(talk: Conversation, *, goes_on: bool) -> a2a.Task:
             return _open_task(status)
         return _as_task(talk.id, a2a.TASK_STATE_INPUT_REQUIRED, replies[-1] if replies else "Say something.")
     try:
-        ended = f"The conversation ended: {(await talk.result()).reason}."
+        ended = f"The conversation ended: {(await talk.result()).ending.words}."
         return _as_task(talk.id, a2a.TASK_STATE_COMPLETED, replies[-1] if replies else ended)
     except SessionEnded as error:
         return _as_task(talk.id, _state_of(error), str(error))
