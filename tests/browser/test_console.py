@@ -130,7 +130,7 @@ async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None
         await page.wait_for_selector(f"article:has-text('{message.partition(' <')[0]}') + article:has-text('known')")
     await look(page, "conversation")
     await page.click("text=Close the conversation")
-    await page.wait_for_selector("text=The conversation has ended.")
+    await page.wait_for_selector("text=has ended (closed).")
 
     assert tab.console == []
 

@@ -68,7 +68,7 @@ async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Col
     assert len(tab.requests) == _PAGES
     assert collector.connections == 0
     assert tab.console == []
-    assert links == {READ, "#S1"}
+    assert links == {READ, "#S1", "#S2"}
 
 
 async def test_the_browser_would_tell(tab: Tab, collector: Collector, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ async def test_a_session_that_waits_reads_well(tab: Tab, shown: Shown) -> None:
     details = await page.read("current-details", until="plan")
 
     assert summary == QUESTION
-    head = "awaiting approval turns: 1 of 20 US dollars: 0.0000 of 2.00 spent, 0.0000 reserved plan"
-    assert details.startswith(f"{head} ")
+    head = "awaiting approval, as of NOW UTC turns: 1 of 20 US dollars: 0.0000 of 2.00 spent, 0.0000 reserved plan"
+    assert MOMENT.sub("NOW", details).startswith(f"{head} ")
     assert "T1 reader · waiting · " in details
     assert await page.warnings() == []
     assert tab.console == []
@@ -129,11 +129,12 @@ async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> No
     for words in ("supervisor: plan", "supervisor: review", "T1 reader: Quote"):
         assert words in drawn
     assert "is tested every six months." in drawn
-    assert details.startswith("answered ")
+    assert details.startswith("answered, as of ")
     assert await page.warnings() == []
     assert tab.console == []
 
 
+MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 ENCRYPTED: Final = {
     "CHARGEHAND_ENCRYPTION_KEYS": json.dumps({"one": base64.b64encode(bytes(range(32))).decode()}),
     "CHARGEHAND_ENCRYPTION_KEY_ID": "one",
@@ -178,7 +179,7 @@ async def test_with_the_token_of_the_codec_server_all_is_read(tab: Tab, hidden: 
     details = await page.read("current-details", until="plan")
 
     assert summary == QUESTION
-    assert details.startswith("awaiting approval turns: 1 of 20 ")
+    assert MOMENT.sub("NOW", details).startswith("awaiting approval, as of NOW UTC turns: 1 of 20 ")
     assert await page.warnings() == []
     assert {urlsplit(each).netloc for each in tab.requests} == {urlsplit(hidden.url).netloc, urlsplit(endpoint).netloc}
 
