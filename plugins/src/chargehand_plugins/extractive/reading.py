@@ -60,7 +60,7 @@ class Reading:
         self._is_clear = (
             len(self._openers) <= 1
             and len(ranked) <= 1
-            and not any(part.mark in {"and", "or"} for part in self._parts)
+            and not any(part.mark in {"and", "or"} or self._limits_nothing(part) for part in self._parts)
             and bool(self._opener or self._aggregate)
             and sum(part.period is not None for part in self._parts) <= 1
             and self._are_relations_true()
@@ -72,6 +72,11 @@ class Reading:
             for token in part.tokens
             if part.field or not (self.fields.is_empty(token) or self._points_back(at))
         ]
+
+    def _limits_nothing(self, part: Part) -> bool:
+        """Whether it is a `no` that turns nothing round: it is not the number of an `order_no`."""
+        marks = dict(lexicon.marks_at(part.tokens, 0, self.language)) if part.is_word and not part.field else ()
+        return "not" in marks
 
     @property
     def known(self) -> int:

@@ -25,6 +25,8 @@ LIMITS = (
     *("not", "no", "never", "except", "without", "excluding", "only", "or", "than"),
     *("nicht", "kein", "ohne", "außer", "nur", "oder", "mehr", "weniger", "als"),
 )
+ROUND = ("= –", "= 0", "= false")
+"""How a condition ends that is turned round."""
 BOUNDS = ("before", "after", "until", "since", "vor", "nach", "bis", "seit")
 STATED = [question for question in read_questions() if question.kind == "figure"]
 
@@ -59,9 +61,11 @@ async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: 
     parts = 1 if settings.get_current_profile_name() == "nightly" else 48
     for at in range(1, len(words)):
         for limit in LIMITS[at % parts :: parts]:
+            if limit == "no" and (words[at] in {"more", "less"} or words[at - 1].startswith("order")):
+                continue  # another comparison, and the number of an order
             figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), tables)
             held = [condition.text for condition in figure.conditions] if figure else [limit]
-            assert any(limit in text.split() or "≠" in text or text.endswith("–") for text in held), (limit, at)
+            assert any(limit in text.split() or "≠" in text or text.endswith(ROUND) for text in held), (limit, at)
 
 
 @settings(deadline=None)
