@@ -1,11 +1,11 @@
 """Read a DOCX: headings, paragraphs, tables and pictures in reading order."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from activities.documents.formats.paragraphs import Paragraphs
+from activities.documents.formats.paragraphs import Paragraphs, row_text
 from activities.documents.formats.picture import MOST_PICTURES, has_pillow, read_picture
 from activities.documents.parsed import Parsed, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -14,6 +14,18 @@ _PARAGRAPHS_A_PIECE = 100
 _ROWS_A_PIECE = 10
 _LEAST_EDGE: Final = 48
 """Pixels; bullets and rules are smaller."""
+_WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_PARAGRAPH, _TABLE, _ROW, _CELL, _ID, _HYPHEN = (
+    _WORD + name for name in ("p", "tbl", "tr", "tc", "id", "noBreakHyphen")
+)
+_TEXTS: Final = {_WORD + "t", "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"}
+_BLANKS: Final = {_WORD + name for name in ("tab", "ptab", "br", "cr")}
+_NOTES: Final = {_WORD + f"{kind}Reference": f"/{kind}s" for kind in ("footnote", "endnote")}
+"""What refers to a note, and how the relation to the file of such notes ends."""
+_NOT_READ: Final = {
+    *(_WORD + name for name in ("del", "moveFrom", "pPr", "rPr")),
+    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",  # the same again, for old programs
+}
 _BLIP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
 _EMBED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
 
@@ -25,7 +37,6 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     """Number every paragraph that has text, every table row and every picture, from 1."""
     import docx
     from docx.opc.exceptions import PackageNotFoundError
-    from docx.table import Table
 
     try:
         document = docx.Document(str(source.path))
@@ -33,18 +44,17 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         problem = "It is not a readable DOCX: broken, protected by a password, or in an older format."
         raise UnreadableError(problem) from error
     styles = {style.style_id: style.name or "" for style in document.styles}
-    read, pictures = Paragraphs(), _Pictures(document, source)
-    for item in allowance.over(document.iter_inner_content(), _PARAGRAPHS_A_PIECE):
-        if isinstance(item, Table):
-            for row in _rows(item.rows, allowance):
+    read, pictures, notes = Paragraphs(), _Pictures(document, source), dict(_notes(document))
+    body: Any = cast("Any", document.element).body  # the library's XML has no types
+    for item in allowance.over(_elements(body, _PARAGRAPH, _TABLE), _PARAGRAPHS_A_PIECE):
+        if item.tag == _TABLE:
+            for row in filter(None, _rows(item, allowance)):
                 read.add(row, "table")
-            pictures.read(item._tbl, read)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the library has no other way to what is drawn
-            continue
-        if text := item.text.strip():
+        elif text := _plain(item):
             # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
-            style = styles.get(item._p.style or "", "")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as just said
-            _add(read, style, text)
-        pictures.read(item._p, read)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as for tables
+            _add(read, styles.get(item.style or "", ""), text)
+        pictures.read(item, read)
+        read.add_notes(notes.pop((each.tag, each.get(_ID)), "") for each in item.iter(*_NOTES))
     parsed = read.parsed()
     parsed.pictures = pictures.written
     return parsed
@@ -81,13 +91,51 @@ class _Pictures:
                 self.written.append(picture)
 
 
-def _rows(rows: Iterable[Any], allowance: Allowance) -> Iterator[str]:
-    for row in allowance.over(rows, _ROWS_A_PIECE):
-        cells: list[str] = []
-        for cell in row.cells:
-            text = " ".join(cell.text.split())
-            # A merged cell is repeated for every column it spans.
-            if not cells or text != cells[-1]:
-                cells.append(text)
-        if any(cells):
-            yield " | ".join(cells)
+def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
+    above = dict[int, str]()
+    for row in allowance.over(_elements(table, _ROW), _ROWS_A_PIECE):
+        cells, column = list[str](), 0
+        for cell in _elements(row, _CELL):
+            # A cell that is merged with the one above has the same words.
+            text = above[column] = above.get(column, "") if cell.vMerge == "continue" else _plain(cell)
+            cells.append(text)
+            column += cell.grid_span
+        yield row_text(cells)
+
+
+def _notes(document: "Document") -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the footnotes and endnotes, by what refers to them."""
+    from docx.oxml.parser import parse_xml
+
+    for relation in document.part.rels.values():
+        for reference, end in _NOTES.items():
+            if relation.reltype.endswith(end) and not relation.is_external:
+                notes: Any = parse_xml(relation.target_part.blob)
+                for note in notes:
+                    yield (reference, note.get(_ID)), _plain(note)
+
+
+def _elements(above: Any, *tags: str) -> Iterator[Any]:
+    """Yield elements in reading order, also those within controls, which the library passes over."""
+    for element in above:
+        if element.tag in tags:
+            yield element
+        elif element.tag not in _NOT_READ:
+            yield from _elements(element, *tags)
+
+
+def _plain(element: Any) -> str:
+    return " ".join("".join(_words(element)).split())
+
+
+def _words(element: Any) -> Iterator[str]:
+    for part in element:
+        if part.tag in _TEXTS:
+            yield part.text or ""
+        elif part.tag in _BLANKS:
+            yield " "
+        elif part.tag == _HYPHEN:
+            yield "-"
+        elif part.tag not in _NOT_READ:
+            space = " " if part.tag in {_PARAGRAPH, _CELL} else ""
+            yield from (space, *_words(part), space)

@@ -7,12 +7,16 @@ from typing import Final
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from activities.documents.formats.html_text import read_blocks
+from activities.documents.formats.html_text import NEVER_SHOWN, read_blocks
 from activities.documents.formats.paragraphs import Paragraphs
+from activities.documents.formats.plain_text import decode
 from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
 
 _CONTAINER: Final = "META-INF/container.xml"
+_ENCRYPTION: Final = "META-INF/encryption.xml"
+_NEVER_READ: Final = NEVER_SHOWN | {"nav"}
+"""What stands beside the text of a book, such as its notes, is part of it."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -20,7 +24,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     try:
         with zipfile.ZipFile(source.path) as archive:
             for chapter in allowance.over(_chapters(archive)):
-                blocks, headings = read_blocks(archive.read(chapter).decode("utf-8", "replace"), allowance)
+                blocks, headings = read_blocks(decode(archive.read(chapter)) or "", allowance, _NEVER_READ)
                 read.headings.all += headings
                 for block in blocks:
                     read.add_under(block.heading, block.text, block.kind)
@@ -31,18 +35,18 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _chapters(archive: zipfile.ZipFile) -> Iterator[str]:
-    container = _xml(archive.read(_CONTAINER))
-    package = next((each.get("full-path", "") for each in container.iter() if _name(each) == "rootfile"), "")
-    book = _xml(archive.read(package))
-    files = {each.get("id", ""): each.get("href", "") for each in book.iter() if _name(each) == "item"}
-    for chapter in (each.get("idref", "") for each in book.iter() if _name(each) == "itemref"):
-        yield posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(files[chapter])))
+    package = next((each.get("full-path", "") for each in _found(archive, _CONTAINER, "rootfile")), "")
+    files = {each.get("id", ""): each.get("href", "") for each in _found(archive, package, "item")}
+    encryption = [_ENCRYPTION] if _ENCRYPTION in archive.namelist() else []
+    locked = {each.get("URI") for file in encryption for each in _found(archive, file, "CipherReference")}
+    for chapter in _found(archive, package, "itemref"):
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(files[chapter.get("idref", "")])))
+        if name in locked:
+            raise KeyError(name)
+        yield name
 
 
-def _name(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _xml(content: bytes) -> ElementTree.Element:
+def _found(archive: zipfile.ZipFile, file: str, name: str) -> Iterator[ElementTree.Element]:
     # Entities that grow are refused by the parser, and the process that runs it is limited.
-    return ElementTree.fromstring(content)  # noqa: S314  # as just said
+    document = ElementTree.fromstring(archive.read(file))  # noqa: S314  # as just said
+    return (each for each in document.iter() if each.tag.rpartition("}")[2] == name)

@@ -7,7 +7,7 @@ from activities.documents.formats.plain_text import read_text
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
 from activities.processes.limits import Allowance
 
-_NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
+NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
 _BESIDE_THE_TEXT: Final = frozenset({"nav", "footer", "aside", "form", "button", "select"})
 _INLINE: Final = frozenset(
     """
@@ -22,17 +22,17 @@ _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 def parse(source: Source, allowance: Allowance) -> Parsed:
     """Split a page into blocks under its headings, without menus and scripts."""
     text = read_text(source.path)
-    blocks, headings = read_blocks(text, allowance)
+    blocks, headings = read_blocks(text, allowance, NEVER_SHOWN | _BESIDE_THE_TEXT)
     if not blocks:
         raise UnreadableError("The page has no text.")
     parts = [Part(block.first, block.last, block.text) for block in blocks]
     return Parsed("line", text.count("\n") + 1, blocks, parts, headings)
 
 
-def read_blocks(text: str, allowance: Allowance) -> tuple[list[Block], list[str]]:
-    """Read the blocks and headings of a page; of one that is all menu, the menu."""
-    for skipped in (_NEVER_SHOWN | _BESIDE_THE_TEXT, _NEVER_SHOWN):
-        reader = _Reader(skipped, allowance)
+def read_blocks(text: str, allowance: Allowance, skipped: frozenset[str]) -> tuple[list[Block], list[str]]:
+    """Read the blocks and headings of a page without some elements; of one that is all menu, the menu."""
+    for left_out in (skipped, NEVER_SHOWN):
+        reader = _Reader(left_out, allowance)
         reader.feed(text)
         reader.close()
         reader.end_block()

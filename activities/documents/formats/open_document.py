@@ -11,7 +11,7 @@ from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
 
 _NAMESPACE: Final = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
-_HEADING, _PARAGRAPH, _ITEM = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item"))
+_HEADING, _PARAGRAPH, _ITEM, _NOTE = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item", "note-body"))
 _LEVEL: Final = _NAMESPACE.format("text", "outline-level")
 _BLANKS: Final = frozenset(_NAMESPACE.format("text", name) for name in ("s", "tab", "line-break"))
 _ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table-row", "table-cell"))
@@ -39,7 +39,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     for element, is_item in allowance.over(_elements(body), _PIECES):
         text = _plain(element)
         if element.tag == _ROW:
-            row = row_text([_plain(cell) for cell in element.iter(_CELL)])
+            row = row_text([_plain(cell) for cell in element if cell.tag == _CELL])
             if row:
                 read.add(row, "table")
         elif element.tag == _HEADING and text:
@@ -47,6 +47,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             read.add_title(int(level) if level.isdecimal() else 1, text)
         elif text:
             read.add(f"- {text}" if is_item else text)
+        read.add_notes(_plain(note) for note in element.iter(_NOTE))
     return read.parsed()
 
 

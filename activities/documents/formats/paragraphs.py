@@ -1,5 +1,7 @@
 """Number the paragraphs and table rows of a text that has no pages, from 1, in reading order."""
 
+from collections.abc import Iterable
+
 from activities.documents.formats.plain_text import line_parts
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, UnreadableError
 
@@ -20,6 +22,11 @@ class Paragraphs:
     def add(self, text: str, kind: BlockKind = "text") -> None:
         """Add a paragraph, a list item or a table row under the headings entered before."""
         self.add_under(str(self.headings), text, kind)
+
+    def add_notes(self, notes: Iterable[str]) -> None:
+        """Add what stands at the foot of the page, below the paragraph or row that refers to it."""
+        for note in filter(None, notes):
+            self.add(f"Note: {note}")
 
     def add_under(self, heading: str, text: str, kind: BlockKind) -> None:
         """Add a paragraph whose headings were read with it."""

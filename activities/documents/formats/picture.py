@@ -49,21 +49,25 @@ def read_picture(file: "Path | BinaryIO", stem: Path, place: int, least: int = 1
     Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # twice as many are refused before they are read
     try:
         with Image.open(file, formats=_FORMATS) as image:
-            width, height = image.size
-            if min(width, height) < least:
+            if min(image.size) < least:
                 raise UnreadableError("It is too small to show anything.")
-            picture = write_picture(ImageOps.exif_transpose(image), stem, place)
+            upright = ImageOps.exif_transpose(image)
+            width, height = upright.size
+            frames = f", the first of {count}" if (count := getattr(image, "n_frames", 1)) > 1 else ""
+            picture = write_picture(upright, stem, place)
     except Image.DecompressionBombError as error:
         raise UnreadableError(f"It has more than {MOST_PIXELS // 10**6} million pixels: save it smaller.") from error
     except (Image.UnidentifiedImageError, OSError, SyntaxError) as error:
         raise UnreadableError("It is not a readable picture: the file is broken or of another format.") from error
-    return picture, f"A picture of {width} × {height} pixels."
+    return picture, f"A picture of {width} × {height} pixels{frames}."
 
 
 def write_picture(image: "Image.Image", stem: Path, page: int) -> PictureFile:
     """Write a picture without its metadata, at most `MOST_EDGE` pixels long: drawings as PNG, large files as JPEG."""
     from PIL import Image
 
+    if image.mode.startswith("I"):  # 16 bits, all but the lowest of which would be white
+        image = image.convert("I").point(lambda value: value / 256).convert("L")
     image.thumbnail((MOST_EDGE, MOST_EDGE))
     plain = Image.new("RGB", image.size, "white")
     plain.paste(image.convert("RGBA"), mask=image.convert("RGBA").getchannel("A"))

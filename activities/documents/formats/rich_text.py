@@ -1,11 +1,16 @@
 """Read an RTF file as the text that its reader sees, line by line."""
 
+import re
 from importlib.util import find_spec
-from typing import cast
+from typing import Final, cast
 
 from activities.documents.formats.plain_text import parse_text
 from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
+
+_FOOTNOTE: Final = re.compile(r"\s*\\footnote(?:\\ftnalt)?(?![a-z])")
+_DELETED: Final = re.compile(r"\\deleted(?![a-z0-9])(?=[^{}]*\})(?![^{}]*\\deleted0)")
+"""Of a group that was deleted while changes were tracked, to its end."""
 
 
 def parse(source: Source, _: Allowance) -> Parsed:
@@ -17,8 +22,22 @@ def parse(source: Source, _: Allowance) -> Parsed:
     if not content.startswith("{\\rtf"):
         raise UnreadableError("It is not a readable RTF file: it does not begin as one.")
     # Paragraphs of rich text are single lines; those of plain text have an empty one between them.
-    text = cast("str", rtf_to_text(content, errors="ignore"))
+    text = cast("str", rtf_to_text(_with_notes(_DELETED.sub(r"\\*", content)), errors="ignore"))
     # RTF writes a character beyond the basic plane as two halves; half of one alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return parse_text("\n\n".join(filter(None, lines)), "text.txt")
+
+
+def _with_notes(content: str) -> str:
+    """Move each footnote, which the library leaves out, into a paragraph of its own at the end."""
+    kept, notes, depth = [""], list[str](), 0
+    for piece in re.split(r"(\\[\\{}]|[{}])", content):
+        depth += (piece == "{") - (piece == "}") if depth else 0
+        if not depth and kept[-1] == "{" and (found := _FOOTNOTE.match(piece)):
+            depth = 1
+            notes.append("\\par Note: " + piece[found.end() :])
+        else:
+            (notes if depth else kept).append(piece)
+    before, brace, after = "".join(kept).rpartition("}")
+    return "".join((before, *notes, brace, after))

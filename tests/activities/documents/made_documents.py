@@ -208,7 +208,11 @@ def open_slides() -> bytes:
     )
 
 
-def ebook() -> bytes:
+_PILOT = "<html><body><h1>The pilot</h1><p>She came aboard at dawn.</p></body></html>"
+_FOG = "<html><body><h1>The fog</h1><p>The bell rang twice a minute.</p></body></html>"
+
+
+def ebook(first: str | bytes = _PILOT, encryption: str = "<encryption/>", second: str = _FOG) -> bytes:
     """An EPUB of two chapters, whose order is not that of their names."""
     return _archive(
         "application/epub+zip",
@@ -218,8 +222,9 @@ def ebook() -> bytes:
             "OEBPS/book.opf": '<package xmlns="http://www.idpf.org/2007/opf"><manifest>'
             '<item id="a" href="b%201.xhtml"/><item id="b" href="a.xhtml"/></manifest>'
             '<spine><itemref idref="a"/><itemref idref="b"/></spine></package>',
-            "OEBPS/b 1.xhtml": "<html><body><h1>The pilot</h1><p>She came aboard at dawn.</p></body></html>",
-            "OEBPS/a.xhtml": "<html><body><h1>The fog</h1><p>The bell rang twice a minute.</p></body></html>",
+            "META-INF/encryption.xml": encryption,
+            "OEBPS/b 1.xhtml": first,
+            "OEBPS/a.xhtml": second,
         },
     )
 
@@ -230,7 +235,7 @@ RICH_TEXT = (
 )
 
 
-def _archive(kind: str, members: Mapping[str, str]) -> bytes:
+def _archive(kind: str, members: Mapping[str, str | bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("mimetype", kind, zipfile.ZIP_STORED)

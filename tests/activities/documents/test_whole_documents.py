@@ -1,0 +1,134 @@
+"""Nothing that a document's reader sees is left out in silence, wherever its format keeps it."""
+
+import io
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import docx
+from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from docx.oxml.parser import parse_xml
+from made_documents import ebook, folder, library, open_document
+from PIL import Image
+
+_WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+_AROUND_RUNS = (
+    "<w:ins>{}</w:ins>",
+    "<w:moveTo>{}</w:moveTo>",
+    "<w:sdt><w:sdtContent>{}</w:sdtContent></w:sdt>",
+    '<w:fldSimple w:instr="REF x">{}</w:fldSimple>',
+    '<w:hyperlink w:anchor="x">{}</w:hyperlink>',
+    "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>",
+)
+_KEPT, _GONE = (f"<w:r><w:t>{word}</w:t></w:r>" for word in ("kept", "gone"))
+
+
+def _docx(*, body: str, footnote: str) -> bytes:
+    document: Any = docx.Document()  # its XML has no types
+    document.element.body.extend(parse_xml(f"<w:body {_WORD}>{body}</w:body>"))
+    notes = f'<w:footnotes {_WORD}><w:footnote w:id="2"><w:p>{footnote}</w:p></w:footnote></w:footnotes>'
+    package = document.part.package
+    part = Part(PackURI("/word/footnotes.xml"), CONTENT_TYPE.WML_FOOTNOTES, notes.encode(), package)
+    document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+async def _texts(tmp_path: Path, **files: str | bytes) -> list[str]:
+    docs = tmp_path / "docs"
+    opened = await library(tmp_path, docs).open((folder(docs, **files),))
+    return [(await opened.read(entry.name)).sources[0].quote for entry in opened.catalog.documents]
+
+
+async def test_a_docx_is_read_whatever_holds_its_words(tmp_path: Path) -> None:
+    """In a paragraph, a control of paragraphs, a merged cell and a note; equal cells stay two, what is deleted goes."""
+    files = dict[str, bytes]()
+    for number, (outer, inner) in enumerate(product(_AROUND_RUNS, repeat=2)):
+        words = outer.format(inner.format(_KEPT))
+        paragraph = f"<w:p><w:del>{_GONE}</w:del>{words}<w:moveFrom>{_GONE}</w:moveFrom></w:p>"
+        cell = f"<w:tc><w:tcPr><w:vMerge w:val='{{}}'/></w:tcPr><w:p>{words}</w:p></w:tc>"
+        row = f"<w:tr>{cell}<w:tc><w:p>{_KEPT}</w:p></w:tc></w:tr>"
+        merged = "<w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc>"
+        below = f"<w:tr>{merged}<w:tc><w:p><w:r><w:t>7</w:t></w:r></w:p></w:tc></w:tr>"
+        table = f"<w:tbl>{row.format('restart')}{below}</w:tbl>"
+        noted = '<w:p><w:r><w:t>See</w:t><w:footnoteReference w:id="2"/></w:r></w:p>'
+        body = f"{paragraph}<w:sdt><w:sdtContent>{paragraph}</w:sdtContent></w:sdt>{table}{noted}"
+        files[f"{number:02}__docx"] = _docx(body=body, footnote=words)
+
+    read = await _texts(tmp_path, **files)
+
+    assert read == ["kept\nkept\nkept | kept\nkept | 7\nSee\nNote: kept"] * len(_AROUND_RUNS) ** 2
+
+
+async def test_notes_are_read_below_what_refers_to_them(tmp_path: Path) -> None:
+    """Of an ODT, EPUB or RTF; the sentence that refers to a note can still be quoted whole."""
+    note = "<text:note><text:note-citation>1</text:note-citation><text:note-body>{}</text:note-body></text:note>"
+    odt = f"<text:p>The fee{note.format('<text:p>Except in May.</text:p>')} is 9.</text:p>"
+    table = "<table:table><table:table-row><table:table-cell>{}</table:table-cell></table:table-row></table:table>"
+    page = (
+        '<html><body><p>The fee is 9.</p><aside epub:type="footnote"><p>Note: Except in May.</p></aside></body></html>'
+    )
+    rtf = r"{\rtf1\ansi The fee{\super\chftn{\footnote\pard {\i Except} in May.}} is {\deleted 8}9.\par}"
+
+    read = await _texts(
+        tmp_path,
+        a__odt=open_document("text", odt),
+        b__odt=open_document("text", table.format(table.format(odt))),
+        c__epub=ebook(page, second=""),
+        d__rtf=rtf,
+    )
+
+    assert {" ".join(text.split()) for text in read} == {"The fee is 9. Note: Except in May."}
+
+
+async def test_a_book_is_read_in_its_own_encoding_or_not_at_all(tmp_path: Path) -> None:
+    """Encrypted chapters are a problem of the book, and no text."""
+    page = "<html><body><p>Gebühr für שלום</p></body></html>"
+    latin = page.replace("שלום", "é")
+    locked = '<encryption><CipherReference URI="OEBPS/b 1.xhtml"/></encryption>'
+    docs = tmp_path / "docs"
+    files = {
+        "a": ebook(page.encode("utf-16"), second=""),
+        "b": ebook(latin.encode("latin-1"), second=""),
+        "c": ebook(page, locked),
+    }
+    opened = await library(tmp_path, docs).open((folder(docs, **{f"{name}__epub": files[name] for name in files}),))
+
+    assert [(await opened.read(f"{name}.epub")).sources[0].quote for name in "ab"] == [
+        "Gebühr für שלום",
+        "Gebühr für é",
+    ]
+    assert "protected against copying" in opened.catalog.documents[2].problem
+
+
+async def test_a_picture_is_said_as_it_is_shown(tmp_path: Path) -> None:
+    """Its size is that of the turned picture, further frames are named, and 16 bits a pixel keep their greys."""
+    files = dict[str, bytes]()
+    for turn in range(1, 9):
+        exif, file = Image.Exif(), io.BytesIO()
+        exif[0x0112] = turn
+        Image.new("RGB", (200, 100)).save(file, "JPEG", exif=exif)
+        files[f"{turn}__jpg"] = file.getvalue()
+    for kind in ("PNG", "WEBP"):
+        file = io.BytesIO()
+        frames = [Image.new("RGB", (50, 60), colour) for colour in ("red", "blue")]
+        frames[0].save(file, kind, save_all=True, append_images=frames[1:])
+        files[f"film__{kind.lower()}"] = file.getvalue()
+    file, grey = io.BytesIO(), Image.new("I;16", (256, 1))
+    for value in range(256):
+        grey.putpixel((value, 0), value << 8)
+    grey.save(file, "PNG")
+
+    *turned, film, other = await _texts(tmp_path, **files)
+    docs = tmp_path / "grey"
+    opened = await library(tmp_path, docs).open((folder(docs, a__png=file.getvalue()),))
+    content = await opened.picture("a.png#page=1")
+
+    assert turned == ["A picture of 200 × 100 pixels."] * 4 + ["A picture of 100 × 200 pixels."] * 4
+    assert film == other == "A picture of 50 × 60 pixels, the first of 2."
+    assert content is not None
+    with Image.open(io.BytesIO(content)) as shown:
+        assert [shown.convert("L").getpixel((value, 0)) for value in range(256)] == list(range(256))
