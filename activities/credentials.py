@@ -35,11 +35,17 @@ class CredentialMissing(ChargehandError):  # noqa: N818  # reads as a statement 
 
 
 def hide(text: str) -> str:
-    """Replace every credential that this process has opened, however it is written."""
+    """Replace every credential that this process has opened or was given, however it is written."""
     for forms in _known.values():
         for form, shown in forms:
             text = text.replace(form, shown)
     return text
+
+
+def keep_hidden(value: str, shown: str = "[credential]") -> None:
+    """Have `hide` replace a value, however it is written."""
+    _known.pop(value, None)
+    _known[value] = tuple((form, shown) for form in _forms(value))
 
 
 def credential_problems(keys: Encryption | None, request: SessionRequest) -> list[str]:
@@ -68,8 +74,7 @@ def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[
                 "Go another way, or name the gap."
             )
         opened[name] = value = open_credential(keys, request.tenant, name, request.credentials[name])
-        _known.pop(value, None)
-        _known[value] = tuple((form, f"[credential {name}]") for form in _forms(value))
+        keep_hidden(value, f"[credential {name}]")
     return opened
 
 

@@ -114,7 +114,9 @@ class McpDeclaration(TypedByPeople):
         return f"{self.name}_read_resource"
 
     @model_validator(mode="after")
-    def _acts_once(self) -> Self:
+    def _can_be_used(self) -> Self:
+        if template := next((each for each in self.resources if "{" in each), ""):
+            raise ValueError(f"`resources`: '{template}' is a template; name each address that agents may read")
         if self.elicitation and self.acts:
             raise ValueError(
                 "`elicitation` has a call made again, so none of `acts` can be beside it; declare the server twice"

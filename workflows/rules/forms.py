@@ -1,6 +1,8 @@
 """What a person writes into a form: an object of plain values, as MCP servers ask for them."""
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, cast
 
@@ -17,6 +19,16 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "integer": (int,),
     "number": (int, float),
     "array": (list,),
+}
+
+
+_ANY: Final = re.compile(".*", re.DOTALL)
+_DATE: Final = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_FORMATS: Final = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+"),
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"),
+    "date": re.compile(_DATE),
+    "date-time": re.compile(_DATE + r"T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)"),
 }
 
 
@@ -42,6 +54,33 @@ class FormField(_Options):
     description: str = ""
     default: JsonValue = None
     items: _Options = _Options()
+    format: str = ""
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    min_length: Annotated[int, Field(alias="minLength")] = 0
+    max_length: Annotated[float, Field(alias="maxLength")] = math.inf
+    min_items: Annotated[int, Field(alias="minItems")] = 0
+    max_items: Annotated[float, Field(alias="maxItems")] = math.inf
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most of a number, or of the length of what has one."""
+        lengths = {"string": (self.min_length, self.max_length), "array": (self.min_items, self.max_items)}
+        return lengths.get(self.type, (self.minimum, self.maximum))
+
+    @property
+    def limits(self) -> str:
+        """Say what a value of the type has to be; empty if it may be any."""
+        what = {"string": " characters", "array": " values"}.get(self.type, "")
+        low, most = f"{self.bounds[0]:g}", f"{self.bounds[1]:g}{what}"
+        is_low, is_high = self.bounds[0] > (0 if what else -math.inf), self.bounds[1] < math.inf
+        said = {
+            (True, False): f"at least {low}{what}",
+            (False, True): f"at most {most}",
+            (True, True): f"{low} to {most}",
+        }
+        kind = [f"of the format {self.format}"] if self.format in _FORMATS and self.type == "string" else []
+        return ", ".join([*filter(None, [said.get((is_low, is_high), "")]), *kind])
 
     @property
     def choices(self) -> tuple[JsonValue, ...]:
@@ -92,6 +131,11 @@ def _typed(text: str, read: JsonValue, field: FormField) -> JsonValue:
 def _problem(name: str, value: JsonValue, field: FormField) -> str:
     if not isinstance(value, _TYPES[field.type]) or (field.type != "boolean" and isinstance(value, bool)):
         return f"{name} must be of type {field.type}"
+    least, most = field.bounds
+    size = len(value) if isinstance(value, str | list) else cast("float", value)
+    is_fit = math.isfinite(size) and least <= size <= most
+    if not is_fit or (isinstance(value, str) and not _FORMATS.get(field.format, _ANY).fullmatch(value)):
+        return f"{name} must be {field.limits or 'finite'}"
     chosen = value if isinstance(value, list) else [value]
     if field.choices and any(each not in field.choices for each in chosen):
         return f"{name} must be one of {', '.join(map(str, field.choices))}"

@@ -105,7 +105,8 @@ class Memory:
             facts = self.facts(tenant)
             outdated = superseded(facts)
             current = {each.text.casefold(): each for each in facts if each.id not in outdated}
-            if same := current.get(fact.text.casefold()):
+            same = current.get(fact.text.casefold())
+            if same and fact.supersedes in {"", same.id, *outdated}:
                 return same
             _require_room(facts, fact)
             files.add(key, fact.model_dump_json().encode())

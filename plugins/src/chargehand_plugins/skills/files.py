@@ -17,7 +17,7 @@ from chargehand.contracts.problems import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.skills")
 FIRST_FILE: Final = "SKILL.md"
-_FRONT: Final = re.compile(r"\A---\r?\n(.*?)^---\r?\n(.*)\Z", re.DOTALL | re.MULTILINE)
+_FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n(.*))?\Z", re.DOTALL | re.MULTILINE)
 _MOST_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 1_000_000
 _MOST_FRONT_CHARACTERS: Final = 10_000
@@ -77,7 +77,9 @@ def read_skill(folder: Path) -> Skill:
     """
     first = folder / FIRST_FILE
     files = dict(_texts(folder))
-    front = _FRONT.match(files.get(FIRST_FILE, ""))
+    if FIRST_FILE not in files:
+        raise SettingsError(f"{first}: it has to be a file of its own, no link, and text in UTF-8: save it as that.")
+    front = _FRONT.match(files[FIRST_FILE])
     if front is None:
         raise SettingsError(f"{first}: begin it with lines `---`, `name: …`, `description: …`, `---`.")
     if len(front[1]) > _MOST_FRONT_CHARACTERS:
@@ -93,7 +95,7 @@ def read_skill(folder: Path) -> Skill:
     if described.name != folder.name:
         raise SettingsError(f"{first}: name: is '{described.name}'; it must be that of its folder, '{folder.name}'.")
     others = {path: text for path, text in sorted(files.items()) if path != FIRST_FILE}
-    return Skill(described.name, described.description, {FIRST_FILE: front[2].strip()} | others)
+    return Skill(described.name, described.description, {FIRST_FILE: (front[2] or "").strip()} | others)
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
@@ -109,6 +111,6 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
         if found > _MOST_FILES or total > _MOST_SKILL_BYTES:
             raise SettingsError(f"{folder}: a skill has {_MOST_FILES} files and {_MOST_SKILL_BYTES:,} bytes at most.")
         try:
-            yield inside.as_posix(), path.read_text(encoding="utf-8")
+            yield inside.as_posix(), path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             _logger.warning("skill %s: %s is no text, so agents cannot read it", folder.name, inside)

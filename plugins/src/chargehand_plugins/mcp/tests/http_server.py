@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from tests.waiting import hold_until
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
     from mcp.server.mcpserver import MCPServer
 
 TOKEN = "canary-token-0815"
@@ -56,12 +57,17 @@ def serve_weather(*, json_response: bool = False) -> Generator[HttpServer]:
         """List the stations."""
         return f"Bergen\nOslo {TOKEN}"
 
+    @mcp.resource("weather://token")
+    def token() -> str:
+        """Repeat the token in two ways."""
+        return f"{TOKEN} {TOKEN.encode().hex()}"
+
     with serve_mcp(mcp, state.check, json_response=json_response) as state.url:
         yield state
 
 
 @contextmanager
-def serve_mcp(mcp: "MCPServer", check: Check | None = None, *, json_response: bool = False) -> Generator[str]:
+def serve_mcp(mcp: "MCPServer | Server", check: Check | None = None, *, json_response: bool = False) -> Generator[str]:
     """Serve until the block ends; yields the URL."""
     app = mcp.streamable_http_app(json_response=json_response)
 

@@ -54,6 +54,7 @@ def server(**fields: str) -> str:
         (server(bearer_token='"TOKEN"'), "`oauth` belong to a `url`"),
         (server(environment='["TOKEN=abc"]'), "environment"),
         (server(tools="[]"), "name at least one of `tools` or `resources`"),
+        (server(tools="[]", resources='["a://{city}"]'), "'a://{city}' is a template"),
         (server(tools='["a.b", "a_b"]'), "two of `tools` have the same name for agents"),
         (server(acts='["b"]'), "`acts` names 'b', which is not one of `tools`"),
         (server(approval='["b"]'), "`approval` names 'b', which is not one of `tools`"),

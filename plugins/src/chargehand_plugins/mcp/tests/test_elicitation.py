@@ -130,9 +130,16 @@ async def test_without_an_answer_the_agent_is_told(
 FORM: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
-        "count": {"type": "integer"},
+        "count": {"type": "integer", "minimum": 1},
+        "share": {"type": "number", "maximum": 1},
+        "name": {"type": "string", "minLength": 1},
         "sure": {"type": "boolean"},
-        "colours": {"type": "array", "items": {"anyOf": [{"const": "red"}, {"const": "blue"}]}},
+        "colours": {
+            "type": "array",
+            "items": {"anyOf": [{"const": "red"}, {"const": "blue"}]},
+            "minItems": 1,
+            "maxItems": 2,
+        },
     },
     "required": ["count"],
 }
@@ -141,18 +148,44 @@ FORM: dict[str, JsonValue] = {
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("2", "must be a JSON object with the fields count, sure, colours"),
+        ("2", "must be a JSON object with the fields count, share, name, sure, colours"),
         ('{"sure": false}', "count is required"),
         ('{"count": true}', "count must be of type integer"),
         ('{"count": 2, "sure": 1}', "sure must be of type boolean"),
         ('{"count": 2, "colours": ["green"]}', "colours must be one of red, blue"),
         ('{"count": 2, "size": 1}', "there is no size"),
+        ('{"count": 0}', "count must be at least 1"),
+        ('{"count": 2, "colours": []}', "colours must be 1 to 2 values"),
+        ('{"count": 2, "colours": ["red", "red", "red"]}', "colours must be 1 to 2 values"),
+        ('{"count": 2, "share": 1e999}', "share must be at most 1"),
+        ('{"count": 2, "share": NaN}', "share must be at most 1"),
+        ('{"count": 2, "name": ""}', "name must be at least 1 characters"),
     ],
 )
 def test_an_answer_fits_its_form(text: str, problem: str) -> None:
     """What does not is refused in words that say what to write."""
     with pytest.raises(Refused, match=f"^text: {problem}$"):
         read_form(FORM, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        ("email", ["a@b.test"], ["a", "a@", "a b@c.test"]),
+        ("uri", ["https://a.test/b", "urn:isbn:1"], ["a.test", "https://a b"]),
+        ("date", ["2026-02-03"], ["3 February", "2026-13-01", "2026-2-3"]),
+        ("date-time", ["2026-02-03T04:05:06Z", "2026-02-03T04:05+01:00"], ["2026-02-03", "2026-02-03 04:05"]),
+    ],
+)
+def test_a_text_has_the_format_that_is_asked_for(kind: str, right: list[str], wrong: list[str]) -> None:
+    """Those that servers may ask for by name; any other is theirs to check."""
+    form: dict[str, JsonValue] = {"properties": {"a": {"type": "string", "format": kind}}}
+
+    assert [read_form(form, text) for text in right] == [{"a": text} for text in right]
+    for text in wrong:
+        with pytest.raises(Refused, match=f"a must be of the format {kind}"):
+            read_form(form, text)
+    assert read_form({"properties": {"a": {"type": "string", "format": "house"}}}, "x") == {"a": "x"}
 
 
 def test_an_answer_that_fits_is_read_by_its_form() -> None:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.tool import ToolAnswer, ToolContext
-from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_weather
+from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_mcp, serve_weather
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.loopback_http import LoopbackHandler, serve_http
@@ -75,6 +75,23 @@ async def test_a_declared_resource_is_read(remote: HttpServer) -> None:
     assert [source.quote for source in read.sources] == ["Bergen\nOslo [credential]"]
     assert "The server refused it" in str(gone.output["error"])
     assert other.output["error"] == "There is no such resource; there are weather://stations, weather://gone."
+
+
+async def test_a_server_of_resources_alone_is_read() -> None:
+    """It is not asked for tools, which it need not know of."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+
+    async def read(_: object, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=asked.uri, text="Deep.")])
+
+    with serve_mcp(Server("shelf", on_read_resource=read)) as url:
+        server = declared(url, resources=("weather://a",))
+        await server.start()
+        answer = await tools_of([server])["weather_read_resource"].use({"uri": "weather://a"}, CONTEXT)
+        await server.close()
+
+    assert (server.problem, [source.quote for source in answer.sources]) == ("", ["Deep."])
 
 
 async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
@@ -145,20 +162,24 @@ class _Issuer(LoopbackHandler):
 
 def _with_oauth(url: str, issuer: str) -> McpServer:
     client = OAuthClient(issuer=issuer, client_id="CLIENT", client_secret="SECRET")
-    declaration = McpDeclaration(name="weather", url=url, oauth=client, tools=("forecast",), start_seconds=60)
+    declaration = McpDeclaration(
+        name="weather", url=url, oauth=client, tools=("forecast",), resources=("weather://token",), start_seconds=60
+    )
     return McpServer(declaration, {"CLIENT": "canary-client", "SECRET": "canary-secret"})
 
 
 async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
-    """The credentials go to the declared authorization server, and the token that it gives to the MCP server."""
+    """The credentials go to the declared authorization server, and the token that it gives to the MCP server alone."""
     _Issuer.asked.clear()
     with serve_http(_Issuer) as remote.issuer:
         server = _with_oauth(remote.url, remote.issuer)
         answer = await forecast(server)
+        repeated = await tools_of([server])["weather_read_resource"].use({"uri": "weather://token"}, CONTEXT)
         await server.close()
 
     credentials = base64.b64encode(b"canary-client:canary-secret").decode()
     assert answer.sources[0].quote.startswith("Oslo: rain")
+    assert [source.quote for source in repeated.sources] == ["[credential] [credential]"]
     assert [each for each in _Issuer.asked if each[1]] == [("/token", f"Basic {credentials}")]
     assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import mcp_types as types
 from httpx2 import AsyncClient, HTTPError, Request, Response, Timeout
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.rounds import Elicitation
+from activities.credentials import keep_hidden
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stall_timeout import note_progress
 from chargehand_plugins.mcp.tools.definitions import readable
@@ -107,6 +109,9 @@ class Connection:
         cursor: str | None = None
         try:
             async with asyncio.timeout(self._declared.start_seconds):
+                capabilities = self._client.server_capabilities
+                if not self._declared.tools and not (capabilities and capabilities.tools):
+                    return []  # a server of resources alone
                 for _ in range(_MOST_PAGES):
                     page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                     listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
@@ -275,6 +280,8 @@ class _Tokens:
         return self._token
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        for secret in filter(None, (tokens.access_token, tokens.refresh_token)):
+            keep_hidden(secret)
         self._token = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -320,6 +327,7 @@ def _reason(error: BaseException | None) -> str:
     if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
         return "it did not answer in time"
     reasons = {
+        OAuthFlowError: "its authorization server gave no token: check the client, its secret and the `url`",
         MCPError: f"it answered with error {error.code}" if isinstance(error, MCPError) else "",
         ValidationError: "its answer does not follow the protocol",
         HTTPError: f"it could not be reached ({type(error).__name__})",
@@ -350,6 +358,6 @@ def elicitation_of(server: str, params: types.ElicitRequestParams) -> Elicitatio
 
 
 def _hint(name: str, field: FormField, form: Form) -> str:
-    kind = ", ".join(map(str, field.choices)) or field.type
+    kind = ", ".join(filter(None, (", ".join(map(str, field.choices)) or field.type, field.limits)))
     optional = "" if name in form.required else ", may be left out"
     return f"{name} ({kind}{optional}){field.description and f': {field.description}'}"

@@ -20,6 +20,7 @@ from activities.contracts.tool import (
     ToolSpec,
     object_schema,
 )
+from activities.credentials import hide
 from activities.documents.artifacts import Artifacts
 from activities.documents.shown_picture import store_picture
 from chargehand.contracts import Capability, Source
@@ -165,7 +166,7 @@ def _clean(server: McpServer, text: str, most: int) -> str:
     """Cut a server's text, without what cannot be seen and without the credentials that it was given."""
     for secret in server.secrets:
         text = text.replace(secret, "[credential]")
-    return readable(text, most)
+    return readable(hide(text), most)
 
 
 def _text(result: "CallToolResult") -> tuple[str, list[str]]:

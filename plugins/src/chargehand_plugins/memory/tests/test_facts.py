@@ -87,13 +87,17 @@ def test_attempts_at_a_call_record_once(tmp_path: Path, place: str) -> None:
 
 
 def test_what_is_known_is_not_recorded_again(memory: Memory) -> None:
-    """Another session that says the same gets the fact that there is; one that was superseded is news again."""
+    """Another session that says the same gets the fact that there is; what was superseded, or supersedes, is news."""
     first = memory.record("acme", fact("a", "Berth 4 is free."))
     again = memory.record("acme", fact("b", "berth 4 is FREE.", day=1))
     memory.record("acme", fact("c", "Berth 4 is taken.", day=2, supersedes="a"))
     back = memory.record("acme", fact("d", "Berth 4 is free.", day=3, supersedes="c"))
+    memory.record("acme", fact("e", "Berth 4 is shut.", day=4))
+    other = memory.record("acme", fact("f", "Berth 4 is free.", day=5, supersedes="e"))
+    late = memory.record("acme", fact("g", "Berth 4 is free.", day=6, supersedes="e"))
 
-    assert (again, back.id, [each.id for each in memory.facts("acme")]) == (first, "d", ["d", "c", "a"])
+    assert (again, back.id, other.id, late) == (first, "d", "f", back)
+    assert superseded(memory.facts("acme")) == {"a": "c", "c": "d", "e": "f"}
 
 
 def test_a_forgotten_fact_is_gone(memory: Memory, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Skills: what an agent reads of them, in which version, and what is refused."""
 
+import codecs
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -106,6 +107,26 @@ def test_a_wrong_skill_is_named(tmp_path: Path, front: str, problem: str) -> Non
     folder = _folder(tmp_path, f"---\n{front}\n---\nRead." if front else "No front matter.")
 
     with pytest.raises(SettingsError, match=r"tides/SKILL\.md: .*" + problem):
+        read_skill(folder)
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"  \n"])
+def test_a_skill_is_read_as_editors_save_it(tmp_path: Path, mark: bytes, end: bytes) -> None:
+    """With the mark of UTF-8, either kind of line ends, blanks after the lines, and nothing below them."""
+    folder = _folder(tmp_path)
+    (folder / "SKILL.md").write_bytes(mark + end.join([b"---", b"name: tides", b"description: Tides.", b"---"]))
+
+    assert read_skill(folder).description == "Tides."
+
+
+@pytest.mark.parametrize("content", [b"---\nname: tides\n---\n\xff", "---\nname: tides\n---\n".encode("utf-16")])
+def test_a_first_file_that_is_no_text_is_named(tmp_path: Path, content: bytes) -> None:
+    """Its lines may be as they should be, and are not blamed."""
+    folder = _folder(tmp_path)
+    (folder / "SKILL.md").write_bytes(content)
+
+    with pytest.raises(SettingsError, match="text in UTF-8: save it as that"):
         read_skill(folder)
 
 
