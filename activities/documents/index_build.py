@@ -18,7 +18,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.documents.formats.registry import Format, format_of, size_problem
 from activities.documents.index import IndexWriter
 from activities.documents.locations import DocumentSources, Listing
-from activities.documents.parsed import Block, NotADocumentError, Part, Result, Sheet, read_result
+from activities.documents.parsed import NotADocumentError, Result, Sheet, read_result
 from activities.documents.parsing import Answer, Job, parse_in_child
 from activities.documents.sql_names import sql_name
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
@@ -125,15 +125,13 @@ class LibraryBuild:
         if result.problem:
             _require_space(self._inputs)
         else:
-            writer.add(job.number, job.name, result.unit, self._until_stopped(result.rows()))
+            rows = takewhile(lambda _: not self._stopped.is_set(), result.rows())
+            writer.add(job.number, job.name, result.unit, rows)
         if result.path is not None:
             result.path.unlink()
         self._describe(job.number, job.format, result)
         if result.sheets:
             self._tabular[job.number] = result
-
-    def _until_stopped(self, rows: Iterator[Part | Block]) -> Iterator[Part | Block]:
-        return takewhile(lambda _: not self._stopped.is_set(), rows)
 
     def _describe(self, number: int, document: Format, result: Result) -> None:
         file = self._files[number]

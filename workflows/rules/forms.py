@@ -22,7 +22,6 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-_ANY: Final = re.compile(".*", re.DOTALL)
 _DATE: Final = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _FORMATS: Final = {
     "email": re.compile(r"[^@\s]+@[^@\s]+"),
@@ -71,16 +70,12 @@ class FormField(_Options):
     @property
     def limits(self) -> str:
         """Say what a value of the type has to be; empty if it may be any."""
+        least, most = self.bounds
         what = {"string": " characters", "array": " values"}.get(self.type, "")
-        low, most = f"{self.bounds[0]:g}", f"{self.bounds[1]:g}{what}"
-        is_low, is_high = self.bounds[0] > (0 if what else -math.inf), self.bounds[1] < math.inf
-        said = {
-            (True, False): f"at least {low}{what}",
-            (False, True): f"at most {most}",
-            (True, True): f"{low} to {most}",
-        }
-        kind = [f"of the format {self.format}"] if self.format in _FORMATS and self.type == "string" else []
-        return ", ".join([*filter(None, [said.get((is_low, is_high), "")]), *kind])
+        said = [f"at least {least:g}{what}"] if least > (0 if what else -math.inf) else []
+        said += [f"at most {most:g}{what}"] if most < math.inf else []
+        said += [f"of the format {self.format}"] if self.type == "string" and self.format in _FORMATS else []
+        return ", ".join(said)
 
     @property
     def choices(self) -> tuple[JsonValue, ...]:
@@ -131,10 +126,10 @@ def _typed(text: str, read: JsonValue, field: FormField) -> JsonValue:
 def _problem(name: str, value: JsonValue, field: FormField) -> str:
     if not isinstance(value, _TYPES[field.type]) or (field.type != "boolean" and isinstance(value, bool)):
         return f"{name} must be of type {field.type}"
-    least, most = field.bounds
     size = len(value) if isinstance(value, str | list) else cast("float", value)
-    is_fit = math.isfinite(size) and least <= size <= most
-    if not is_fit or (isinstance(value, str) and not _FORMATS.get(field.format, _ANY).fullmatch(value)):
+    pattern = _FORMATS.get(field.format) if isinstance(value, str) else None
+    is_fit = math.isfinite(size) and field.bounds[0] <= size <= field.bounds[1]
+    if not is_fit or (pattern and not pattern.fullmatch(str(value))):
         return f"{name} must be {field.limits or 'finite'}"
     chosen = value if isinstance(value, list) else [value]
     if field.choices and any(each not in field.choices for each in chosen):

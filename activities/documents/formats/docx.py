@@ -3,6 +3,8 @@
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from activities.documents.formats.paragraphs import Paragraphs, row_text
@@ -31,6 +33,7 @@ _EMBED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relation
 
 if TYPE_CHECKING:
     from docx.document import Document
+    from docx.opc.part import Part
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -44,7 +47,8 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         problem = "It is not a readable DOCX: broken, protected by a password, or in an older format."
         raise UnreadableError(problem) from error
     styles = {style.style_id: style.name or "" for style in document.styles}
-    read, pictures, notes = Paragraphs(), _Pictures(document, source), dict(_notes(document))
+    read, pictures, notes = Paragraphs(), list[PictureFile](), dict(_notes(document))
+    parts = dict(document.part.related_parts) if has_pillow() else {}
     body: Any = cast("Any", document.element).body  # the library's XML has no types
     for item in allowance.over(_elements(body, _PARAGRAPH, _TABLE), _PARAGRAPHS_A_PIECE):
         if item.tag == _TABLE:
@@ -53,10 +57,10 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         elif text := _plain(item):
             # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
             _add(read, styles.get(item.style or "", ""), text)
-        pictures.read(item, read)
+        pictures += islice(_pictures(item, parts, source.tables, read), MOST_PICTURES - len(pictures))
         read.add_notes(notes.pop((each.tag, each.get(_ID)), "") for each in item.iter(*_NOTES))
     parsed = read.parsed()
-    parsed.pictures = pictures.written
+    parsed.pictures = pictures
     return parsed
 
 
@@ -68,27 +72,13 @@ def _add(read: Paragraphs, style: str, text: str) -> None:
         read.add(f"- {text}" if style.startswith("List") else text)
 
 
-class _Pictures:
-    """The pictures of a document, each written once, with the paragraph that stands for it."""
-
-    def __init__(self, document: "Document", source: Source) -> None:
-        self.written: list[PictureFile] = []
-        self._parts = document.part.related_parts if has_pillow() else {}
-        self._stem = source.tables
-        self._seen: set[str] = set()
-
-    def read(self, element: Any, read: Paragraphs) -> None:
-        """Write those that are drawn in a paragraph or table; links to elsewhere, and other formats, are left out."""
-        names: list[str] = [blip.get(_EMBED, "") for blip in element.iter(_BLIP)] if self._parts else []
-        for name in names:
-            if name not in self._parts or name in self._seen or len(self.written) == MOST_PICTURES:
-                continue
-            self._seen.add(name)
-            with suppress(UnreadableError):
-                content = io.BytesIO(self._parts[name].blob)
-                picture, said = read_picture(content, self._stem, read.count + 1, _LEAST_EDGE)
-                read.add(said)
-                self.written.append(picture)
+def _pictures(element: Any, parts: dict[str, "Part"], stem: Path, read: Paragraphs) -> Iterator[PictureFile]:
+    """Write those in a paragraph or table, each once, below it; links to elsewhere and other formats are left out."""
+    for part in filter(None, (parts.pop(blip.get(_EMBED, ""), None) for blip in element.iter(_BLIP))):
+        with suppress(UnreadableError):
+            picture, said = read_picture(io.BytesIO(part.blob), stem, read.count + 1, _LEAST_EDGE)
+            read.add(said)
+            yield picture
 
 
 def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
