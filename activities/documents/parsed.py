@@ -138,7 +138,9 @@ class Result(NamedTuple):
 
 def describe(parsed: Parsed) -> Result:
     """Summarize a parsed document."""
-    opening = next((block.text for block in parsed.blocks if block.kind == "text"), "")
+    # Of what is all code, or a table that is none for SQL, whatever comes first.
+    others = [] if parsed.sheets else parsed.blocks
+    opening = next((block.text for block in (*(each for each in parsed.blocks if each.kind == "text"), *others)), "")
     return Result(
         unit=parsed.unit,
         units=parsed.units,

@@ -32,15 +32,17 @@ _NO_SENTENCE_END: Final = re.compile(
 def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Block]:
     """Join short blocks under one heading and split long ones at the ends of sentences."""
     waiting: Block | None = None
+    is_first = True
     for block in blocks:
         for piece in _split(block, counts_lines=unit == "line"):
             if waiting is not None and _belongs(waiting, piece, unit):
                 waiting = _join(waiting, piece)
                 continue
             if waiting is not None and _is_worth_finding(waiting):
+                is_first = False
                 yield waiting
             waiting = piece
-    if waiting is not None and _is_worth_finding(waiting):
+    if waiting is not None and (is_first or _is_worth_finding(waiting)):
         yield waiting
 
 

@@ -25,7 +25,7 @@ _AROUND_RUNS = (
 _KEPT, _GONE = (f"<w:r><w:t>{word}</w:t></w:r>" for word in ("kept", "gone"))
 
 
-def _docx(*, body: str, footnote: str) -> bytes:
+def _docx(*, body: str, footnote: str = "") -> bytes:
     document: Any = docx.Document()  # its XML has no types
     document.element.body.extend(parse_xml(f"<w:body {_WORD}>{body}</w:body>"))
     notes = f'<w:footnotes {_WORD}><w:footnote w:id="2"><w:p>{footnote}</w:p></w:footnote></w:footnotes>'
@@ -82,6 +82,31 @@ async def test_notes_are_read_below_what_refers_to_them(tmp_path: Path) -> None:
     )
 
     assert {" ".join(text.split()) for text in read} == {"The fee is 9. Note: Except in May."}
+
+
+_BRIEF = {
+    "yaml": "fee: 47\n",
+    "json": '{"fee": 47}',
+    "sh": "fee=47\n",
+    "eml": "To: a@b.test\n\nThe fee is 47.\n",
+    "md": "```\nfee(47)\n```\n",
+    "html": "<pre>fee 47</pre>",
+    "docx": _docx(body=f"<w:tbl><w:tr>{'<w:tc><w:p><w:r><w:t>fee 47</w:t></w:r></w:p></w:tc>' * 2}</w:tr></w:tbl>"),
+    "odt": open_document("text", "<text:p>fee 47</text:p>"),
+    "epub": ebook("<table><tr><td>fee</td><td>47</td></tr></table>", second=""),
+    "rtf": r"{\rtf1\ansi fee 47\par}",
+}
+
+
+async def test_a_brief_document_is_one(tmp_path: Path) -> None:
+    """One that is all code, or one row of a table, has its first words in the catalog and is found by each word."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, **{f"a__{suffix}": content for suffix, content in _BRIEF.items()})
+    opened = await library(tmp_path, docs).open((uri,))
+
+    assert [entry.name for entry in opened.catalog.documents if not entry.opening] == []
+    for suffix in _BRIEF:
+        assert (await opened.search("fee", document=f"a.{suffix}")).passages, suffix
 
 
 async def test_a_book_is_read_in_its_own_encoding_or_not_at_all(tmp_path: Path) -> None:
