@@ -149,7 +149,7 @@ def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
     chosen_words: list[frozenset[str]] = []
     for passage in passages:
         own = frozenset(words(passage.text))
-        if any((len(own & other) / (len(own | other) or 1)) > _REPEATS_ABOVE for other in chosen_words):
+        if any(len(own & other) > _REPEATS_ABOVE * len(own | other) for other in chosen_words):
             continue
         chosen.append(passage)
         chosen_words.append(own)

@@ -88,7 +88,8 @@ def media_type(name: str, content: bytes) -> str:
     except UnicodeDecodeError:
         return "application/octet-stream"
     if suffix == ".svg":
-        return "image/svg+xml" if ("<svg" in text[:2_000] and _ACTIVE_CONTENT.search(text) is None) else "text/plain"
+        is_static_drawing = "<svg" in text[:2_000] and _ACTIVE_CONTENT.search(text) is None
+        return "image/svg+xml" if is_static_drawing else "text/plain"
     return _TEXTS.get(suffix, "text/plain" if "\0" not in text else "application/octet-stream")
 
 

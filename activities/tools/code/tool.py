@@ -92,7 +92,7 @@ class RunCode:
             ),
             parameters=object_schema(
                 code={"type": "string"},
-                **({"language": _language_parameter(languages)} if len(languages) > 1 else {}),
+                **({"language": {"type": "string", "enum": list[JsonValue](languages)}} if len(languages) > 1 else {}),
                 **({"sql": _SQL_PARAMETER} if has_tables else {}),
                 **({"documents": _DOCUMENTS_PARAMETER} if sources else {}),
             ),
@@ -114,10 +114,6 @@ def _row_rules(*, has_tables: bool) -> str:
         f"`{ROWS}` holds the rows of `sql` over the user's tables, dicts with dates as ISO text: copy no data into the "
         "code. "
     )
-
-
-def _language_parameter(languages: tuple[Language, ...]) -> dict[str, JsonValue]:
-    return {"type": "string", "enum": list[JsonValue](languages)}
 
 
 _NAMES: Final[dict[tuple[Language, ...], str]] = {
