@@ -18,7 +18,7 @@ from activities.contracts.calls import ToolRequest
 from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.newest import Newest
 from chargehand.contracts import Capability, SessionRequest
-from chargehand.credentials import open_credential
+from chargehand.credentials import SHORTEST, open_credential
 from chargehand.errors import ChargehandError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
@@ -43,7 +43,9 @@ def hide(text: str) -> str:
 
 
 def keep_hidden(value: str, shown: str = "[credential]") -> None:
-    """Have `hide` replace a value, however it is written."""
+    """Have `hide` replace a value, however it is written; a shorter one could not be told from ordinary words."""
+    if len(value) < SHORTEST:
+        return
     _known.pop(value, None)
     _known[value] = tuple((form, shown) for form in _forms(value))
 

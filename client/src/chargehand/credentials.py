@@ -16,7 +16,7 @@ from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
 from chargehand.payloads.settings import KEYS
 
 CREDENTIAL_KEYS: Final = "CHARGEHAND_CREDENTIAL_KEYS"
-_SHORTEST: Final = 8
+SHORTEST: Final = 8
 """Characters; shorter values could not be told from ordinary words where they are to be hidden."""
 _LONGEST: Final = 4_000
 
@@ -51,8 +51,8 @@ def seal_credentials(
     if keys is None:
         raise ProtectionSettingsError(f"{CREDENTIAL_KEYS} is not set: without keys no credential can be handed over.")
     for name, value in values.items():
-        if not _SHORTEST <= len(value) <= _LONGEST:
-            raise InvalidInput(f"credentials.{name}: has {len(value)} characters; {_SHORTEST} to {_LONGEST:,} can be")
+        if not SHORTEST <= len(value) <= _LONGEST:
+            raise InvalidInput(f"credentials.{name}: has {len(value)} characters; {SHORTEST} to {_LONGEST:,} can be")
     return {
         name: SEALED + base64.urlsafe_b64encode(keys.seal(value.encode(), _purpose(tenant, name))).decode()
         for name, value in values.items()

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.tool import ToolAnswer, ToolContext
+from activities.credentials import hide
 from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_mcp, serve_weather
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
@@ -180,6 +181,7 @@ async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
     credentials = base64.b64encode(b"canary-client:canary-secret").decode()
     assert answer.sources[0].quote.startswith("Oslo: rain")
     assert [source.quote for source in repeated.sources] == ["[credential] [credential]"]
+    assert hide("bad client canary-secret") == "bad client [credential]"
     assert [each for each in _Issuer.asked if each[1]] == [("/token", f"Basic {credentials}")]
     assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
 

@@ -293,6 +293,7 @@ class _Tokens:
 
 def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> ClientCredentialsOAuthProvider:
     """Build what asks for tokens; the credentials are sent to the declared authorization server only."""
+    keep_hidden(environment[declared.client_secret])  # a refusal that repeats it may be logged
     return ClientCredentialsOAuthProvider(
         server_url=url,
         storage=_Tokens(),
