@@ -44,10 +44,9 @@ def hide(text: str) -> str:
 
 def keep_hidden(value: str, shown: str = "[credential]") -> None:
     """Have `hide` replace a value, however it is written; a shorter one could not be told from ordinary words."""
-    if len(value) < SHORTEST:
-        return
     _known.pop(value, None)
-    _known[value] = tuple((form, shown) for form in _forms(value))
+    if len(value) >= SHORTEST:
+        _known[value] = tuple((form, shown) for form in _forms(value))
 
 
 def credential_problems(keys: Encryption | None, request: SessionRequest) -> list[str]:
