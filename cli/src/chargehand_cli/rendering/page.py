@@ -26,13 +26,12 @@ from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     answer_below_notice,
     claim_counts,
-    cost,
     count,
     crew_words,
     dollars,
+    duration,
     edit_words,
     moment,
-    period,
     size,
     title,
     took,
@@ -138,9 +137,9 @@ def _header(report: Report) -> Facts:
     return _known(
         ("Confidence", f"{report.confidence} of 100"),
         ("Claims", claim_counts(report)),
-        ("Time", period(report.timing.wall)),
+        ("Time", duration(report.timing.wall)),
         ("Work", count(usage.turns, "turn") + tools),
-        ("Cost", cost(usage.cost_usd)),
+        ("Cost", dollars(usage.cost_usd)),
         ("Model", report.brain),
     )
 
@@ -181,7 +180,7 @@ def _subtask_facts(record: SubtaskRecord) -> list[str]:
         f"after {', '.join(record.depends_on)}" if record.depends_on else "",
         f"confidence {record.confidence} of 100" if record.state in ("success", "partial") else "",
         count(record.attempts, "attempt") if record.attempts > 1 else "",
-        f"{count(usage.turns, 'turn')}, {cost(usage.cost_usd)}" if usage.turns else "",
+        f"{count(usage.turns, 'turn')}, {dollars(usage.cost_usd)}" if usage.turns else "",
         wasted_words(record.wasted),
     )
     return list(filter(None, facts))
@@ -194,19 +193,19 @@ def _timing(report: Report) -> Facts:
     if is_parallel:
         lengths["Subtasks one after another"] = timing.subtasks_one_after_another
         lengths["Longest chain of subtasks"] = timing.critical_path
-    facts = [(name, period(length)) for name, length in lengths.items() if length > timedelta(0)]
+    facts = [(name, duration(length)) for name, length in lengths.items() if length > timedelta(0)]
     return [*facts, ("Speed-up by parallel work", f"{timing.speed_up:.1f}×")] if is_parallel else facts
 
 
 def _notes(report: Report) -> list[str]:
     notes: list[str] = []
     if report.usage.possibly_billed_twice_usd:
-        charged = dollars(float(report.usage.possibly_billed_twice_usd))
+        charged = dollars(report.usage.possibly_billed_twice_usd)
         notes.append(f"{charged} of it is the worst case of calls with an unknown outcome.")
     if wasted := wasted_words(report.wasted):
         notes.append(f"{wasted}: unused attempts, rejected plans and lost calls.")
     if report.reserved_usd:
-        notes.append(f"{dollars(float(report.reserved_usd))} was still reserved when the report was written.")
+        notes.append(f"{dollars(report.reserved_usd)} was still reserved when the report was written.")
     return notes
 
 
@@ -229,9 +228,9 @@ def _remedy(status: Status) -> str:
 
 
 def _status_facts(status: Status) -> Facts:
-    turns, spent = f"{status.turns:,}", cost(status.spent_usd)
+    turns, spent = f"{status.turns:,}", dollars(status.spent_usd)
     if status.max_turns:  # else it was read without a worker, which knows the limits
-        turns, spent = f"{turns} of {status.max_turns:,}", f"{spent} of {cost(status.budget_usd)}"
+        turns, spent = f"{turns} of {status.max_turns:,}", f"{spent} of {dollars(status.budget_usd)}"
     has_spent = bool(status.turns or status.max_turns)
     return _known(
         ("Session", status.session),
@@ -266,7 +265,7 @@ def _trace_facts(trace: Trace) -> Facts:
         ("Session", trace.session),
         ("Read", moment(trace.exported_at)),
         ("Work", f"{count(len(turns), 'turn')}, {count(sum(s.kind == 'tool' for s in trace.steps), 'tool call')}"),
-        ("Cost", cost(spent)),
+        ("Cost", dollars(spent)),
     ]
 
 
@@ -289,7 +288,7 @@ def _step_facts(step: Step) -> list[str]:
     facts = (
         took(step.started_at, step.ended_at),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
-        cost(step.usage.cost_usd) if step.usage.turns else "",
+        dollars(step.usage.cost_usd) if step.usage.turns else "",
         step.error,
         f"task {step.task_hash}" if step.task_hash else "",
     )
@@ -313,7 +312,7 @@ def render(template: str, **values: Any) -> Markup:
 def _environment() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "count": count,
-        "exact": _exact,
+        "exact": dollars,
         "moment": moment,
         "cited": cited,
         "commands": with_commands,
@@ -346,18 +345,14 @@ def _visible(value: object) -> object:
     return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _exact(amount: Decimal) -> str:
-    return dollars(float(amount))
-
-
 def _limit(use: LimitUse) -> tuple[str, str, int]:
     """Name a limit, what of it was used, and how many hundredths that is."""
     name = use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
     amounts = (use.used, use.allowed)
     if use.limit.endswith("_usd"):
-        shown = [cost(Decimal(str(amount))) for amount in amounts]
+        shown = [dollars(amount) for amount in amounts]
     elif use.limit.endswith("_seconds"):
-        shown = [period(timedelta(seconds=amount)) for amount in amounts]
+        shown = [duration(timedelta(seconds=amount)) for amount in amounts]
     else:
         shown = [f"{amount:,.6g}" for amount in amounts]
     return name, " of ".join(shown), round(100 * min(1.0, use.used / use.allowed)) if use.allowed > 0 else 0

@@ -27,9 +27,9 @@ TONES: Final[Mapping[Tone | SubtaskState, str]] = {
 def spend_facts(status: Status) -> list[str]:
     """Say how many turns and dollars were spent, and of how many if that is known."""
     if status.max_turns:
-        budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
+        budget = f"{dollars(status.spent_usd)} of {dollars(status.budget_usd)}"
         return [f"{status.turns} of {status.max_turns} turns", budget]
-    return [count(status.turns, "turn"), dollars(float(status.spent_usd))] if status.turns else []
+    return [count(status.turns, "turn"), dollars(status.spent_usd)] if status.turns else []
 
 
 def argument_lines(call: PendingCall) -> Iterator[str]:

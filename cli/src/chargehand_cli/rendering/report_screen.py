@@ -39,7 +39,7 @@ def short_text(report: Report) -> str:
 
 def _headline(report: Report) -> str:
     words = report.ending.words
-    facts = [words[0].upper() + words[1:], duration(report.timing.wall), dollars(float(report.usage.cost_usd))]
+    facts = [words[0].upper() + words[1:], duration(report.timing.wall), dollars(report.usage.cost_usd)]
     return " · ".join([*facts, f"confidence {report.confidence} of 100"])
 
 

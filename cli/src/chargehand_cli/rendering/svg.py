@@ -8,7 +8,7 @@ from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.text import in_lines, period, title, took
+from chargehand_cli.rendering.text import duration, in_lines, title, took
 
 _NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88
@@ -166,7 +166,7 @@ def _label(lane: Step) -> str:
 def _bar(step: Step, scale: _Scale, top: float) -> str:
     started, ended = step.started_at or scale.now, step.ended_at or scale.now
     colour = "failure" if step.state in ("failed", "timed_out") else step.kind if step.kind != "other" else "waiting"
-    words = [step.name, period(ended - started), step.state]
+    words = [step.name, duration(ended - started), step.state]
     words += [f"attempt {step.attempts}"] if step.attempts > 1 else []
     words += [step.error] if step.error else []
     x = scale.x(started)

@@ -94,7 +94,7 @@ def session_facts(report: Report) -> list[str]:
         f"follows session {report.follows}" if report.follows else "",
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
-        dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
+        dollars(usage.cost_usd) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
         duration(report.timing.wall),
         f"speed-up {report.timing.speed_up:.1f}×" if report.timing.speed_up >= 1.05 else "",
     ]
@@ -129,19 +129,23 @@ def text_end(text: str, most: int) -> str:
     return text if len(text) <= most else "…" + text[-most:]
 
 
-def dollars(amount: float) -> str:
+def dollars(amount: float | Decimal) -> str:
     """Format an amount with as many digits as it needs."""
-    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+    if 0 < amount < 0.0001:
+        return "< $0.0001"
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 
 
 def duration(length: timedelta) -> str:
     seconds = length.total_seconds()
+    if 0 < seconds < 0.05:
+        return "< 0.1 s"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+        return f"{minutes} min {rest} s".removesuffix(" 0 s")
+    return f"{minutes // 60} h {minutes % 60} min".removesuffix(" 0 min")
 
 
 def clock_time(moment: datetime, now: datetime) -> str:
@@ -152,7 +156,7 @@ def clock_time(moment: datetime, now: datetime) -> str:
 
 def wasted_words(wasted: Usage) -> str:
     """Describe wasted money; empty if there is none: turns that cost nothing are no loss."""
-    return f"{dollars(float(wasted.cost_usd))} of it wasted" if wasted.cost_usd else ""
+    return f"{dollars(wasted.cost_usd)} of it wasted" if wasted.cost_usd else ""
 
 
 def size(count: int) -> str:
@@ -161,26 +165,13 @@ def size(count: int) -> str:
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
-def cost(amount: Decimal) -> str:
-    """Format US dollars as in a sentence."""
-    if 0 < amount < Decimal("0.01"):
-        return "less than 1 cent"
-    return f"${amount:,.2f}"
-
-
 def count(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def period(length: timedelta) -> str:
-    """Format a duration as in a sentence."""
-    words = duration(length).removesuffix(" 0 s").removesuffix(" 0 min")
-    return "less than 0.1 s" if words == "0.0 s" and length else words
-
-
 def took(started_at: datetime | None, ended_at: datetime | None) -> str:
     """Say how long something took; nothing unless it has begun and ended."""
-    return period(ended_at - started_at) if started_at and ended_at else ""
+    return duration(ended_at - started_at) if started_at and ended_at else ""
 
 
 def moment(time: datetime) -> str:

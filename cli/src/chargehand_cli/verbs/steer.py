@@ -165,7 +165,7 @@ async def raise_limits(
     steered = await connection.open_to_steer(session)
     now = await steered.send(Messages.raise_limits, raised)
     until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
-    say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
+    say(f"New limits of session {session}: {now.max_turns} turns, {dollars(now.budget_usd)}{until}.")
 
 
 @verb(app)

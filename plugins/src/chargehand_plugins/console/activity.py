@@ -132,7 +132,7 @@ def _subtask(record: SubtaskRecord, attempts: Sequence[Child]) -> AgentView:
 
 def _spent(attempts: Sequence[Projection]) -> str:
     spent = sum((each.spent for each in attempts), Usage())
-    return " · ".join([count(spent.turns, "turn"), dollars(float(spent.cost_usd))]) if spent.turns else ""
+    return " · ".join([count(spent.turns, "turn"), dollars(spent.cost_usd)]) if spent.turns else ""
 
 
 def _action(step: Draft) -> Action:
@@ -143,7 +143,7 @@ def _action(step: Draft) -> Action:
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         step.error or step.problem,
         step.model,
-        dollars(float(step.usage.cost_usd)) if step.usage.cost_usd else "",
+        dollars(step.usage.cost_usd) if step.usage.cost_usd else "",
         duration(step.ended_at - began) if step.ended_at and began else "",
     ]
     return Action(

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import cache
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     filters = {
-        "dollars": _dollars,
+        "dollars": dollars,
         "arguments": call_arguments,
         "citing": _citing,
         "duration": duration,
@@ -50,10 +49,6 @@ def _limit(name: str) -> str:
     """Say what a limit means and how high it may be."""
     described: str = Limits.model_json_schema()["properties"][name]["description"]
     return " ".join(described.replace("`", "").split())
-
-
-def _dollars(amount: Decimal) -> str:
-    return dollars(float(amount))
 
 
 def _citing(answer: Markup, base: str) -> Markup:

@@ -38,8 +38,8 @@ def usage_lines(usage: "TenantUsage") -> Iterator[str]:
     from chargehand_cli.rendering.text import dollars
 
     limits = usage.limits
-    spent, reserved = dollars(float(usage.spent_usd)), dollars(float(usage.reserved_usd))
-    most = None if limits.usd_per_day is None else dollars(float(limits.usd_per_day))
+    spent, reserved = dollars(usage.spent_usd), dollars(usage.reserved_usd)
+    most = None if limits.usd_per_day is None else dollars(limits.usd_per_day)
     facts = [
         f"{len(usage.running)}{_of(limits.sessions)} running",
         f"{len(usage.queued)} waiting",
@@ -50,7 +50,7 @@ def usage_lines(usage: "TenantUsage") -> Iterator[str]:
     yield f"{usage.tenant}: {', '.join(facts)}"
     for place, each in enumerate(usage.queued, start=1):
         yield (
-            f"    {place}. {one_safe_line(each.session)}  {dollars(float(each.budget_usd))}  "
+            f"    {place}. {one_safe_line(each.session)}  {dollars(each.budget_usd)}  "
             f"since {each.since.astimezone():%Y-%m-%d %H:%M}"
         )
 
