@@ -26,6 +26,7 @@ from chargehand.contracts.request import SessionIdentifier
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
+from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
@@ -160,8 +161,8 @@ async def spend(call: Call) -> Response:
 async def result(call: Call) -> Response:
     """Return the report; wait for it as long as the request says."""
     wait = call.query(ResultQuery).wait
-    session, goes_on = await call.backend.find(call.session_id)
-    if goes_on and not wait:
+    session, found = await call.backend.find(call.session_id)
+    if is_open(found) and not wait:
         return await _not_yet(call)
     try:
         async with asyncio.timeout(wait or None):
@@ -219,8 +220,8 @@ async def artifact(call: Call) -> Response:
 
 async def finished(call: Call) -> Report:
     """Return the report of a session that has ended."""
-    session, goes_on = await call.backend.find(call.session_id)
-    if goes_on:
+    session, found = await call.backend.find(call.session_id)
+    if is_open(found):
         raise Problem(HTTPStatus.CONFLICT, "The session has no report yet.", "running")
     return await session.result()
 

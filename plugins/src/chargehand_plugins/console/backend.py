@@ -16,7 +16,7 @@ from chargehand import Chargehand, Conversation, ConversationRequest, Session, S
 from chargehand.errors import InvalidInput, SessionNotFound, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
-from chargehand.visibility import describe_session, is_open
+from chargehand.visibility import describe_session
 from chargehand.wire import WorkflowType
 
 MOST_SEARCHED: Final = 5_000
@@ -109,26 +109,22 @@ class Backend:
         return self.connect().list(limit, **filters)
 
     async def session(self, session_id: str) -> Session:
-        """Find a session, as `find` does."""
+        """Find a session or a conversation, as `find` does."""
         return (await self.find(session_id))[0]
 
-    async def find(self, session_id: str) -> tuple[Session, bool]:
-        """Find a session, and whether it goes on; other workflows of the namespace are none of a client's business.
-
-        Raises:
-            SessionNotFound: there is no such session.
-        """
-        session, found = await self._find(session_id)
-        return session, is_open(found)
-
     async def conversation(self, conversation_id: str) -> Conversation:
-        """Find a conversation, as `find` does a session."""
-        _, found = await self._find(conversation_id)
+        """Find a conversation, as `find` does."""
+        _, found = await self.find(conversation_id)
         if found.type.name != WorkflowType.CONVERSATION:
             raise SessionNotFound(conversation_id)
         return self.connect().conversation(conversation_id)
 
-    async def _find(self, session_id: str) -> tuple[Session, WorkflowExecutionInfo]:
+    async def find(self, session_id: str) -> tuple[Session, WorkflowExecutionInfo]:
+        """Find a session or a conversation, and what the server says of it; no other workflow is a client's business.
+
+        Raises:
+            SessionNotFound: there is no such session.
+        """
         chargehand = self.connect()
         with translated(session_id):
             found = await describe_session(chargehand.client, session_id)

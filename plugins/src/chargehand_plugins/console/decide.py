@@ -12,6 +12,7 @@ from starlette.routing import Route
 from chargehand import ChargehandError, Status, Wait
 from chargehand.contracts import Answer, CallDecision, WaitKind
 from chargehand.messages import UPDATES
+from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import read_content
 from chargehand_plugins.console.problems import Problem, problem_of
@@ -55,7 +56,8 @@ async def _act(request: Request) -> Response:
                 raise _refused()
             if content is not None:
                 content = content.model_copy(update={"by": f"link sent to {link.sent_to}"})
-            await (await _backend(request).session(link.session)).send(UPDATES[action], content)
+            backend: Backend = request.app.state.backend
+            await (await backend.session(link.session)).send(UPDATES[action], content)
         except (ChargehandError, Problem) as error:
             return _page(request, status, wait, problem_of(error))
     finally:
@@ -95,18 +97,14 @@ def _refused() -> Problem:
 
 async def _status(request: Request, link: DecisionLink) -> Status:
     """Read what waits; of a session that has ended, that nothing does."""
-    session, goes_on = await _backend(request).find(link.session)
-    return await session.status() if goes_on else Status(session=link.session, goal="", state="finished")
+    backend: Backend = request.app.state.backend
+    session, found = await backend.find(link.session)
+    return await session.status() if is_open(found) else Status(session=link.session, goal="", state="finished")
 
 
 def _wait(status: Status, link: DecisionLink) -> Wait | None:
     """Find the wait of a link; None if it was decided, or has ended."""
-    waits = [each for each in status.waits if (each.id, each.since) == (link.wait, link.since)]
-    return waits[0] if waits else None
-
-
-def _backend(request: Request) -> Backend:
-    return request.app.state.backend
+    return next((each for each in status.waits if (each.id, each.since) == (link.wait, link.since)), None)
 
 
 ROUTES: Final = (Route("/decide/{link}", _show), Route("/decide/{link}/{action}", _act, methods=["POST"]))

@@ -54,11 +54,11 @@ async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
 
 
 def _changed(page: Page, view: SessionView, sent: dict[str, str]) -> list[str]:
-    parts = page.parts(view).items()
-    told = {name: json.dumps({"id": name, "key": key_of(html), "html": html}) for name, html in parts}
-    changed = [message(data, "part") for name, data in told.items() if sent.get(name) != data]
-    sent.update(told)
-    return changed
+    parts = page.parts(view)
+    keys = {name: key_of(html) for name, html in parts.items()}
+    changed = [name for name, key in keys.items() if sent.get(name) != key]
+    sent.update(keys)
+    return [message(json.dumps({"id": name, "key": keys[name], "html": parts[name]}), "part") for name in changed]
 
 
 class _News:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -17,6 +18,7 @@ from chargehand import (
     Plan,
     Question,
     Report,
+    ServerRefused,
     Session,
     SessionEnded,
     Status,
@@ -25,10 +27,12 @@ from chargehand import (
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader, status_of, trace_of
-from chargehand.messages import UPDATES
+from chargehand.messages import UPDATES, Messages
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import ENDED, NEEDS, SESSION_STATES, Standing
 from chargehand.temporal_errors import translated
+from chargehand.visibility import is_open
+from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.svg import timeline
@@ -41,6 +45,8 @@ from chargehand_plugins.console.words import words
 _PATIENCE_SECONDS: Final = 3
 """How long a worker may take to answer until the page says that none does."""
 _PARTS: Final = ("decisions", "live", "actions")
+_SO_FAR: Final = re.compile(r'(<time class="since" datetime="[^"]*">)[^<]*|<svg.*?</svg>', re.DOTALL)
+"""What grows with the time alone: the page counts on by itself, and its timeline is drawn anew with the next step."""
 _WORK_IS_OVER: Final = ENDED | {"synthesising"}
 
 
@@ -71,6 +77,8 @@ class SessionView:
     spent: str = ""
     timeline: Markup | str = ""
     is_open: bool = True
+    is_conversation: bool = False
+    """Whether it takes other messages than a session."""
     can_steer: bool = False
     can_change: bool = False
     """Whether a part of the plan has not begun, and can be changed."""
@@ -116,8 +124,8 @@ class Page:
 
 
 def key_of(html: str) -> str:
-    """Name a fragment, so that the page can tell whether it has it."""
-    return hashlib.sha256(html.encode()).hexdigest()[:16]
+    """Name a fragment by what has happened in it, so that the page can tell whether it has it."""
+    return hashlib.sha256(_SO_FAR.sub(r"\1", html).encode()).hexdigest()[:16]
 
 
 async def view_session(backend: Backend, session_id: str, work: Projection | None = None) -> SessionView:
@@ -126,20 +134,24 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     Raises:
         SessionNotFound: there is no such session.
     """
-    session, goes_on = await backend.find(session_id)
+    session, found = await backend.find(session_id)
+    is_conversation = found.type.name == WorkflowType.CONVERSATION
     client, web_ui = backend.connect().client, backend.session_url(session_id)
     if work is None:
         with translated(session_id):
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
-    if goes_on:
-        return await _with_agents(backend, session, await _of_running(session, work, web_ui))
+    if is_open(found):
+        view = await _with_agents(backend, session, await _of_running(backend, session, work, web_ui))
+        return replace(view, is_conversation=is_conversation)
     try:
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
-        found = status_of(work, (await session.request()).goal)
-        view = view_of_status(found, web_ui, work)
-        remark = f"{error} {found.failure.remedy}" if found.failure else str(error)
-        return replace(view, remark=remark, is_open=False, can_steer=False, can_change=False)
+        status = status_of(work, (await session.request()).goal)
+        view = view_of_status(status, web_ui, work)
+        remark = f"{str(error).rstrip('.')}. {status.failure.remedy}" if status.failure else str(error)
+        return replace(
+            view, remark=remark, is_open=False, is_conversation=is_conversation, can_steer=False, can_change=False
+        )
 
 
 async def _with_agents(backend: Backend, session: Session, view: SessionView) -> SessionView:
@@ -151,11 +163,14 @@ async def _with_agents(backend: Backend, session: Session, view: SessionView) ->
     return replace(view, agents=tuple(sorted({*view.agents, *own})))
 
 
-async def _of_running(session: Session, work: Projection, web_ui: str | None) -> SessionView:
+async def _of_running(backend: Backend, session: Session, work: Projection, web_ui: str | None) -> SessionView:
+    asked = backend.connect().client.get_workflow_handle(session.id)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            status = await session.status()
-    except (NotReachable, TimeoutError):
+            # What its children have spent, `work` has: `Session.status` would read their histories for it.
+            with translated(session.id):
+                status = await asked.query(Messages.status.name, result_type=Status)
+    except (NotReachable, ServerRefused, TimeoutError):
         recorded = view_of_status(status_of(work, (await session.request()).goal), web_ui, work)
         return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     spent = work.spent  # it grows with each call, however busy the worker is
@@ -185,7 +200,7 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
         max_turns=status.max_turns,
         budget=f"{status.budget_usd:.2f}",
         turns=count(status.turns, "turn"),
-        spent=dollars(float(status.spent_usd)),
+        spent=dollars(status.spent_usd),
         timeline=Markup(timeline(trace_of(work)) if work else ""),  # noqa: S704  # it escapes what it draws
         can_steer=status.state not in _WORK_IS_OVER,
         can_change=not awaits
