@@ -15,7 +15,7 @@ from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
-from chargehand.contracts.problems import join_problems
+from chargehand.contracts.problems import join_problems, one_line
 from chargehand.contracts.waits import call_title
 from chargehand.converter import final_error
 from chargehand.wire import ErrorType, WorkflowType
@@ -272,7 +272,9 @@ async def await_approval(session: Session) -> Plan | None:
     """Wait for a person's decision on the plan; returns the plan, as edited, or None without a decision in time."""
     progress = session.progress
     enter(session, "awaiting_approval")
-    asks = "; ".join(f"{each.id} by {each.agent}: {each.instruction[:80]}" for each in progress.subtasks)
+    asks = "; ".join(
+        f"{each.id} by {each.agent}: {one_line(each.instruction, 80).rstrip('.')}" for each in progress.subtasks
+    )
     wait = new_wait(session, "plan", "plan", asks)
     await wait_for_person(session, wait, lambda: progress.decision is not None)
     if progress.decision is None:

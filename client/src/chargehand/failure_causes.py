@@ -33,7 +33,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.NOT_STANDALONE: _Words(
         "An activity was called from outside a session of its task queue.", "Start a session instead."
     ),
-    ErrorType.LIMIT_TOO_SMALL: _Words("The limits were used up before there was a plan.", _LIMITS),
+    ErrorType.LIMIT_TOO_SMALL: _Words("The limits do not suffice for a plan, its work and the report.", _LIMITS),
     ErrorType.TENANT_LIMIT: _Words(
         "The tenant has reached its limits.", "Start it again later, or raise them in the file of CHARGEHAND_TENANTS."
     ),

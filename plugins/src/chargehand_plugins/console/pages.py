@@ -21,7 +21,7 @@ from chargehand.contracts import TypedByPeople
 from chargehand.download import read_artifact
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
-from chargehand.state_words import ENDED
+from chargehand.state_words import ENDED, standing
 from chargehand.upload import MOST_FILE_BYTES
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.rendering.markdown import safe_html
@@ -91,7 +91,8 @@ def error_page(request: Request, problem: Problem) -> Response:
     if problem.status is HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", _SEE_OTHER)
     csrf = _csrf(request) if "app" in request.scope else ""
-    values = {"heading": problem.status.phrase, "problem": problem.detail, "csrf": csrf, "here": ""}
+    heading = problem.status.phrase
+    values = {"heading": heading, "problem": problem.detail.removeprefix(heading), "csrf": csrf, "here": ""}
     return HTMLResponse(render("error.html", **values), problem.status, problem.headers)
 
 
@@ -227,9 +228,8 @@ async def conversation(request: Request, problem: Problem | None = None) -> Resp
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
     done, base = request.query_params.get("done", ""), _place(found.id)
     taken = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
-    ended = await found.ending() if status.state in ENDED else ""
     values = {"lines": lines, "view": status, "base": base, "session_id": found.id, "done_place": taken}
-    return _page(request, "conversation.html", problem, here="talk", ended=ended, **values)
+    return _page(request, "conversation.html", problem, here="talk", ended=status.state in ENDED, **values)
 
 
 async def act_in_conversation(request: Request, form: FormData) -> Response:
@@ -340,7 +340,8 @@ async def sessions(request: Request) -> Response:
     if len(found) == PAGE:
         older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
     note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
-    values = {"typed": search, "sessions": found, "states": STATES, "note": note, "older": older}
+    states = {standing(each).words: each for each in STATES}  # some are Temporal's words for a session's own
+    values = {"typed": search, "sessions": found, "states": states, "note": note, "older": older}
     return _page(request, "sessions.html", problem, here="sessions", **values)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
@@ -20,7 +21,8 @@ from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
 from chargehand_plugins.console.backend import KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
-from chargehand_plugins.console.words import catalogue, words
+from chargehand_plugins.console.views import Page, SessionView, key_of
+from chargehand_plugins.console.words import catalogue
 from chargehand_plugins.webhooks.links import Links
 from tests.scripted_model import Script, answer, say, subtask, topics
 from tests.waiting import until, until_state
@@ -71,7 +73,8 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
     assert "What is theirs" not in page.text
 
 
-SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
+WHAT = f"Find out {'when it sails, ' * 20}and where to."
+SCRIPT = Script().plan(subtask("T1", instruction=WHAT)).work("", answer("It is known."))
 
 
 async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> None:
@@ -89,23 +92,36 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
         place = opened.url.path
         said = await browser.post(f"{place}/say", data=hidden(opened.text) | {"text": "Is it <b>so</b>?"})
         empty = await browser.post(f"{place}/say", data=hidden(said.text))
+        steps = await browser.get(place.replace("conversations", "sessions"))
         listed = await browser.get("/talk")
         closed = await browser.post(f"{place}/close", data=hidden(said.text))
         other = (await browser.post("/conversations", data=form | {"goal": "Help.", "key": "other"})).url.path
         await client.get_workflow_handle(other.rpartition("/")[2]).terminate()
         terminated = await browser.get(other)
         unknown = await browser.get("/conversations/no-such-one")
+        no_report = await console.api.get(f"/api/v1{steps.url.path}/result")
+        pages = [await browser.get(path) for path in ("/", "/sessions", "/spend", "/nowhere")]
+        seen = [each.text for each in (*pages, listed, said, closed, steps)]
+        ours = rf'href="(/[\w?=]*|[^"]*{place[-32:]}[^"]*)"'
+        links = {unescape(link) for page in seen for link in re.findall(ours, page)}
+        lost = [link for link in sorted(links) if (await browser.get(link)).status_code != 200]
 
     assert (wrong.status_code, "Typed." in wrong.text, forged.status_code) == (422, True, 403)
-    assert "Help the tenant." in opened.text
     assert "Is it &lt;b&gt;so&lt;/b&gt;?" in said.text
     assert "It <em>is</em>" in said.text
     assert "<script>alert" not in said.text
     assert (empty.status_code, "text:" in empty.text) == (422, True)
-    assert place in listed.text
-    assert "has ended (closed). <a " in closed.text
-    assert ["was terminated" in terminated.text, "<textarea" in closed.text + terminated.text] == [True, False]
+    assert ">closed</span>" in closed.text
+    assert "has ended. <a " in closed.text
+    assert [">terminated</span>" in terminated.text, "<textarea" in closed.text + terminated.text] == [True, False]
     assert unknown.status_code == 404
+    assert all(words in steps.text for words in ("Help the tenant.", "awaiting a message", "m1", "success"))
+    assert (no_report.status_code, "is a conversation" in no_report.text) == (422, True)
+    assert (place in links, lost) == (True, [])
+    assert {*re.findall(r'action="/sessions/[^"]*/(\w+)"', steps.text)} == {"raise_limits"}
+    for text in re.findall(r"<(?:select|main).*?</(?:select|main)>", "".join(seen), re.DOTALL):
+        said_once = re.findall(r"<(?:option|h1|p)\b[^>]*>([^<]+)<", text)
+        assert len(said_once) == len({*said_once}), text
 
 
 def hidden(page: str) -> dict[str, str]:
@@ -134,6 +150,7 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
         report, trace = await session.result(), await session.trace()
 
     assert 'value="approve"' in shown.text
+    assert WHAT in re.sub(r"<form.*?</form>", "", shown.text, flags=re.DOTALL)
     assert [each.status_code for each in (forged, foreign, other, approved, again)] == [403, 403, 403, 200, 200]
     assert "it is decided" in approved.text
     assert "Nothing is left to decide" in again.text
@@ -197,6 +214,17 @@ async def test_a_goal_that_is_written_late_is_found() -> None:
     assert (before, await known.find(listed, ["ferry"])) == ([], ["s1"])
 
 
+def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
+    """However long the same work takes."""
+    page, view = Page("s1", csrf=""), SessionView(since=datetime.now(UTC))
+    before = page.parts(view)["live"]
+    while (later := page.parts(view)["live"]) == before:
+        pass
+    other = page.parts(replace(view, since=datetime.now(UTC)))["live"]
+
+    assert key_of(before) == key_of(later) != key_of(other)
+
+
 CONSOLE: Final = Path(__file__).parents[1]
 _TAGS: Final = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|<[^>]*>", re.DOTALL)
 
@@ -217,9 +245,3 @@ def test_templates_have_no_words_of_their_own() -> None:
         left = _TAGS.sub(" ", template.read_text(encoding="utf-8")).replace("Chargehand", "")
 
         assert re.findall(r"[A-Za-z]{2,}", left) == [], template.name
-
-
-def test_values_are_filled_in() -> None:
-    """Words with a place for a value take it; a percent sign elsewhere stays."""
-    assert words("sessions", "waits_for", waiting_for="a plan") == "waits for a plan"
-    assert words("ask", "title") == "Ask"

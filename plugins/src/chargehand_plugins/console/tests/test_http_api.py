@@ -15,10 +15,8 @@ from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, SessionNotFound
 from chargehand_plugins.console.api import OPERATIONS
-from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
-from chargehand_plugins.console.views import view_session
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import eventually, until_state
 
@@ -313,23 +311,3 @@ async def test_a_conversation_by_http(console: OpenConsole) -> None:
     assert [line["text"] for line in transcript.json()["lines"]] == ["Hello", "I see."]
     assert closed.status_code == 200
     assert no_conversation.status_code == 404
-
-
-async def test_the_page_of_a_conversation_shows_where_it_stands(console: OpenConsole) -> None:
-    """It is listed and shown like a session while it is open and when it has ended, though it has no report."""
-    chargehand = console.environment.chargehand
-    backend = Backend(lambda: chargehand, None)
-    opened = await chargehand.converse(goal="Help the tenant.")
-    await opened.say(text="Hello")
-    await eventually(opened.status, lambda status: status.state == "awaiting_message")
-    shown = await view_session(backend, opened.id)
-    await opened.close()
-    await opened.result()
-    ended = await view_session(backend, opened.id)
-    no_report = await console.api.get(f"/api/v1/sessions/{opened.id}/result")
-
-    assert (shown.goal, shown.state) == ("Help the tenant.", "awaiting_message")
-    assert [record.state for record in shown.subtasks] == ["success"]
-    assert "is a conversation" in ended.remark
-    assert no_report.status_code == 422
-    assert "is a conversation" in no_report.text
