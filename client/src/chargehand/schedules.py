@@ -44,6 +44,8 @@ _CRON: Final = re.compile(
     r"@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[A-Za-z0-9*/,?-]{1,100}( +[A-Za-z0-9*/,?-]{1,100}){4}"
 )
 """The server also takes seconds and `@every 1s`, which start sessions more often than `_SHORTEST` allows."""
+_LAST_DAYS: Final = {"2": 29, "FEB": 29, **dict.fromkeys(("4", "6", "9", "11", "APR", "JUN", "SEP", "NOV"), 30)}
+"""Of months without a 31st; any two months in a row have one."""
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
@@ -52,6 +54,8 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
     if cron is not None:
         if not _CRON.fullmatch(cron):
             raise InvalidInput("cron: give five fields, such as '0 2 * * *', or a word such as @daily")
+        if _never_comes(cron):
+            raise InvalidInput(f"cron: '{cron}' never comes; give a day that one of its months has")
         if time_zone is not None and not _ZONE.fullmatch(time_zone):
             raise InvalidInput("time_zone: give a name such as Europe/Berlin")
         return ScheduleSpec(cron_expressions=[cron], time_zone_name=time_zone)
@@ -60,6 +64,13 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
     if every is None or not _SHORTEST <= every <= _LONGEST:
         raise InvalidInput("every: must be at least a minute, and at most ten years")
     return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)])
+
+
+def _never_comes(cron: str) -> bool:
+    """Whether each of its days is later than the last one of each of its months."""
+    _, _, days, months, *_ = [*cron.split(), *"****"]
+    firsts = [int(first or 1) for first in re.findall(r"(?:^|,)(\d*)", days)]
+    return min(firsts) > max(_LAST_DAYS.get(month.lstrip("0").upper(), 31) for month in months.split(","))
 
 
 def _check_id(schedule_id: str) -> None:

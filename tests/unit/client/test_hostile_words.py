@@ -1,7 +1,9 @@
 """Filters of lists and times of schedules, whatever is put into them: one value in a query, or refused by name."""
 
 import re
+from calendar import month_abbr, monthrange
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, cast
 
@@ -76,6 +78,16 @@ def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str, zone: st
     """Neither seconds nor `@every` pass by the shortest interval; nothing long or without a known time zone is sent."""
     with pytest.raises(InvalidInput, match=problem):
         times(cron, None, zone)
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_a_cron_that_never_comes_is_refused(month: int) -> None:
+    """By name, and no other: its first day is after the last one that its month has in a leap year."""
+    for day in range(1, 32):
+        comes = day <= monthrange(2028, month)[1]
+        for cron in (f"0 2 {day} {month:02} *", f"* * {day},31 {month_abbr[month]} *", f"0 2 {day}-31/2 {month} MON"):
+            with nullcontext() if comes else pytest.raises(InvalidInput, match="never comes; give a day"):
+                times(cron, None, None)
 
 
 def test_schedules_of_usual_times_are_taken() -> None:

@@ -36,11 +36,10 @@ async def read_form(request: Request) -> FormData:
             raise invalid("form", [f"input: has more than {_MOST_FIELDS} fields"]) from error
         return FormData(dict(fields))
     try:
-        form = await request.form(max_files=MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_FIELD_BYTES)
+        return await request.form(max_files=MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_FIELD_BYTES)
     except (MultiPartException, HTTPException) as error:
         problem = error.message if isinstance(error, MultiPartException) else error.detail
         raise invalid("form", [f"input: {problem}"]) from error
-    return form
 
 
 def files_of(form: FormData, name: str) -> list[UploadFile]:

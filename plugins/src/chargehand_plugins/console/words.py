@@ -8,11 +8,9 @@ from typing import Final
 
 _FILE: Final = Path(__file__).with_name("words.toml")
 
-Words = Mapping[str, Mapping[str, str]]
-
 
 @cache
-def catalogue() -> Words:
+def catalogue() -> Mapping[str, Mapping[str, str]]:
     """Read the words, by their page and name."""
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
