@@ -141,8 +141,10 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
         with translated(session_id):
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
     if is_open(found):
-        view = await _with_agents(backend, session, await _of_running(backend, session, work, web_ui))
-        return replace(view, is_conversation=is_conversation)
+        view = await _of_running(backend, session, work, web_ui)
+        crew = (await session.request()).crew if view.plan else ""
+        own = {agent for each in backend.crews if each.name == crew for agent in each.agents}
+        return replace(view, agents=tuple(sorted({*view.agents, *own})), is_conversation=is_conversation)
     try:
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
@@ -152,15 +154,6 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
         return replace(
             view, remark=remark, is_open=False, is_conversation=is_conversation, can_steer=False, can_change=False
         )
-
-
-async def _with_agents(backend: Backend, session: Session, view: SessionView) -> SessionView:
-    """Offer the agents of the crew to those who edit its plan."""
-    if view.plan is None:
-        return view
-    crew = (await session.request()).crew
-    own = {agent for each in backend.crews if each.name == crew for agent in each.agents}
-    return replace(view, agents=tuple(sorted({*view.agents, *own})))
 
 
 async def _of_running(backend: Backend, session: Session, work: Projection, web_ui: str | None) -> SessionView:

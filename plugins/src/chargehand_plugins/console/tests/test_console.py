@@ -99,9 +99,8 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
         await client.get_workflow_handle(other.rpartition("/")[2]).terminate()
         terminated = await browser.get(other)
         unknown = await browser.get("/conversations/no-such-one")
-        no_report = await console.api.get(f"/api/v1{steps.url.path}/result")
-        pages = [await browser.get(path) for path in ("/", "/sessions", "/spend", "/nowhere")]
-        seen = [each.text for each in (*pages, listed, said, closed, steps)]
+        alike = [await browser.get(path) for path in ("/", "/sessions", "/spend", "/nowhere")]
+        seen = [each.text for each in (*alike, listed, said, closed, steps)]
         ours = rf'href="(/[\w?=]*|[^"]*{place[-32:]}[^"]*)"'
         links = {unescape(link) for page in seen for link in re.findall(ours, page)}
         lost = [link for link in sorted(links) if (await browser.get(link)).status_code != 200]
@@ -111,12 +110,10 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     assert "It <em>is</em>" in said.text
     assert "<script>alert" not in said.text
     assert (empty.status_code, "text:" in empty.text) == (422, True)
-    assert ">closed</span>" in closed.text
-    assert "has ended. <a " in closed.text
-    assert [">terminated</span>" in terminated.text, "<textarea" in closed.text + terminated.text] == [True, False]
+    assert (">closed</span>" in closed.text, ">terminated</span>" in terminated.text) == (True, True)
+    assert "<textarea" not in closed.text + terminated.text
     assert unknown.status_code == 404
     assert all(words in steps.text for words in ("Help the tenant.", "awaiting a message", "m1", "success"))
-    assert (no_report.status_code, "is a conversation" in no_report.text) == (422, True)
     assert (place in links, lost) == (True, [])
     assert {*re.findall(r'action="/sessions/[^"]*/(\w+)"', steps.text)} == {"raise_limits"}
     for text in re.findall(r"<(?:select|main).*?</(?:select|main)>", "".join(seen), re.DOTALL):
@@ -220,9 +217,8 @@ def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
     before = page.parts(view)["live"]
     while (later := page.parts(view)["live"]) == before:
         pass
-    other = page.parts(replace(view, since=datetime.now(UTC)))["live"]
 
-    assert key_of(before) == key_of(later) != key_of(other)
+    assert key_of(before) == key_of(later) != key_of(page.parts(replace(view, since=datetime.now(UTC)))["live"])
 
 
 CONSOLE: Final = Path(__file__).parents[1]
