@@ -133,7 +133,7 @@ async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None
         await page.wait_for_selector(f"article:has-text('{message.partition(' <')[0]}') + article:has-text('known')")
     await look(page, "conversation")
     await page.click("text=Close the conversation")
-    await page.wait_for_selector("text=has ended (closed).")
+    await page.wait_for_selector("text=The conversation has ended.")
 
     assert tab.console == []
 

@@ -22,12 +22,15 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-_DATE: Final = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_DATE: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
+_MOMENT: Final = re.compile(_DATE.pattern + r"T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
 _FORMATS: Final = {
-    "email": re.compile(r"[^@\s]+@[^@\s]+"),
-    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"),
-    "date": re.compile(_DATE),
-    "date-time": re.compile(_DATE + r"T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)"),
+    "email": _EMAIL.fullmatch,
+    "uri": _URI.fullmatch,
+    "date": _DATE.fullmatch,
+    "date-time": _MOMENT.fullmatch,
 }
 
 
@@ -127,9 +130,9 @@ def _problem(name: str, value: JsonValue, field: FormField) -> str:
     if not isinstance(value, _TYPES[field.type]) or (field.type != "boolean" and isinstance(value, bool)):
         return f"{name} must be of type {field.type}"
     size = len(value) if isinstance(value, str | list) else cast("float", value)
-    pattern = _FORMATS.get(field.format) if isinstance(value, str) else None
+    matches = _FORMATS.get(field.format) if isinstance(value, str) else None
     is_fit = math.isfinite(size) and field.bounds[0] <= size <= field.bounds[1]
-    if not is_fit or (pattern and not pattern.fullmatch(str(value))):
+    if not is_fit or (matches and not matches(str(value))):
         return f"{name} must be {field.limits or 'finite'}"
     chosen = value if isinstance(value, list) else [value]
     if field.choices and any(each not in field.choices for each in chosen):
