@@ -171,7 +171,9 @@ def _one_of(of: str, comparison: str, values: list[str]) -> str:
 
 
 def _period(of: str, first: str, last: str) -> str:
-    """Name a range, and a whole year by its number."""
+    """Name a range, a whole year by its number, and one value as such."""
     year = _YEAR.fullmatch(first)
     is_whole = year and last in (f"{year[1]}-12", f"{year[1]}-12-31")
-    return year[1] if year and is_whole else f"{of} {first} to {last}"
+    if year and is_whole:
+        return year[1]
+    return f"{of} = {first}" if first == last else f"{of} {first} to {last}"

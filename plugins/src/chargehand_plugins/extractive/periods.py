@@ -156,7 +156,9 @@ class Calendar(NamedTuple):
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
         if start - 1 + len(first) > self.length or (self.months and not side and self._misses(first, last, start)):
             return None
-        moment = self.part(start, len(first))
+        moment = self.sql if start == 1 else self.part(start, len(first))
+        if start == 1:  # the whole column, so that a source names the period and no part of a text
+            first, last = _pad(first, self.length, month=1), _pad(last, self.length, month=12)
         end = last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
@@ -171,6 +173,16 @@ class Calendar(NamedTuple):
     def _misses(self, first: str, last: str, start: int) -> bool:
         held = {_count(moment[start - 1 :], 0) for moment in self.months}
         return not held.issuperset(range(_count(first, 1), _count(last, 12) + 1))
+
+
+def _pad(moment: str, length: int, *, month: int) -> str:
+    """Write the first or last month and day of a moment, as far as a calendar has them."""
+    if len(moment) == _YEARLY < length:
+        moment = f"{moment}-{month:02}"
+    if len(moment) == _MONTHLY < length:
+        days = monthrange(int(moment[:4]), int(moment[5:]))[1]
+        moment = f"{moment}-{1 if month == 1 else days:02}"
+    return moment
 
 
 def _count(moment: str, month: int) -> int:

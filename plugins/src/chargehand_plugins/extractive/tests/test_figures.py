@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import LANGUAGES, language_of, stem
+from activities.tools.data.query_words import query_words
 from benchmarks.extractive_questions import Question, read_questions
 from chargehand_plugins.extractive.fields import Fields
+from chargehand_plugins.extractive.figures import sql_of
 from chargehand_plugins.extractive.grammar import read_figure
 from chargehand_plugins.extractive.lexicon import read_tokens
 from chargehand_plugins.extractive.periods import Period, parse_month, read_period
@@ -49,6 +51,24 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
 
     assert read_figure(" ".join(words), catalog("books")) is not None
     assert read_figure(" ".join([*words[:at], word, *words[at:]]), catalog("books")) is None
+
+
+@pytest.mark.parametrize(
+    ("period", "named"),
+    [
+        ("in 2024", "2024"),
+        ("from January to March 2024", "month 2024-01 to 2024-03"),
+        ("in May 2024", "month = 2024-05"),
+        ("since June 2024", "month ≥ 2024-06"),
+    ],
+)
+def test_a_source_names_the_period_of_a_figure(period: str, named: str) -> None:
+    """It has the words of the column and its moments, and no part of a text that only the query needs."""
+    figure = read_figure(f"What was the total income {period}", catalog("books"))
+
+    assert figure is not None
+    with duckdb.connect() as connection:
+        assert query_words(connection, sql_of(figure)) == (["books"], f"sum of income_eur, {named}")
 
 
 @pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
