@@ -19,7 +19,7 @@ from activities.around import AroundActivities
 from activities.contracts.session import OpenSessionRequest
 from activities.newest import Newest
 from activities.single_flight import SingleFlight
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.visibility import describe
 from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
 
@@ -92,7 +92,7 @@ class CallerCheck(AroundActivities):
             parent = await self._look_up(caller.parent) if caller.parent else _Caller()
             is_ours = parent.type in SESSIONS and parent.task_queue == self._task_queue
         if not is_ours:
-            raise final_error(
+            raise non_retryable_error(
                 ErrorType.NOT_STANDALONE,
                 "This activity spends money or reaches out, and runs only within a session of the task queue "
                 f"'{self._task_queue}', whose limits hold. Start a '{WorkflowType.SUPERVISOR}' there instead.",

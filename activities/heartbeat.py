@@ -18,7 +18,7 @@ from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
@@ -162,7 +162,7 @@ async def quarantine(what: str) -> AsyncGenerator[None]:
     if info.attempt - 1 - ended >= MOST_LOST_WORKERS:
         told = {"activity": info.activity_type, "session": info.workflow_id}
         _quarantine_logger.error("an activity is quarantined", extra=told)
-        raise final_error(ErrorType.QUARANTINED, quarantined(what))
+        raise non_retryable_error(ErrorType.QUARANTINED, quarantined(what))
     try:
         yield
     except (Exception, asyncio.CancelledError):

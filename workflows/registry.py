@@ -26,7 +26,7 @@ from temporalio.workflow import Info
 from activities.caller_check import recognise
 from activities.contracts.session import OpenSessionRequest
 from chargehand.contracts import Contract
-from chargehand.converter import final_error, invalid_input
+from chargehand.converter import invalid_input, non_retryable_error
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
 from chargehand.wire import SESSIONS, ErrorType, SignalName
@@ -169,7 +169,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         try:
             super().handle_update_validator(input)
         except Refused as error:
-            raise final_error(ErrorType.UPDATE_REFUSED, str(error)) from None
+            raise non_retryable_error(ErrorType.UPDATE_REFUSED, str(error)) from None
 
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
         try:
@@ -177,10 +177,10 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         except FailureError:
             raise
         except Refused as error:
-            raise final_error(ErrorType.UPDATE_REFUSED, str(error)) from None
+            raise non_retryable_error(ErrorType.UPDATE_REFUSED, str(error)) from None
         except Exception as error:  # as above
             workflow.logger.exception("update failed", extra={"update": input.update})
-            raise final_error(
+            raise non_retryable_error(
                 ErrorType.INTERNAL,
                 f"The update failed ({type(error).__name__}); the worker's log says why. The session goes on.",
             ) from error

@@ -10,7 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn.contracts import TurnRequest, TurnResult
     from activities.turn_kinds.work import CompactAnswer, WorkTask
     from chargehand.contracts import FailureReason, Outcome
-    from chargehand.converter import final_error
+    from chargehand.converter import non_retryable_error
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new
     from workflows.budget.estimates import NOTHING_ASIDE, purpose_of
@@ -158,7 +158,7 @@ class SubtaskWorkflow:
 
 def _require_parent() -> None:
     if workflow.info().parent is None:
-        raise final_error(
+        raise non_retryable_error(
             ErrorType.NOT_STANDALONE,
             f"A {WorkflowType.SUBTASK} runs only as the child of a session, whose limits hold; "
             f"start a {WorkflowType.SUPERVISOR} instead.",

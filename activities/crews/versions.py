@@ -18,7 +18,7 @@ from activities.contracts.model import ModelCard
 from activities.contracts.tool import Tool, ToolSpec
 from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Capability, Contract, Tier
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 _SHOWN_DIGITS: Final = 12
@@ -168,4 +168,4 @@ class CrewVersions:
 
 
 def _unavailable(name: str, why: str) -> ApplicationError:
-    return final_error(ErrorType.CREW_UNAVAILABLE, f"The crew '{name}' {why}.")
+    return non_retryable_error(ErrorType.CREW_UNAVAILABLE, f"The crew '{name}' {why}.")

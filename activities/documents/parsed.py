@@ -138,7 +138,7 @@ class Result(NamedTuple):
 
 def describe(parsed: Parsed) -> Result:
     """Summarize a parsed document."""
-    # Of what is all code, or a table that is none for SQL, whatever comes first.
+    # A document without prose opens with its first block, unless it is loaded as a table, whose columns are listed.
     others = [] if parsed.sheets else parsed.blocks
     opening = next((block.text for block in (*(each for each in parsed.blocks if each.kind == "text"), *others)), "")
     return Result(

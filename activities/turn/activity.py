@@ -58,7 +58,7 @@ from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Capability, JsonSchema, Usage
 from chargehand.contracts.problems import describe_problems, join_problems, printable
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.spans import SpanAttribute
 from chargehand.strict_json import AmbiguousJson, depth, refuse_ambiguous_json
 from chargehand.wire import ActivityType, ErrorType
@@ -198,7 +198,7 @@ class TurnActivities:
         if longest > request.max_input_tokens:
             longest = min(longest, await self._count(call, longest))
         if longest > request.max_input_tokens:
-            raise final_error(
+            raise non_retryable_error(
                 ErrorType.RESERVE_TOO_SMALL,
                 f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
                 longest,

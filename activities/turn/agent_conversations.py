@@ -18,7 +18,7 @@ from activities.models.abilities import can_see
 from activities.turn_kinds.protocol import Message, Picture, ToolText
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 _LEAST_BYTES: Final = 1_000
@@ -47,7 +47,7 @@ class Conversations:
         try:
             kept = await asyncio.to_thread(self._store.read, task.earlier)
         except ArtifactError as error:
-            raise final_error(
+            raise non_retryable_error(
                 ErrorType.CONVERSATION_MISSING, "This worker does not have the earlier part of the conversation."
             ) from error
         before = from_json(zlib.decompress(kept))

@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
 from activities.newest import Newest
 from activities.turn.contracts import TurnRequest, TurnResult
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.visibility import describe, result_of
 from chargehand.wire import ActivityType, ErrorType
 
@@ -103,7 +103,7 @@ def reuse(earlier: DiscardedTurn) -> TurnResult:
         ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
     """
     if earlier.result is None:
-        raise final_error(
+        raise non_retryable_error(
             ErrorType.ATTEMPT_LOST,
             "A reset ended the run that made this call; whether the provider charged for it is not known.",
         )

@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from activities.models.failures import ProviderError
 from activities.turn.journal import Entry, Journal
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -61,7 +61,7 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     try:
         await record.confirm()
     except (AsyncActivityCancelledError, RPCError) as error:
-        raise final_error(
+        raise non_retryable_error(
             ErrorType.ATTEMPT_LOST, "This attempt timed out while its worker was suspended; it paid nothing."
         ) from error
 
@@ -74,7 +74,7 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
     if entry.provider_job:
         return
     if activity.info().attempt - 1 > entry.unbilled_failures:
-        raise final_error(
+        raise non_retryable_error(
             ErrorType.ATTEMPT_LOST,
             "Nothing was heard of a worker that made this call; whether the provider charged for it is not known.",
         )
@@ -92,10 +92,10 @@ async def decide_retry(failure: ProviderError, record: Journal, billed_before: i
     if failure.fault.possibly_billed:
         # A final failure uses up all that are allowed.
         count = BILLED_FAILURES if failure.is_final else billed_before + 1
-        wait = failure.retry_after or pause(count)
-        return final_error(ErrorType.OUTCOME_UNKNOWN, failure.message, count, wait.total_seconds(), failure.fault)
+        seconds = (failure.retry_after or pause(count)).total_seconds()
+        return non_retryable_error(ErrorType.OUTCOME_UNKNOWN, failure.message, count, seconds, failure.fault)
     if failure.is_final:
-        return final_error(failure.kind, failure.message, failure.fault)
+        return non_retryable_error(failure.kind, failure.message, failure.fault)
     count = record.entry.unbilled_failures + 1
     await record.record(Entry(unbilled_failures=count))
     wait = failure.retry_after or pause(count)
@@ -115,11 +115,11 @@ def fault_before_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours before a call was sent; a retry would meet the same bug."""
     _logger.error("a model call could not be prepared", exc_info=error)
     message = f"This worker could not prepare a model call ({type(error).__name__}); its log says why."
-    return final_error(ErrorType.INTERNAL, message)
+    return non_retryable_error(ErrorType.INTERNAL, message)
 
 
 def fault_while_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
     message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
-    return final_error(ErrorType.OUTCOME_UNKNOWN, message, BILLED_FAILURES, 0.0)
+    return non_retryable_error(ErrorType.OUTCOME_UNKNOWN, message, BILLED_FAILURES, 0.0)

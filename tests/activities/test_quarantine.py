@@ -14,7 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.heartbeat import begin, quarantine
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import SessionRequest
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.environment import open_environment
@@ -58,7 +58,7 @@ async def test_a_session_goes_on_without_a_turn_that_loses_workers(tmp_path: Pat
 
     def lose(call: ModelCall) -> ModelReply:
         calls.append(call)
-        raise final_error(ErrorType.ATTEMPT_LOST, "A worker was lost.")
+        raise non_retryable_error(ErrorType.ATTEMPT_LOST, "A worker was lost.")
 
     script = Script().plan(subtask("T1"), subtask("T2")).work("T1", lose).work("T2", answer("Found."))
     async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:

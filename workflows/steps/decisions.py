@@ -17,7 +17,7 @@ from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
 from chargehand.contracts.problems import join_problems, one_line
 from chargehand.contracts.waits import call_title
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
@@ -283,7 +283,7 @@ async def await_approval(session: Session) -> Plan | None:
         return None
     if progress.decision.decision == "reject":
         count_refusal("approval")
-        raise final_error(ErrorType.PLAN_REJECTED, f"The plan was rejected. {progress.decision.reason}".strip())
+        raise non_retryable_error(ErrorType.PLAN_REJECTED, f"The plan was rejected. {progress.decision.reason}".strip())
     return progress.plan
 
 

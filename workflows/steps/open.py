@@ -15,7 +15,7 @@ from activities.contracts.session import LEDGER_PREFIX, AdmissionTerms, OpenSess
 from activities.opening.activity import SessionActivities
 from chargehand.contracts import Delegation, SessionRequest, SessionState
 from chargehand.contracts.request import LONGEST_SESSION_ID
-from chargehand.converter import final_error, invalid_input
+from chargehand.converter import invalid_input, non_retryable_error
 from chargehand.listing import listing_memo
 from chargehand.search_attributes import CREW, STATE, TENANT
 from chargehand.wire import ErrorType
@@ -59,7 +59,7 @@ class Place:
             left = give_up_at - workflow.now()
             if left <= timedelta():
                 await self.leave(Decimal(0))
-                raise final_error(
+                raise non_retryable_error(
                     ErrorType.TENANT_LIMIT,
                     f"The session waited for other sessions of the tenant '{written.tenant}' until its time was up; "
                     "start it again, or have the operator raise the tenant's limits.",
@@ -72,7 +72,7 @@ class Place:
             pause = min(2 * pause, options.MOST_ASK_AGAIN)
         if admission is not None and admission.refusal:
             self._terms = None
-            raise final_error(
+            raise non_retryable_error(
                 ErrorType.TENANT_LIMIT, f"The tenant '{written.tenant}' has reached its limits: {admission.refusal}."
             )
         _show(facts, written, progress, "planning")
@@ -85,7 +85,7 @@ class Place:
         admission = await ask(self._mailbox, self._terms.ledger, request, Admission, patience=options.STOP_TIMEOUT)
         problem = "the tenant's ledger does not answer; try again" if admission is None else admission.refusal
         if problem:
-            raise final_error(ErrorType.UPDATE_REFUSED, problem)
+            raise non_retryable_error(ErrorType.UPDATE_REFUSED, problem)
 
     async def idle(self, *, is_idle: bool) -> None:
         """Tell the ledger whether the session needs its place; one that goes on has it at once."""
@@ -242,7 +242,7 @@ def _hold_report(session: Session) -> None:
     reserves = (session.budget.report_reserve, output)
     if not session.budget.ledger.granted.covers(least) or not all(reserve.hold() for reserve in reserves if reserve):
         also = ", the report and its output" if output else " and the report"
-        raise final_error(
+        raise non_retryable_error(
             ErrorType.LIMIT_TOO_SMALL,
             f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",

@@ -19,7 +19,7 @@ from activities.turn_kinds.plan import Allowance, DesignAnswer, DesignTask, Plan
 from chargehand.contracts import Plan
 from chargehand.contracts.limits import Profile
 from chargehand.contracts.problems import join_problems
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.ledger import Amount
@@ -91,7 +91,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[st
 
 
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
-    return final_error(ErrorType.INVALID_PLAN, f"The plan is invalid: {join_problems(errors)}")
+    return non_retryable_error(ErrorType.INVALID_PLAN, f"The plan is invalid: {join_problems(errors)}")
 
 
 def _room_for(session: Session, draft: PlanAnswer | Plan) -> Amount:
@@ -129,7 +129,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     )
     result = await take_turn(session, task)
     if result.stop == "refused":
-        raise final_error(ErrorType.MODEL_DECLINED, "The model declined to plan this request.")
+        raise non_retryable_error(ErrorType.MODEL_DECLINED, "The model declined to plan this request.")
     answer = result.answer_as(PlanAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
@@ -158,7 +158,7 @@ def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
 def _planning_error(error: TurnLost) -> ApplicationError:
     spent = "The limits were used up before there was a plan; raise max_turns or budget_usd."
     message = spent if isinstance(error, CannotPay) else error.message
-    return final_error(error.error_type, message, *error.details)
+    return non_retryable_error(error.error_type, message, *error.details)
 
 
 def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:

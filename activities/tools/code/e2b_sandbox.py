@@ -33,7 +33,7 @@ from activities.processes.stall_timeout import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows
 from activities.tools.outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _translate(fault: Exception) -> ApplicationError:
         return ApplicationError(message, type=ErrorType.RATE_LIMITED, next_retry_delay=wait)
     if isinstance(fault, AuthenticationException):
         message = "E2B does not accept the API key; check E2B_API_KEY"
-        return final_error(ErrorType.TOOL_UNAVAILABLE, message)
+        return non_retryable_error(ErrorType.TOOL_UNAVAILABLE, message)
     status = fault.status_code if isinstance(fault, SandboxException) else None
     refused = status is not None and 400 <= status < 500 and status not in {408, 409, 425}
     message = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"

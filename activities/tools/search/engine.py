@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.documents.words import content_words, words
 from activities.http.response_limits import BodyRefused, describe_tls_error, limit_client, retry_after
 from activities.tools.search.protocol import SearchHit
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def transient_error(message: str) -> ApplicationError:
 
 def permanent_error(message: str) -> ApplicationError:
     """An error that needs an operator: it is not retried."""
-    return final_error(ErrorType.TOOL_UNAVAILABLE, message)
+    return non_retryable_error(ErrorType.TOOL_UNAVAILABLE, message)
 
 
 def confidence_by_words(query: str, hits: Sequence[SearchHit]) -> int:

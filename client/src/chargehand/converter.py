@@ -66,14 +66,14 @@ _NOT_ENCRYPTED: Final = (
 )
 
 
-def final_error(kind: str, message: str, *details: object) -> ApplicationError:
+def non_retryable_error(kind: str, message: str, *details: object) -> ApplicationError:
     """Build an error that Temporal does not retry."""
     return ApplicationError(message, *details, type=kind, non_retryable=True)
 
 
 def invalid_input(what: str, problems: Iterable[str]) -> ApplicationError:
     """Build the error for input that cannot be used; each problem names its field."""
-    return final_error(ErrorType.INVALID_INPUT, f"Invalid {what}: {join_problems(problems)}")
+    return non_retryable_error(ErrorType.INVALID_INPUT, f"Invalid {what}: {join_problems(problems)}")
 
 
 _TYPED: Final = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="constants"))
@@ -144,7 +144,7 @@ class PayloadConverter(CompositePayloadConverter):
         for payload, value in zip(payloads, values, strict=True):
             most = self.largest_result_bytes if isinstance(value, _READ_BY_CLIENTS) else self.largest_bytes
             if len(payload.data) > most:
-                raise final_error(
+                raise non_retryable_error(
                     ErrorType.PAYLOAD_TOO_LARGE,
                     f"A payload of {len(payload.data):,} bytes is too large; the limit is {most:,}.",
                 )

@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import HandleUpdateInput, Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey
 from worker.settings import PartSettings, Settings, settings_of
@@ -42,7 +42,7 @@ class RequireCallerKey(Interceptor):
             def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
                 signed = (workflow.info().workflow_id, input.update, input.id, input.args)
                 if not any(key.has_signed(input.headers, *signed) for key in keys):
-                    raise final_error(
+                    raise non_retryable_error(
                         ErrorType.UPDATE_REFUSED,
                         f"{SETTING} is missing or is not the one of the workers: set it, and use the client, the "
                         f"command or the console, which sign what they send.",

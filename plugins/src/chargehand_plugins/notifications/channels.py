@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import WaitKind
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.local_server import is_loopback
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice, post
@@ -71,7 +71,7 @@ class NotificationActivities:
         """
         address = self.channels.get(notice.channel, "")
         if not address or not isinstance(notice.about, WaitNotice):
-            raise final_error(ErrorType.INVALID_INPUT, f"No channel '{notice.channel}' is set.")
+            raise non_retryable_error(ErrorType.INVALID_INPUT, f"No channel '{notice.channel}' is set.")
         text = text_of(notice.about, notice.link(self.links))
         kind, _, target = address.partition(":")
         if kind == "mailto":
@@ -82,7 +82,7 @@ class NotificationActivities:
 
     def _mail(self, to: str, id_: str, text: Text) -> None:
         if self.mail is None:
-            raise final_error(ErrorType.INVALID_INPUT, "CHARGEHAND_SMTP is not set.")
+            raise non_retryable_error(ErrorType.INVALID_INPUT, "CHARGEHAND_SMTP is not set.")
         server = urlsplit(self.mail.server)
         host = server.hostname or ""
         message = EmailMessage()

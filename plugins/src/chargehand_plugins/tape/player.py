@@ -22,7 +22,7 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Capability
 from chargehand.contracts.problems import describe_problems, join_problems, printable
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
@@ -196,7 +196,7 @@ class ReplayedTool:
         except NotOnTape as absence:
             raise await _end_session(str(absence)) from None
         if line.result is None:
-            raise final_error(ErrorType.TOOL_UNAVAILABLE, str(line.failure))
+            raise non_retryable_error(ErrorType.TOOL_UNAVAILABLE, str(line.failure))
         return ToolAnswer(ok=line.result.ok, output=line.result.output, sources=line.result.sources)
 
 
@@ -208,7 +208,7 @@ async def _end_session(absence: str) -> ApplicationError:
     root = described.workflow_execution_info.root_execution
     handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
     await handle.terminate(reason=absence)
-    return final_error(ErrorType.INTERNAL, absence)
+    return non_retryable_error(ErrorType.INTERNAL, absence)
 
 
 def _cleaned(asked: _Asked) -> _Asked:

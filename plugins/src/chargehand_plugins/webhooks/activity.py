@@ -21,7 +21,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait
-from chargehand.converter import final_error
+from chargehand.converter import non_retryable_error
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.links import NO_LINKS, Links
 
@@ -146,7 +146,7 @@ class WebhookActivities:
             ApplicationError: the receiver did not take it.
         """
         if problems := self.rules.problems(notice.url):
-            raise final_error(ErrorType.INVALID_INPUT, problems[0])
+            raise non_retryable_error(ErrorType.INVALID_INPUT, problems[0])
         body = notice.body(self.links)
         headers = sign(self.rules.secret, notice.id, int(time.time()), body)
         await post(notice.url, body, headers, self.rules.internal)
@@ -191,7 +191,7 @@ async def _status(
             waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
             return response.status, _wait(waits[0]) if waits else None
     except AddressRefusedError as error:
-        raise final_error(ErrorType.PROVIDER_REFUSED, f"The receiver may not be called: {error}") from error
+        raise non_retryable_error(ErrorType.PROVIDER_REFUSED, f"The receiver may not be called: {error}") from error
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
         raise ApplicationError(
             f"The receiver could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
