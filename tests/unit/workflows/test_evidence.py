@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts.model import ModelCard, OutputCaps, PriceStep
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
+from activities.contracts.rounds import InputOutcome, Note, ToolCall
 from activities.turn_kinds.judgements import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask
@@ -44,7 +44,6 @@ from workflows.rules.evidence import (
     Notes,
     ground,
     nested_outcome,
-    sources_read,
     unfinished_outcome,
     with_quotes,
     without_quotes,
@@ -209,17 +208,6 @@ def test_an_outcome_is_capped() -> None:
         gaps=("The agent: findings left out beyond the first 40: 59.", *("g" * 500,) * 19),
         reason="m" * 500,
     )
-
-
-def test_claims_may_rest_on_what_was_read_here_or_handed_down() -> None:
-    """Sources of the inputs count like those of the agent's own tools; of the same ref, all readings count."""
-    again = HANDBOOK.model_copy(update={"quote": "Read again."})
-    rounds = [Round(results=(ToolResult(call_id="1", tool="read_document", sources=(again,)),)), Round(correction="x")]
-
-    found = sources_read(rounds, (HANDBOOK, COSTS))
-
-    both = HANDBOOK.model_copy(update={"quote": f"{HANDBOOK.quote}{PASSAGE_GAP}Read again."})
-    assert found == {HANDBOOK.ref: both, COSTS.ref: COSTS}
 
 
 def test_what_was_noted_and_read_is_handed_back() -> None:

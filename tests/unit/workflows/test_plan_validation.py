@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
-from chargehand.contracts import Plan, Subtask, Tier
+from chargehand.contracts import Plan, Tier
 from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
-from workflows.rules.task_deduplication import fingerprint
 
 CREW = CrewCard(
     name="research",
@@ -64,31 +63,6 @@ def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as caught:
         _check(draft, **changes)
     return caught.value.errors
-
-
-def test_a_good_draft_becomes_the_same_plan() -> None:
-    """What passes is carried out as it was written."""
-    draft = _draft(
-        _subtask("T1"),
-        _subtask("T2", agent="supervisor"),
-        _subtask("T3", agent="writer", depends_on=["T1", "T2"], required=["T1"]),
-        strategy="reduce",
-        final_instruction="One page.",
-    )
-
-    plan = _check(draft)
-
-    assert plan == Plan(
-        subtasks=(
-            Subtask(id="T1", agent="reader", instruction="Find the fact of T1"),
-            Subtask(id="T2", agent="supervisor", instruction="Find the fact of T2"),
-            Subtask(
-                id="T3", agent="writer", instruction="Find the fact of T3", depends_on=("T1", "T2"), required=("T1",)
-            ),
-        ),
-        strategy="reduce",
-        final_instruction="One page.",
-    )
 
 
 def test_each_rule_refuses_by_itself() -> None:
@@ -161,20 +135,6 @@ def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cen
     else:
         [error] = _errors(draft, turns=27, funds=funds)
         assert f"($0.3000 to start the first, ${others:.4f} for the others), but the limits leave ${usd:.4f}" in error
-
-
-def test_no_way_round_in_a_circle() -> None:
-    """Work that an ancestor is doing is refused, however it is worded; for another agent it is other work."""
-    ancestors = [fingerprint("supervisor", "Find the fact of T1")]
-
-    found = _errors(
-        _draft(_subtask(agent="supervisor", instruction="  please find FACT of the T1.  " + " " * 5_000)),
-        ancestors=ancestors,
-    )
-    passed = _check(_draft(_subtask(agent="reader")), ancestors=ancestors)
-
-    assert found == ("subtask T1: this session is already part of the same task; that would be a loop",)
-    assert len(passed.subtasks) == 1
 
 
 def test_all_reasons_come_together() -> None:
