@@ -76,51 +76,32 @@ def response(
     return raw(json.dumps(body).encode())
 
 
-async def test_an_incomplete_response_says_why() -> None:
-    """What was filtered is a refusal; everything else without its end is truncated. Both are paid."""
-    cases = [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
-    for reason, stop in cases:
-        reply = await reply_to("responses", response("incomplete", incomplete_details={"reason": reason}))
-        assert (reply.stop, reply.usage is not None) == (stop, True)
-
-
-async def test_a_failed_response_is_a_failure() -> None:
-    """A failure that comes with status 200 is raised like one that comes with its own."""
-    cases = [
-        ("server_error", ErrorType.PROVIDER_UNAVAILABLE, False),
-        ("rate_limit_exceeded", ErrorType.RATE_LIMITED, False),
-        ("invalid_prompt", ErrorType.PROVIDER_REFUSED, True),
-        ("", ErrorType.PROVIDER_REFUSED, True),
+async def test_every_end_of_a_response_has_its_meaning() -> None:
+    """A reply that is billed has a price and an end of its own; a failure is raised as if it came with a status."""
+    lost = {"code": "server_error", "message": f"Lost {KEY}."}
+    billed = [
+        *(("incomplete", {"incomplete_details": {"reason": each}}, "truncated") for each in ("max_output_tokens", "x")),
+        ("incomplete", {"incomplete_details": {"reason": "content_filter"}}, "refused"),
+        ("failed", {"error": {"code": "bio_policy", "message": "No."}}, "refused"),
+        *((status, {"error": lost}, "malformed") for status in ("failed", "cancelled", "in_progress")),
     ]
-    for code, kind, final in cases:
-        raised, _ = await failure_of(
-            "responses",
-            response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}, usage=None),
-        )
-        assert (raised.kind, raised.is_final) == (kind, final)
-        cause = code or "no reason given"
-        assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
+    failures = [
+        ("failed", "server_error", ErrorType.PROVIDER_UNAVAILABLE),
+        ("failed", "rate_limit_exceeded", ErrorType.RATE_LIMITED),
+        *(("failed", code, ErrorType.PROVIDER_REFUSED) for code in ("invalid_prompt", "")),
+        *((status, "", ErrorType.PROVIDER_UNAVAILABLE) for status in ("in_progress", "queued", "cancelled")),
+    ]
 
-
-async def test_a_failed_response_that_reports_its_usage_is_charged() -> None:
-    """A provider that says what a failure cost bills it: it is a malformed reply with a price, without any key."""
-    for status in ("failed", "cancelled", "in_progress"):
-        reply = await reply_to("responses", response(status, error={"code": "server_error", "message": f"Lost {KEY}."}))
-        assert (reply.stop, reply.problem, reply.usage) == ("malformed", "Lost [redacted].", usual_usage("responses"))
-
-
-async def test_a_response_against_policy_is_a_refusal() -> None:
-    """It has a price and an end of its own; it is not the provider's failure."""
-    reply = await reply_to("responses", response("failed", error={"code": "bio_policy", "message": "No."}))
-
-    assert (reply.stop, reply.usage is not None) == ("refused", True)
-
-
-async def test_a_response_without_an_end_is_asked_for_again() -> None:
-    """A response that is not there yet will not come by waiting for it, for nothing is stored."""
-    for status in ("in_progress", "queued", "cancelled"):
-        raised, _ = await failure_of("responses", response(status, usage=None))
-        assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    for status, fields, stop in billed:
+        reply = await reply_to("responses", response(status, **fields))
+        assert (reply.stop, reply.usage) == (stop, usual_usage("responses"))
+        assert reply.problem == ("Lost [redacted]." if stop == "malformed" else "")
+    for status, code, kind in failures:
+        raised, _ = await failure_of("responses", response(status, error=lost | {"code": code}, usage=None))
+        assert (raised.kind, raised.is_final) == (kind, kind is ErrorType.PROVIDER_REFUSED)
+        if status == "failed":
+            cause = code or "no reason given"
+            assert raised.message == f"openai could not answer ({cause}): Lost [redacted]."
 
 
 async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
