@@ -1,4 +1,4 @@
-"""One turn: how its prompt is counted, whether it is wanted and fresh, and what becomes of too much of a reply."""
+"""One turn: how its prompt is counted, whether it is wanted and fresh, what becomes of its reply, and of its charge."""
 
 import json
 import time
@@ -11,14 +11,17 @@ from uuid import uuid4
 import pytest
 from pydantic import JsonValue
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.testing import ActivityEnvironment
 
 from activities.heartbeat import BEAT_SECONDS
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.turn.contracts import TurnRequest
+from activities.turn.charges import record_charge, take_over
+from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurn
 from activities.turn.retry_policy import Freshness
 from chargehand.contracts import Tier, Usage
+from chargehand.record import Record
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, Wire, a_provider, usual_usage
 from tests.activities.turns.one_turn import Harness, a_turn, harness_worker, open_harness, turn_activities, turn_worker
@@ -207,3 +210,49 @@ async def test_cancelling_a_session_closes_the_paid_call(client: Client, tmp_pat
     assert BEAT_SECONDS < 1.0
     assert took < 1.0 + MACHINE_SECONDS
     assert len(server.requests) == 1
+
+
+_TURN = a_turn().turn
+_REPLY = ModelReply(stop="answer", model="m", provider="p", usage=Usage(cost_usd=Decimal("0.01")))
+_PAID = Usage(turns=1, cost_usd=Decimal("0.01"))
+_BACKUP = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def at(hours: int) -> ActivityEnvironment:
+    """Schedule the turn so many hours after the backup."""
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, scheduled_time=_BACKUP + timedelta(hours=hours))
+    return environment
+
+
+async def test_a_turn_books_what_it_has_cost_before_a_restore(tmp_path: Path) -> None:
+    """Once, however often the database is restored; a repeated attempt in the same history books nothing."""
+    record = Record(tmp_path)
+
+    booked = [await at(hours).run(record_charge, record, _TURN, _REPLY) for hours in (1, 1, 2, 3)]
+
+    assert booked[:2] == [None, None]
+    assert booked[2:] == [_PAID + _PAID, _PAID]
+    assert [charge.usage for charge in record.charges("a-session")] == [_PAID] * 4
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_reply_that_is_taken_over_is_booked_once(tmp_path: Path, *, is_told: bool) -> None:
+    """A worker that lives through a restore still has the reply: whichever of it and `reconcile --repair` comes first
+    claims the only charge."""
+    record, kept = Record(tmp_path), TurnResult(stop="answer", model="m", provider="p", usage=_PAID)
+    await at(1).run(record_charge, record, _TURN, _REPLY)
+    [paid] = record.charges("a-session")
+    assert record.begin_telling(paid) if is_told else not record.is_booked(paid)
+
+    taken = [await at(hours).run(take_over, record, "a-session", kept) for hours in (1, 2, 2, 3)]
+
+    assert record.is_booked(paid) is not is_told
+    assert taken == ([kept, *[kept.model_copy(update={"usage": Usage()})] * 3] if is_told else [kept] * 4)
+
+
+async def test_a_charge_that_cannot_be_recorded_loses_no_reply(tmp_path: Path) -> None:
+    """The reply is paid for, so it is used all the same."""
+    (tmp_path / "record").write_text("in the way")
+
+    assert await at(1).run(record_charge, Record(tmp_path), _TURN, _REPLY) is None
