@@ -1,17 +1,17 @@
 """An environment for every test of workflows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from temporalio.client import Client
 from temporalio.runtime import Runtime
 
 from chargehand import Conversation
-from chargehand.contracts import ConversationMessage, Limits, PendingCall, Reply, Report, SessionRequest
+from chargehand.contracts import ConversationMessage, PendingCall, Reply, Report, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.messages import ConversationMessages
 from chargehand.payloads.encryption import Encryption
@@ -19,7 +19,7 @@ from chargehand.payloads.storage import Storage
 from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
-from tests.scripted_model import Respond, Script
+from tests.scripted_model import Respond
 from tests.waiting import eventually
 
 
@@ -37,30 +37,10 @@ async def connect(
     )
 
 
-class OpenEnvironment(Protocol):
-    """Opens an environment; see `tests.environment.open_environment`."""
-
-    def __call__(
-        self,
-        respond: Respond,
-        *,
-        ceilings: Limits | None = None,
-        cached_workflows: int = 1_000,
-        own_crews: tuple[Path, ...] = (),
-        document_roots: tuple[Path, ...] = (),
-        acting: Sequence[str] = (),
-        at_once: Sequence[str] = (),
-        more_tools: Sequence[str] = (),
-        added: Sequence[Callable[..., Any]] = (),
-    ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
-
-
-class RunSession(Protocol):
-    """Runs a session to its report, in an environment of its own; its options are those of `OpenEnvironment`."""
-
-    async def __call__(
-        self, respond: Respond, request: SessionRequest, **options: Any
-    ) -> tuple[Report, SessionEnvironment]: ...
+OpenEnvironment = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
+"""Opens an environment, given what models reply and the options of `tests.environment.open_environment`."""
+RunSession = Callable[..., Awaitable[tuple[Report, SessionEnvironment]]]
+"""Runs a session to its report, given what models reply, the request, and those options."""
 
 
 def server_of(opened: SessionEnvironment) -> InMemoryTemporal:
@@ -103,17 +83,13 @@ DESK = {
     "scout": f'tools = ["search"]\n{READS_THE_WEB}',
 }
 
-Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
+Desk = OpenEnvironment
 
 
 @pytest.fixture
 def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
     """Open a worker with the crew `desk`."""
-
-    def opened(script: Script, **options: object) -> AbstractAsyncContextManager[SessionEnvironment]:
-        return environment(script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",), **options)  # pyright: ignore[reportArgumentType]
-
-    return opened
+    return partial(environment, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",))
 
 
 async def pending(conversation: Conversation) -> PendingCall:
