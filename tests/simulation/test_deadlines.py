@@ -18,7 +18,6 @@ from tests.scripted_model import (
     answer,
     keep_using,
     plan,
-    refined,
     report,
     subtask,
     topics,
@@ -27,12 +26,10 @@ from tests.scripted_model import (
 )
 from tests.simulation.directed import VirtualSession
 from tests.workflows.test_recalling import QUOTED, READ, note
+from tests.workflows.test_stopping import BETTER, MEANT, unsure
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 GRACE = timedelta(seconds=5)
-ASKED = "The fiscal year or the calendar year?"
-MEANT = "The fiscal year, please."
-BETTER = "Take the fiscal year, as the handbook does."
 
 
 def limited(**limits: object) -> SessionRequest:
@@ -74,18 +71,11 @@ def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(stop: str
     assert result.reserved_usd == 0
 
 
-def _unsure() -> Script:
-    """Let the agent of T1 ask back until a person, or a better instruction, has decided."""
-    question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
-    script = Script().plan(*topics(2)).refine(refined(BETTER)).work("T1", question)
-    return script.work(MEANT, answer("Known."))
-
-
 @pytest.mark.parametrize("seconds", [0, 239, 241])
 def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None:
     """The answer stands in the next instruction; after `answer_within` the instruction is refined instead, once."""
     asking = {"questions": "allowed", "answer_within": timedelta(minutes=4)}
-    session = VirtualSession(limited(deadline=600).model_copy(update=asking), _unsure())
+    session = VirtualSession(limited(deadline=600).model_copy(update=asking), unsure("T1"))
     session.run_until(seconds)
     session.update("answer", Answer(subtask="T1", text=MEANT))
     result = session.report()
@@ -118,7 +108,7 @@ def test_people_take_their_time_and_not_the_sessions(
     """A decision counts until `answer_within`, and the deadline is then as far away as before; without one it ends."""
     request, name, decision = waits(limited(deadline=60).model_copy(update={"answer_within": timedelta(hours=8)}))
     slow = Held(answer("Known."), seconds=30)
-    session = VirtualSession(request, _unsure().work("topic 2", slow).work(MEANT, slow).work(BETTER, slow))
+    session = VirtualSession(request, unsure("T1").work("topic 2", slow).work(MEANT, slow).work(BETTER, slow))
     session.run_until(7 * 3600)
     waiting = session.status()
     if is_decided:
