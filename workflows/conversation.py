@@ -17,8 +17,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.refusal import Refused
     from workflows.rules.report_content import merge_spend, usage_of
     from workflows.session_workflow import SessionWorkflow, next_task
-    from workflows.state.dialogue import ConversationRunState, Dialogue
-    from workflows.state.session import Session
+    from workflows.state.dialogue import Dialogue
+    from workflows.state.session import ConversationRunState, Session
     from workflows.steps.converse import Talk, converse, interrupt
     from workflows.steps.open import open_session
     from workflows.steps.report import close_conversation, close_early
@@ -107,6 +107,7 @@ class ConversationWorkflow(SessionWorkflow):
         asked = request.as_session()
         written = SupervisorRequest(**{name: getattr(asked, name) for name in asked.model_fields_set}, state=state)
         session = await open_session(written, self._progress, self._mailbox, self._place, converses=True)
+        session.dialogue = self._dialogue
         if self._state is None:
             agents = [agent.name for agent in session.facts.crew.agents]
             floor = request.agent or agents[0]

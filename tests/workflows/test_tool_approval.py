@@ -119,7 +119,7 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
 
 
 async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: Desk) -> None:
-    """A person sees what is beyond the rule, what the judge does not expect, and what no judge could be asked about."""
+    """A person sees what is beyond the rule, what the judge does not expect, and what no judge could or should read."""
     rule = """[[agents.policy]]
         tool = "refund"
         approval = "auto"
@@ -133,11 +133,11 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
         amount = call.task.arguments["amount"]
         return JudgeCallAnswer(is_expected=amount in (10, 40), reason="" if amount == 10 else "Nobody asked for it.")
 
-    amounts = (10, 20, 30, 40, 60)
-    script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
+    asked = [*({"amount": amount} for amount in (10, 20, 30, 40, 60)), {"amount": 50, "note": "x" * 10_000}]
+    script = refunding(request_tools(*(("refund", arguments) for arguments in asked)))
     async with desk(script.on("judge_call", judge), rule) as opened:
         session = await opened.chargehand.start(GOAL)
-        calls = await pending(session, 4)
+        calls = await pending(session, 5)
         for call in calls:
             await session.reject_call(call, "No.")
         await asyncio.wait_for(session.result(), 60)
@@ -146,6 +146,7 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
         20: "a model finds: Nobody asked for it.",
         30: "no model could judge it",
         40: "a model finds: Nobody asked for it.",
+        50: "the call, or what the user has said, is too long for a model to judge",
         60: "amount: is not a number from 0 to 50",
     }
     assert [call["amount"] for call in opened.tools["refund"].calls] == [10]

@@ -21,7 +21,6 @@ from workflows.contracts import (
 )
 from workflows.rules.information_flow import Reads
 from workflows.rules.refusal import Refused
-from workflows.state.session import SupervisorState
 
 _Item = TypeVar("_Item", bound=Contract)
 
@@ -77,6 +76,13 @@ class Dialogue(Carried):
     def has_message(self) -> bool:
         first = next(iter(self._waiting), 0)
         return first in self._admitted
+
+    @property
+    def said(self) -> tuple[str, ...] | None:
+        """The user's messages, those that wait too; None if the transcript has lost its beginning."""
+        if self.lines and self.lines[0].number > 1:
+            return None
+        return tuple(line.text for line in self.lines if line.kind == "message")
 
     def transcript(self, jobs: Collection[str]) -> Transcript:
         return Transcript(lines=self.lines, floor=self.floor, jobs=tuple(jobs))
@@ -201,13 +207,6 @@ class Dialogue(Carried):
 
 def _key(update: str) -> str:
     return sha256(update.encode()).hexdigest()[:16]
-
-
-class ConversationRunState(Contract):
-    """A conversation that continues in a new run."""
-
-    session: SupervisorState
-    dialogue: Dialogue
 
 
 def _newest(items: Sequence[_Item], most: int) -> tuple[_Item, ...]:

@@ -42,6 +42,7 @@ from workflows.rules.task_deduplication import fingerprint
 from workflows.state.budget import Budget
 from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock
+from workflows.state.dialogue import Dialogue
 from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
 
@@ -63,6 +64,13 @@ class SupervisorState(Contract):
     provenance: Provenance
     places: Places
     progress: Progress
+
+
+class ConversationRunState(Contract):
+    """A conversation that continues in a new run."""
+
+    session: SupervisorState
+    dialogue: Dialogue
 
 
 class Memo:
@@ -122,6 +130,8 @@ class Session:
     places: Places = field(init=False)
     provenance: Provenance = field(init=False)
     memo: Memo = field(default_factory=Memo, init=False)
+    dialogue: Dialogue | None = field(default=None, init=False)
+    """In a conversation, what is said in it."""
 
     def __post_init__(self, spending: Spending) -> None:
         """Settle the request."""
@@ -165,6 +175,14 @@ class Session:
             return above.said
         goals = (earlier.goal, *(each.goal for each in earlier.thread)) if earlier else ()
         return (self.request.goal, *self.request.criteria, *goals, *self.progress.steering.answers)
+
+    @property
+    def said_since(self) -> tuple[str, ...] | None:
+        """What the user has said since the request; None if the beginning of that is not kept."""
+        if self.dialogue is not None:
+            return self.dialogue.said
+        steering = self.progress.steering
+        return (*self.request.criteria, *steering.answers, *(told.item.text for told in steering.told))
 
     @property
     def may_act(self) -> bool:

@@ -21,8 +21,8 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
-from workflows.state.dialogue import ConversationRunState, Dialogue
-from workflows.state.session import Session
+from workflows.state.dialogue import Dialogue
+from workflows.state.session import ConversationRunState, Session
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
 from workflows.steps.decisions import steer
 from workflows.steps.effects import announce_reply, enter, list_state

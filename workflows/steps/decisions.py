@@ -204,10 +204,15 @@ async def _doubt(session: Session, request: CallRequest) -> str:
     """Have a model judge a call; returns why a person has to decide, empty if it is expected."""
     agent, budget = session.facts.crew.agent(request.agent), session.budget
     others = [tier for tier in Tier if agent is None or budget.model(tier).name != budget.model_of(agent).name]
-    task = JudgeCallTask(goal=session.request.goal, tool=request.tool, arguments=request.arguments)
+    said = session.said_since
+    task = JudgeCallTask(goal=session.request.goal, said=said or (), tool=request.tool, arguments=request.arguments)
+    if said is None or not task.is_short:
+        return "the call, or what the user has said, is too long for a model to judge"
     judged = await try_turn(session, task, JudgeCallAnswer, tier=others[0] if others else Tier.SMALL)
     if judged is None:
         return "no model could judge it"
+    if session.said_since != said:
+        return "the user has said more since a model was asked"
     if judged.is_expected and not judged.reason:
         return ""
     return f"a model finds: {judged.reason[:_LONGEST_DOUBT] or 'it is not expected'}"

@@ -152,7 +152,12 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
     ),
     "judge_call": (
         "supervisor",
-        JudgeCallTask(goal=_GOAL, tool="refund", arguments={"order": 7, "amount": 40, "to": "ann@example.com"}),
+        JudgeCallTask(
+            goal=_GOAL,
+            said=("I paid 40 twice, for order 7.", "Pay it back to me, please."),
+            tool="refund",
+            arguments={"order": 7, "amount": 40, "to": "ann@example.com"},
+        ),
     ),
     "judge": ("supervisor", JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST))),
     "synthesis": (
