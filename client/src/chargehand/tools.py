@@ -127,7 +127,8 @@ class Tool(Generic[_P, _R]):
         """Register a function that finds out whether a call was applied, for when a crash leaves that unknown.
 
         It takes the tool's arguments, a `ToolContext` and dependencies, by the same names, as far as it needs them. It
-        returns what the tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`.
+        returns what the tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`, for which any
+        other empty value, such as False, is taken.
         """
         if not self.acts:
             raise ToolDefinitionError(
@@ -163,7 +164,9 @@ class Tool(Generic[_P, _R]):
         if self.outcome_lookup is None:
             raise ToolDefinitionError(self.where, [f"'{self.name}' has no lookup"])
         result = await self.outcome_lookup.call(self.signature.read_arguments(arguments), given)
-        return result if result is None or result is NOT_YET_KNOWN else _answer(self.name, arguments, result)
+        if result is None:
+            return None
+        return _answer(self.name, arguments, result) if result and result is not NOT_YET_KNOWN else NOT_YET_KNOWN
 
 
 def tool(
