@@ -247,6 +247,27 @@ async def test_a_judge_reads_the_words_of_the_user_alone(
     ]
 
 
+async def test_a_job_has_its_own_time_however_soon_the_talk_is_idle(desk: Desk) -> None:
+    """The conversation waits for it, until its own deadline, and for as long as usual after its end was reported."""
+    held = Held(answer("Pumps fail."))
+    script = Script().plan(subtask("T1", agent="engineer")).work("", held).replies("report", say("Begun.", job="Why?"))
+    script = script.replies("job j1 has ended", say("They fail."))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk", idle=timedelta(minutes=1))
+        await asyncio.wait_for(talk.say(text="I want a report."), 20)
+        await asyncio.wait_for(held.reached.wait(), 20)
+        server_of(opened).skip(timedelta(minutes=2))
+        await talk.status()  # so that it has seen the time
+        held.released.set()
+        await until(partial(_has_said, talk, "They fail."))
+        transcript = await talk.transcript()
+        server_of(opened).skip(timedelta(minutes=2))
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    assert [line.text for line in transcript.lines if line.kind == "job"] == ["j1: Pumps fail."]
+    assert (end.reason, end.replies) == ("idle", 2)
+
+
 async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
     """The time counts from the last message or reply."""
     async with desk(Script()) as opened:

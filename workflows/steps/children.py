@@ -222,7 +222,10 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
 
 def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> Delegation:
     """Hand down to a nested session what holds for the tree."""
-    ends_at = session.clock.report_starts_at
+    now, ends_at = workflow.now(), session.clock.report_starts_at
+    deadline_at = ends_at - options.nested_margin(ends_at - now)
+    if session.dialogue is not None:  # which waits for its jobs
+        deadline_at = now + session.request.limits.deadline
     return Delegation(
         session=session.root,
         run=session.run,
@@ -230,7 +233,7 @@ def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> De
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         said=session.said,
-        deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        deadline_at=deadline_at,
         authority=delegate_authority(session.authority, planned, is_approved=session.request.approval == "plan"),
         others_act=session.may_act,
         crew_changes=session.facts.crew.nested is not None,

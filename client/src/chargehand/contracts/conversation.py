@@ -55,7 +55,7 @@ class ConversationRequest(StartRequest):
     """Limits of the whole conversation; those that are absent are the usual ones."""
     idle: UpToAWeek = timedelta(days=1)
     """How long after the last message or reply the conversation ends: seconds, `8h`, `3d`, ISO 8601 (7 days at most).
-    Approvals and jobs end by then too."""
+    It waits for approvals and jobs."""
     answer_within: AnswerTime | None = None
     """How long a tool call that needs approval waits for a person; a working day if absent."""
 
