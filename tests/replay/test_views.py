@@ -24,6 +24,7 @@ from chargehand.contracts import (
     StateEvent,
     Status,
     SubtaskEvent,
+    SubtaskRecord,
     ToolEvent,
     Trace,
     TurnEvent,
@@ -149,8 +150,11 @@ def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
             stopped = each.state in _STOPPED
             state, reason = ("failure", each.state) if stopped else (each.state, each.reason)
             records[each.subtask] = state, reason, 0 if state == "skipped" else each.attempt
-    for id_ in open_requests(events)[0] & records.keys():
-        records[id_] = "running", "", records[id_][2]
+    questions, calls = open_requests(events)
+    waits = dict.fromkeys(questions, "awaiting an answer")
+    waits |= {each.partition("/")[0]: "awaiting call approval" for each in calls.values()}
+    for id_, reason in waits.items():
+        records[id_] = "running", reason, records[id_][2]
     if any(isinstance(each, EndEvent) for each in events):
         left = {id_ for id_, (state, *_) in records.items() if state == "waiting"}
         records |= dict.fromkeys(left, ("skipped", "not started", 0))
@@ -162,11 +166,12 @@ def state_in(events: list[Event]) -> str:
     return next(each.state for each in reversed(events) if isinstance(each, StateEvent) and not each.subtask)
 
 
-def open_requests(events: list[Event]) -> tuple[set[str], set[str]]:
-    """Subtasks with open questions, and open calls, as the events say."""
+def open_requests(events: list[Event]) -> tuple[set[str], dict[str, str]]:
+    """Subtasks with open questions, and open calls with the subtask of each, as the events say."""
     questions = {each.question.subtask: each.is_open for each in events if isinstance(each, QuestionEvent)}
-    calls = {each.call.id: each.is_open for each in events if isinstance(each, CallEvent) and "/" not in each.subtask}
-    return {id_ for id_, is_open in questions.items() if is_open}, {id_ for id_, is_open in calls.items() if is_open}
+    calls = {each.call.id: each for each in events if isinstance(each, CallEvent)}
+    open_calls = {id_: each.subtask for id_, each in calls.items() if each.is_open}
+    return {id_ for id_, is_open in questions.items() if is_open}, open_calls
 
 
 def tree_text(status: Status, root: Projection) -> str:
@@ -182,6 +187,17 @@ def tree_text(status: Status, root: Projection) -> str:
 def agents_of(agent: AgentView) -> list[AgentView]:
     """List an agent and all below it."""
     return [agent, *(found for each in agent.below for found in agents_of(each))]
+
+
+def words_of(record: SubtaskRecord) -> str:
+    """How each screen begins to describe a subtask."""
+    waits = record.state == "waiting" and record.depends_on
+    return "waiting for" if waits else record.reason if is_awaiting(record) else record.state
+
+
+def is_awaiting(record: SubtaskRecord) -> bool:
+    """Whether a person has to decide before a subtask goes on."""
+    return record.state == "running" and bool(record.reason)
 
 
 def spent_words(usage: Usage) -> str:
@@ -206,7 +222,7 @@ def check(session: Recorded) -> None:
     if any(isinstance(each, StateEvent) for each in events):
         assert status.state == state_in(events)
     assert {each.id: (each.state, each.reason, each.attempts) for each in status.subtasks} == records_in(events)
-    requests = {each.subtask for each in status.questions}, {each.id for each in status.calls}
+    requests = {each.subtask for each in status.questions}, {each.id: each.subtask for each in status.calls}
     assert requests == open_requests(events)
     going_on = [*under_way(session.root)]
     begun = calls_in(events, TurnEvent) | calls_in(events, ToolEvent)
@@ -218,13 +234,15 @@ def check(session: Recorded) -> None:
         roots = {"", *(each.id for each in status.subtasks)}
         assert all(step_words(step) in tree for path, step in going_on if path.partition("/")[0] in roots)
         assert f"{spent.turns} of 99 turns · " in tree.splitlines()[1]
-        assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
+        assert all(f" {each.id} {each.agent} {words_of(each)}" in tree for each in status.subtasks)
     page = view_of_status(status, None, session.root)
     assert page.tree is not None
     assert page.tree.spent == spent_words(spent)
     assert [(each.id, each.state, each.spent) for each in page.tree.below] == [
-        (each.id, each.state, spent_words(each.usage)) for each in status.subtasks
+        (each.id, "waiting" if is_awaiting(each) else each.state, spent_words(each.usage)) for each in status.subtasks
     ]
+    for shown, record in zip(page.tree.below, status.subtasks, strict=True):
+        assert shown.words.startswith(words_of(record))
     assert sum(len(each.now) for each in agents_of(page.tree)) <= len(going_on)
     over = sum(len(each.actions) + each.earlier for each in agents_of(page.tree))
     assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])

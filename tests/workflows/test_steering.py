@@ -167,7 +167,7 @@ async def test_a_nested_session_hands_messages_down(
 
     assert heard(turns_of(opened, "X1")[-1]) == ["To all."]
     assert heard(turns_of(opened, "X2")[-1]) == ["To one.", "To all."]
-    assert [gap for gap in result.gaps if "was not read" in gap] == ["A message to X9 was not read: “To nobody.”"]
+    assert [gap for gap in result.gaps if "was not read" in gap] == ["N1: A message to X9 was not read: “To nobody.”"]
 
 
 async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(

@@ -38,7 +38,8 @@ class CallRequest(Contract):
     """A subtask asks the session at the root whether it may make a tool call."""
 
     kind: Literal["call_request"] = "call_request"
-    subtask: Annotated[str, Field(max_length=40)]
+    subtask: Annotated[str, Field(max_length=300)]
+    """Its path below the root."""
     agent: Annotated[str, Field(max_length=40)]
     tool: Annotated[str, Field(max_length=100)]
     arguments: dict[str, JsonValue]

@@ -246,8 +246,8 @@ def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
     )
 
 
-def nested_outcome(report: Report) -> Outcome:
-    """Turn a nested session's report into an outcome: its numbered citations become refs again."""
+def nested_outcome(report: Report, subtask: str) -> Outcome:
+    """Turn the report of a subtask's session into an outcome: its citations become refs again, its gaps name it."""
     content = name_refs(report.answer, [source.ref for source in report.sources])
     if report.stop_reason == "nothing_succeeded":
         ending: dict[str, object] = {
@@ -275,7 +275,7 @@ def nested_outcome(report: Report) -> Outcome:
             "sources": report.sources,
             "confidence": report.confidence,
             "data": report.output,
-            "gaps": (*_counts("nested session", len(claims), report.issues), *report.gaps),
+            "gaps": (*_counts(subtask, len(claims), report.issues), *(f"{subtask}: {gap}" for gap in report.gaps)),
             "issues": report.issues[:ISSUES],
             "spend": report.spend,
         }

@@ -203,7 +203,7 @@ def _decided(pending: Pending, decision: CallDecision) -> Arguments:
 
 
 def _acting_hash(request: CallRequest, arguments: Arguments) -> str:
-    return call_hash(request.subtask, request.tool, arguments)
+    return call_hash(request.subtask.rpartition("/")[2], request.tool, arguments)
 
 
 def _same_hash(request: CallRequest, arguments: Arguments) -> str:

@@ -30,6 +30,7 @@ from chargehand.contracts import (
     left_out,
 )
 from chargehand.contracts.problems import printable
+from chargehand.contracts.report import awaiting_records
 from chargehand.state_words import EndReason
 from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
@@ -364,7 +365,7 @@ class Progress(Carried):
     def status(self) -> Status:
         status = self.make(
             Status,
-            subtasks=self.records,
+            subtasks=awaiting_records(self.records, (*self.questions.values(), *self.approvals.pending)),
             routes=tuple(self.routes),
             edits=tuple(self.edits),
             waits=tuple(self.waits.open.values()),

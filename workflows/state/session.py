@@ -209,6 +209,11 @@ class Session:
         return self.request.delegation.depth if self.request.delegation else 0
 
     @property
+    def path(self) -> str:
+        """Its own subtask below the root; empty at the root."""
+        return self.request.delegation.path if self.request.delegation else ""
+
+    @property
     def ancestors(self) -> tuple[str, ...]:
         """Fingerprints of this session's work and of the work that it is part of."""
         above = self.request.delegation.ancestors if self.request.delegation else ()

@@ -101,6 +101,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         session=session.root,
         crew=session.facts.crew.reference,
         subtask=subtask,
+        above=session.path,
         # Only its supervisor reads these.
         agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
@@ -177,7 +178,7 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
         approval="none",
         questions="none",
         limits=limits,
-        delegation=_delegation(session, planned, job.reads),
+        delegation=_delegation(session, subtask, planned, job.reads),
     )
     named = subtask.replace(agent=SUPERVISOR)
     with _places_lent(session, job.way):
@@ -189,7 +190,7 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     session.progress.count_use(LimitUsage(depth=deepest))
     # What was not read below, that report names itself.
     return SubtaskResult(
-        outcome=nested_outcome(report),
+        outcome=nested_outcome(report, subtask.id),
         is_private="reads_private" in report.reads,
         wasted=report.wasted,
         messages_read=tuple(job.way.given),
@@ -220,7 +221,7 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
         yield
 
 
-def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> Delegation:
+def _delegation(session: Session, subtask: Subtask, planned: AgentCard | None, reads: Reads) -> Delegation:
     """Hand down to a nested session what holds for the tree."""
     now, ends_at = workflow.now(), session.clock.report_starts_at
     deadline_at = ends_at - options.nested_margin(ends_at - now)
@@ -230,6 +231,7 @@ def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> De
         session=session.root,
         run=session.run,
         depth=session.depth + 1,
+        path="/".join(filter(None, (session.path, subtask.id))),
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         said=session.said,

@@ -17,6 +17,7 @@ from chargehand_cli.rendering.progress import (
     TONES,
     argument_lines,
     record_reason,
+    record_state,
     record_words,
     spend_facts,
     step_words,
@@ -61,7 +62,7 @@ class Lines:
         self._clock = clock
         self._started_at = clock()
         self._state = ""
-        self._subtasks: dict[str, tuple[str, int]] = {}
+        self._subtasks: dict[str, tuple[str, ...]] = {}
         self._remark = ""
         self._questions: set[tuple[str, datetime]] = set()
         self._calls: set[str] = set()
@@ -93,7 +94,7 @@ class Lines:
 
     def _update_subtasks(self, records: Iterable[SubtaskRecord]) -> None:
         for record in records:
-            current = (record.state, record.attempts)
+            current = (record.state, f"{record.attempts}", record.reason)
             if self._subtasks.get(record.id) != current:
                 self._subtasks[record.id] = current
                 self._line(describe_record(record, self._clock()))
@@ -220,10 +221,11 @@ def session_tree(
 
 def _add_subtasks(tree: "Tree", status: Status, at: datetime, going_on: Steps) -> None:
     for record in status.subtasks:
-        colour, reason = TONES[record.state], record_reason(record)
+        state, reason = record_state(record), record_reason(record)
+        colour = TONES[state]
         subtask = tree.add(
             _line(
-                (f"{SUBTASK_MARKS[record.state]} ", colour),
+                (f"{SUBTASK_MARKS[state]} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (record_words(record, at), colour),
                 f"  {reason}" if reason else "",
@@ -280,6 +282,6 @@ def describe_call(call: PendingCall) -> str:
 
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
-    who = f"{SUBTASK_MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
+    who = f"{SUBTASK_MARKS[record_state(record)]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
     more = one_safe_line(record.instruction, 120) if record.state in _GO_ON else record_reason(record)
     return ": ".join(filter(None, [who, record_words(record, at), more]))

@@ -168,6 +168,8 @@ class _Memo(BaseModel):
 
     goal: str = ""
     follows: str = ""
+    tenant: str = ""
+    """As the request says, until the session is open and lists its own."""
     state: str = ""
     verification: str = ""
     failure: FailureCause | None = None
@@ -177,13 +179,11 @@ class _Memo(BaseModel):
     @property
     def waiting_for(self) -> str:
         """What the session waits for a person to do, in its state; empty if it does not wait."""
-        words = {
-            "awaiting_approval": "a decision on its plan",
-            "awaiting_answer": f"an answer to {', '.join(question.subtask for question in self.questions)}",
-            "awaiting_call_approval": f"a decision on {', '.join(call.id for call in self.calls)}",
-            "paused": "higher limits",
-        }
-        return words.get(self.state, "")
+        if known := {"awaiting_approval": "a decision on its plan", "paused": "higher limits"}.get(self.state):
+            return known
+        questions, calls = [each.subtask for each in self.questions], [each.id for each in self.calls]
+        asked = {"an answer to": questions, "a decision on": calls}
+        return " and ".join(f"{words} {', '.join(those)}" for words, those in asked.items() if those)
 
 
 async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:
@@ -199,7 +199,7 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
         step=step,
         goal=memo.goal,
         crew=listed.get(CREW, ""),
-        tenant=listed.get(TENANT, ""),
+        tenant=listed.get(TENANT) or memo.tenant,
         waiting_for=memo.waiting_for if opened and step in WAITING_STATES else "",
         stop_reason=listed.get(STOP_REASON, ""),
         verification=memo.verification,

@@ -232,7 +232,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
 
 
 def test_a_report_from_below_becomes_an_outcome() -> None:
-    """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
+    """Citations become refs again, gaps name the session, and how it ended becomes the kind of the outcome."""
     shared = {"sources": (HANDBOOK, COSTS), "confidence": 60, "spend": SPEND}
     quoted: dict[str, Any] = {"sources": (HANDBOOK.ref,), "quote": "three months"}
     claims = (Claim(text="Three", **quoted), Claim(text="Nobody", verification="unsupported"))
@@ -248,7 +248,8 @@ def test_a_report_from_below_becomes_an_outcome() -> None:
     ]
     for stop_reason, gaps, ending in endings:
         report = report_of("a").model_copy(update={**below, "stop_reason": stop_reason, "gaps": gaps})
-        assert nested_outcome(report) == ending.model_copy(update={**above, "gaps": gaps})
+        named = tuple(f"N1: {gap}" for gap in gaps)
+        assert nested_outcome(report, "N1") == ending.model_copy(update={**above, "gaps": named})
 
 
 def test_what_a_report_from_below_has_too_much_is_counted() -> None:
@@ -257,13 +258,13 @@ def test_what_a_report_from_below_has_too_much_is_counted() -> None:
     wrong = Issue(severity="minor", location="T1", file="a.py", line=1, message="No.", confidence=90)
     below = {"claims": claims, "issues": (wrong,) * 201, "gaps": ("costs",)}
 
-    outcome = nested_outcome(report_of("a").model_copy(update=below))
+    outcome = nested_outcome(report_of("a").model_copy(update=below), "N1")
 
     assert (len(outcome.findings), outcome.issues) == (40, (wrong,) * 200)
     assert outcome.gaps == (
-        "nested session: findings left out beyond the first 40: 2.",
-        "nested session: issues left out beyond the first 200: 1 (a.py 1).",
-        "costs",
+        "N1: findings left out beyond the first 40: 2.",
+        "N1: issues left out beyond the first 200: 1 (a.py 1).",
+        "N1: costs",
     )
 
 

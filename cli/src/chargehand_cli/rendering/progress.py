@@ -38,9 +38,14 @@ def argument_lines(call: PendingCall) -> Iterator[str]:
         yield exact_text(f"{name}: {json.dumps(value, ensure_ascii=False)}").replace("\n", "\N{SYMBOL FOR LINE FEED}")
 
 
+def record_state(record: SubtaskRecord) -> SubtaskState:
+    """Return the state whose mark and colour a subtask has: of one that waits for a person, `waiting`."""
+    return "waiting" if record.state == "running" and record.reason else record.state
+
+
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
     """Describe a subtask's state in a few words, without its reason; a running one with its duration until a time."""
-    facts: list[str] = [record.state]
+    facts: list[str] = [record.reason if record.state == "running" and record.reason else record.state]
     if record.state == "waiting" and record.depends_on:
         facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
     if record.for_each:
@@ -56,7 +61,7 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
 def record_reason(record: SubtaskRecord) -> str:
     """Return why a subtask is in its state, which may be a sentence; empty if the state says it."""
     reason = record.reason.replace("_", " ") if record.reason.isidentifier() else record.reason
-    return "" if record.reason == record.state else one_safe_line(reason, 400)
+    return "" if record.state in ("running", record.reason) else one_safe_line(reason, 400)
 
 
 def step_words(step: Draft) -> str:

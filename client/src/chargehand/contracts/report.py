@@ -91,7 +91,7 @@ class SubtaskRecord(Contract):
     state: SubtaskState = "waiting"
     """`waiting`, `running`, the kind of its outcome, or `skipped`."""
     reason: FailureReason | str = ""
-    """Why it did not succeed."""
+    """Why it did not succeed, or what a person has to do before it goes on."""
     attempts: int = 0
     """How many times it was started."""
     workflow_id: str | None = None
@@ -112,6 +112,21 @@ def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]
     """Say of subtasks of a session that has ended that those which still wait were not started."""
     over = {"state": "skipped", "reason": "not started"}
     return tuple(each.replace(**over) if each.state == "waiting" else each for each in records)
+
+
+def awaiting_records(
+    records: Iterable[SubtaskRecord], waits: Iterable["PendingCall | Question"], above: str = ""
+) -> tuple[SubtaskRecord, ...]:
+    """Say of running subtasks what a person has to decide for them, or below them; `above` is where their plan is."""
+    reasons: dict[str, str] = {}
+    for each in waits:
+        state: SessionState = "awaiting_call_approval" if isinstance(each, PendingCall) else "awaiting_answer"
+        if each.subtask.startswith(above):
+            reasons[each.subtask.removeprefix(above).partition("/")[0]] = standing(state).words
+    return tuple(
+        each.replace(reason=reasons[each.id]) if each.state == "running" and each.id in reasons else each
+        for each in records
+    )
 
 
 class EditRecord(Contract):

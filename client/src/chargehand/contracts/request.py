@@ -174,6 +174,8 @@ class Delegation(Contract):
     """Identifies the run of that session in the ids of its children."""
     depth: int
     """Hops from the root: 1 for its direct children."""
+    path: str = left_out("")
+    """Its subtask below the root, such as `T2` or `T2/T1`."""
     ancestors: tuple[str, ...]
     """Fingerprints of the work that this session is part of, the root's first."""
     deadline_at: datetime

@@ -56,7 +56,7 @@ class PendingCall(Contract):
     hash: str
     """SHA-256 of the agent, the tool and the arguments, as hexadecimal digits."""
     subtask: str
-    """Id of the agent's subtask in its plan."""
+    """The agent's subtask, such as `T1`, or `T2/T1` in the session of `T2`."""
     agent: str
     """The agent that makes the call."""
     tool: str
@@ -69,7 +69,7 @@ class PendingCall(Contract):
     why: str = left_out("")
     """Why the call is not made without a person, if calls of its tool may be."""
     workflow_id: str
-    """Id of the workflow that waits; in a nested session, its plan has the subtask."""
+    """Id of the workflow that waits."""
     open_until: datetime
     """When the call is denied without a decision."""
 

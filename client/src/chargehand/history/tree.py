@@ -10,7 +10,7 @@ from typing import Any, Final
 from temporalio.client import Client
 
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
-from chargehand.contracts.report import ended_records
+from chargehand.contracts.report import awaiting_records, ended_records
 from chargehand.errors import NotReachable, ServerRefused
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import RUNNING, Decoder, SessionResult
@@ -177,8 +177,8 @@ def status_of(session: Projection, goal: str = "") -> Status:
     subtasks = tuple(
         _record(planned, session.attempts(planned.id), is_asking=planned.id in asking) for planned in scope.draft.plan
     )
-    if scope.draft.ended_at:
-        subtasks = ended_records(subtasks)
+    waits = (*session.requests.questions.values(), *session.requests.calls.values())
+    subtasks = ended_records(subtasks) if scope.draft.ended_at else awaiting_records(subtasks, waits)
     report = session.result if isinstance(session.result, SessionResult) else None
     if report and report.subtasks:
         subtasks = report.subtasks

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from chargehand.contracts import SubtaskRecord, Usage
+from chargehand.contracts import PendingCall, Status, SubtaskRecord, Usage
+from chargehand.contracts.report import awaiting_records
 from chargehand.history.projection import Child, Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import status_of
@@ -13,7 +14,7 @@ from chargehand.spans import SUPERVISOR
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.page import recorded_text
-from chargehand_cli.rendering.progress import record_reason, record_words, step_words
+from chargehand_cli.rendering.progress import record_reason, record_state, record_words, step_words
 from chargehand_cli.rendering.text import count, dollars, duration, text_end
 
 _MOST_ACTIONS: Final = 10
@@ -75,9 +76,9 @@ class AgentView:
     below: "tuple[AgentView, ...]" = ()
 
 
-def supervisor_view(session: Projection, records: Sequence[SubtaskRecord]) -> AgentView:
-    """Show a session whose subtasks stand as the records say."""
-    return _agent([session], None, records)
+def supervisor_view(session: Projection, status: Status) -> AgentView:
+    """Show a session that stands as its status says."""
+    return _agent([session], None, status.subtasks, status.calls)
 
 
 def messages_of(session: Projection) -> tuple[Message, ...]:
@@ -101,7 +102,12 @@ def _everything(path: str, projection: Projection) -> list[tuple[str, Projection
     return [(path, projection), *(found for each in below for found in _everything(*each))]
 
 
-def _agent(attempts: Sequence[Projection], record: SubtaskRecord | None, records: Sequence[SubtaskRecord]) -> AgentView:
+def _agent(
+    attempts: Sequence[Projection],
+    record: SubtaskRecord | None,
+    records: Sequence[SubtaskRecord],
+    calls: Sequence[PendingCall],
+) -> AgentView:
     """Show who works at a subtask, or supervises the session of some records, as far as the work is read."""
     steps = [step for attempt in attempts for step in attempt.scope.calls]
     over = [step for step in steps if step.state != "running"]
@@ -111,7 +117,7 @@ def _agent(attempts: Sequence[Projection], record: SubtaskRecord | None, records
         path=draft.id if draft else "",
         id=record.id if record else "",
         agent=record.agent if record else SUPERVISOR,
-        state=record.state if record else "",
+        state=record_state(record) if record else "",
         words=record_words(record) if record else "",
         reason=record_reason(record) if record else "",
         title=record.instruction if record else "",
@@ -120,14 +126,15 @@ def _agent(attempts: Sequence[Projection], record: SubtaskRecord | None, records
         actions=tuple(map(_action, over[-_MOST_ACTIONS:])),
         earlier=max(0, len(over) - _MOST_ACTIONS),
         now=tuple(_action(step) for step in steps if step.state == "running"),
-        below=tuple(_subtask(each, work.attempts(each.id) if work else ()) for each in records),
+        below=tuple(_subtask(each, work.attempts(each.id) if work else (), calls) for each in records),
     )
 
 
-def _subtask(record: SubtaskRecord, attempts: Sequence[Child]) -> AgentView:
+def _subtask(record: SubtaskRecord, attempts: Sequence[Child], calls: Sequence[PendingCall]) -> AgentView:
     read = [each.projection for each in attempts if each.projection]
     is_session = bool(read) and read[-1].scope.draft.kind == "session"
-    return _agent(read, record, status_of(read[-1]).subtasks if is_session else ())
+    records = awaiting_records(status_of(read[-1]).subtasks, calls, f"{read[-1].scope.subtask}/") if is_session else ()
+    return _agent(read, record, records, calls)
 
 
 def _spent(attempts: Sequence[Projection]) -> str:

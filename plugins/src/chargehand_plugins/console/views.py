@@ -184,7 +184,7 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
         since=None if took else status.started_at,
         remark=NEEDS["paused"] if status.state == "paused" else "",
         subtasks=status.subtasks,
-        tree=supervisor_view(work, status.subtasks) if work else None,
+        tree=supervisor_view(work, status) if work else None,
         messages=messages_of(work) if work else (),
         plan=status.plan if awaits else None,
         agents=tuple(sorted({each.agent for each in status.plan.subtasks} | {SUPERVISOR})) if status.plan else (),

@@ -46,10 +46,14 @@ async def open_console(
     *,
     tenant: str | None = None,
     at_once: Sequence[str] = (),
+    acting: Sequence[str] = (),
+    own_crews: Sequence[Path] = (),
     **settings: float,
 ) -> AsyncGenerator[OpenConsole]:
     """Serve a console on a free port."""
-    async with open_environment(client, folder, respond, at_once=at_once) as environment:
+    async with open_environment(
+        client, folder, respond, at_once=at_once, acting=acting, own_crews=tuple(own_crews)
+    ) as environment:
         backend = Backend(
             lambda: environment.chargehand, str(folder / "artifacts"), crews=crew_choices([]), tenant=tenant
         )

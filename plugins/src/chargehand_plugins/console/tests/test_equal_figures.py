@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Final, Literal
 
@@ -27,7 +27,8 @@ from chargehand_cli.live_tree import Lines
 from chargehand_cli.location import LocationOptions, find_location
 from chargehand_cli.rendering.progress import spend_facts
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
-from tests.scripted_model import COST, Held, Script, Turn, answer, report, subtask, use
+from tests.crew_files import crew_folder
+from tests.scripted_model import COST, Held, Script, Turn, answer, report, request_tool, subtask, use
 from tests.waiting import eventually, until
 
 NESTED: Final = "Look into the second topic as a whole."
@@ -279,6 +280,47 @@ async def test_every_view_says_how_a_session_has_ended(
     assert found[0].ended_at == found[1].ended_at is not None
     assert 'class="state state-running"' not in page
     assert "Approve" not in page
+
+
+async def test_every_view_says_who_waits_for_a_person(client: Client, tmp_path: Path) -> None:
+    """Those of nested sessions too, by the path of their subtask."""
+    asks = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
+    script = Script().plan(
+        subtask("T1", "clerk"), subtask("T2"), subtask("N1", "supervisor", ["T1"], instruction=NESTED)
+    )
+    script = script.plan(subtask("T1", "clerk", instruction="Settle the rest of it."), goal=NESTED)
+    script = script.work("", request_tool("refund", amount=1), answer("Paid."), agent="clerk").work("topic T2", asks)
+    script = script.work("the rest of it", request_tool("refund", amount=2), answer("Paid."))
+    script = script.work("The calendar year", answer("Known."))
+    crew = crew_folder(tmp_path, "desk", clerk='tools = ["refund"]\napprove = ["refund"]', reader="")
+    async with open_console(client, tmp_path, script, acting=("refund",), own_crews=(crew,)) as console:
+        request = SessionRequest(goal="Settle what is known.", crew="desk", questions="allowed", review="never")
+        session = await console.environment.chargehand.start(request)
+        for call, path, at_work in (("c1", "T1", ["T1"]), ("c2", "N1/T1", ["N1", "T1"])):
+            asked = await eventually(session.status, lambda found: bool(found.calls and found.questions))
+            words = {path.partition("/")[0]: "awaiting call approval", "T2": "awaiting an answer"}
+            http = (await console.api.get(f"/api/v1/sessions/{session.id}/status")).json()
+            async with console.browser() as browser:
+                page = unescape((await browser.get(f"/sessions/{session.id}")).text)
+                rows = (await browser.get("/sessions")).text
+            lines = list[str]()
+            Lines(write=lines.append).update(asked)
+
+            for found in (asked, await session.recorded_status()):
+                assert {each.id: each.reason for each in found.subtasks if each.state == "running"} == words
+                assert [(each.id, each.subtask) for each in found.calls] == [(call, path)]
+            assert {each["id"]: each["reason"] for each in http["subtasks"] if each["state"] == "running"} == words
+            shown = re.findall(r"<strong>(\w+)</strong> \w+ <span class=\"state state-waiting\">(awaiting[^,<]+)", page)
+            assert sorted(shown) == sorted([*((each, words[at_work[0]]) for each in at_work), ("T2", words["T2"])])
+            assert f"{path} asks to use refund ({call})" in page
+            assert f"waits for an answer to T2 and a decision on {call}<" in rows
+            assert all(any(f" {each} " in line and f": {words[each]}" in line for line in lines) for each in words)
+            assert any(f"? {path} asks to use refund ({call})" in line for line in lines)
+            await session.approve_call(asked.calls[0])
+        await session.answer(subtask="T2", text="The calendar year.")
+        await session.result()
+
+    assert len(console.environment.tools["refund"].calls) == 2
 
 
 async def _listed(session: Session) -> str:
