@@ -421,7 +421,7 @@ async def start_conversation(
                 task_queue=task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 static_summary=one_line(request.goal, 100) or _TITLE,
-                memo=goal_memo(request.goal or _TITLE),
+                memo=goal_memo(request.goal or _TITLE) | {"tenant": request.tenant},
                 priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
             )
         except WorkflowAlreadyStartedError:

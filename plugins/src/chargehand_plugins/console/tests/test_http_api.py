@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.base import contract
-from chargehand.errors import InvalidInput, SessionNotFound
+from chargehand.errors import InvalidInput, SessionEnded, SessionNotFound
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
@@ -248,7 +248,10 @@ async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
 
 
 async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
-    """The sums by day and tenant are those of the sessions that the list shows."""
+    """The sums by day and tenant are those of the sessions that the list shows, one that could not begin included."""
+    refused = SessionRequest(goal="What is known?", crew="no-such-crew", tenant="refused")
+    with pytest.raises(SessionEnded):
+        await console.environment.chargehand.run(refused)
     started = [await start(console, tenant=tenant) for tenant in ("twice", "twice", "once")]
     for session in started:
         assert (await console.api.get(f"/api/v1/sessions/{session}/result?wait=60")).status_code == 200
@@ -263,7 +266,11 @@ async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
     spend = (await console.api.get("/api/v1/spend")).json()
 
     by_tenant = {each["tenant"]: each for each in spend["rows"]}
-    assert {name: by_tenant[name]["sessions"] for name in ("twice", "once")} == {"twice": 2, "once": 1}
+    assert {name: by_tenant[name]["sessions"] for name in ("twice", "once", "refused")} == {
+        "twice": 2,
+        "once": 1,
+        "refused": 1,
+    }
     assert by_tenant["twice"]["dollars"] == pytest.approx(2 * by_tenant["once"]["dollars"])
     assert spend["total"]["sessions"] == len(listed)
     assert spend["total"]["dollars"] == pytest.approx(sum(each["cost_usd"] or 0 for each in listed))
