@@ -253,8 +253,10 @@ def test_a_notebook_shows_a_report_and_runs_none_of_it() -> None:
 
 
 def test_columns_of_numbers_are_aligned() -> None:
-    """Each cell of a column that has nothing but numbers below its head, cited or not; no other."""
-    answer = "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 | |\n| 9 | −12 % | |"
+    """Each cell of a column that has nothing but numbers below its head, with a remark or not; no other."""
+    answer = (
+        "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 *(no source)* | |\n| 9 | (unknown) | |"
+    )
     page = Page(report_page(report(answer=answer)))
 
     assert page.each("class", "td", "th")[:12] == [None, "number", None] * 4

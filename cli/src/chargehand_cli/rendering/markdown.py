@@ -38,6 +38,8 @@ _ATTRIBUTES: Final = {
 }
 _CLASSES: Final = {"a": "cite", "td": "number", "th": "number"}
 _NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u2019\u00a0\u202f ]*(?:\s?(?:%|‰|[A-Za-z€£$°µ]{1,4}))?")
+_REMARK: Final = re.compile(rf"{_CITATION.pattern}|\([^()\d]*\)")
+"""What stands beside the number of a cell: citations, and words in parentheses."""
 _NO_VALUE: Final = frozenset({"-", "–", "—", "n/a"})
 """What stands in a table in the place of a number that there is not."""
 
@@ -91,7 +93,7 @@ def numeric_columns(tokens: Iterable[Token]) -> Iterator[bool]:
             case "th_open" | "td_open":
                 cells = token.type
             case "inline" if cells:
-                text = _CITATION.sub("", "".join(each.content for each in token.children or ())).strip()
+                text = _REMARK.sub("", "".join(each.content for each in token.children or ())).strip()
                 rows[-1].append("" if text.casefold() in _NO_VALUE else text)
                 cells = ""
             case "table_close":
