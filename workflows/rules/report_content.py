@@ -162,7 +162,8 @@ def _cut(value: object, longest: int, most: int) -> object:
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:
     """List what is missing: what the writer named, what agents named, and every subtask that failed."""
     lost = (
-        f"{entry.id} ({entry.agent}) failed: {outcome.message or outcome.reason}"
+        f"{entry.id} ({entry.agent}) {'was skipped' if outcome.reason == 'skipped' else 'failed'}: "
+        f"{outcome.message or outcome.reason}"
         for entry in outcomes
         if isinstance(outcome := entry.outcome, Failure | Escalation)
     )

@@ -93,6 +93,7 @@ def test_every_gap_is_named_once() -> None:
         _given(Failure(reason="no_answer", message="Nothing found."), "T2"),
         _given(Failure(reason="deadline"), "T3"),
         _given(Escalation(reason="too_big", message="Split it."), "T4"),
+        _given(Failure(reason="skipped", message="It requires T4."), "T5"),
     ]
 
     gaps = gaps_of(outcomes, ["dates", "names"])
@@ -104,6 +105,7 @@ def test_every_gap_is_named_once() -> None:
         "T2 (reader) failed: Nothing found.",
         "T3 (reader) failed: deadline",
         "T4 (reader) failed: Split it.",
+        "T5 (reader) was skipped: It requires T4.",
     )
 
 

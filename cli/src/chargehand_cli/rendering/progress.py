@@ -52,7 +52,7 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
         facts.append(f"for each item of {one_safe_line(record.for_each, 20)}")
     if record.attempts > 1:
         facts.append(f"attempt {record.attempts}")
-    until = record.ended_at or (at if record.state == "running" else None)
+    until = record.ended_at or (at if record_state(record) == "running" else None)
     if record.started_at and until:
         facts.append(duration(until - record.started_at))
     return ", ".join(facts)

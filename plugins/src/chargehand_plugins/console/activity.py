@@ -121,7 +121,7 @@ def _agent(
         words=record_words(record) if record else "",
         reason=record_reason(record) if record else "",
         title=record.instruction if record else "",
-        since=draft.started_at if draft and record and record.state == "running" else None,
+        since=draft.started_at if draft and record and record_state(record) == "running" else None,
         spent=_spent(attempts),
         actions=tuple(map(_action, over[-_MOST_ACTIONS:])),
         earlier=max(0, len(over) - _MOST_ACTIONS),

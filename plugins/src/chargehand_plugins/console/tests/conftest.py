@@ -1,5 +1,6 @@
 """A console that is served over real HTTP, for a worker with a scripted model."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -64,3 +65,12 @@ async def open_console(
             ) as api,
         ):
             yield OpenConsole(running, environment, api, folder)
+
+
+def bare_headings(page: str) -> list[str]:
+    """List the headings of cards with nothing to read below them, up to the next one or the end of the card."""
+    shown = re.sub(
+        r"<section [^>]*hidden>.*?</section>|<details data-open=\"timeline.*?</details>", "", page, flags=re.DOTALL
+    )
+    below = re.findall(r"<h2>(.*?)</h2>(.*?)(?=<h2>|</section>)", shown, re.DOTALL)
+    return [heading for heading, text in below if not re.sub(r"<[^>]*>", "", text).strip()]

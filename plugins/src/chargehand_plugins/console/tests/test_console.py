@@ -20,7 +20,7 @@ from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
 from chargehand_plugins.console.backend import KnownSessions
-from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
+from chargehand_plugins.console.tests.conftest import DECISION_KEY, bare_headings, open_console
 from chargehand_plugins.console.views import Page, SessionView, key_of
 from chargehand_plugins.console.words import catalogue
 from chargehand_plugins.webhooks.links import Links
@@ -97,10 +97,10 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
         closed = await browser.post(f"{place}/close", data=hidden(said.text))
         other = (await browser.post("/conversations", data=form | {"goal": "Help.", "key": "other"})).url.path
         await client.get_workflow_handle(other.rpartition("/")[2]).terminate()
-        terminated = await browser.get(other)
+        terminated, silent = [await browser.get(each) for each in (other, other.replace("conversations", "sessions"))]
         unknown = await browser.get("/conversations/no-such-one")
         alike = [await browser.get(path) for path in ("/", "/sessions", "/spend", "/nowhere")]
-        seen = [each.text for each in (*alike, listed, said, closed, steps)]
+        seen = [each.text for each in (*alike, listed, said, closed, steps, silent)]
         ours = rf'href="(/[\w?=]*|[^"]*{place[-32:]}[^"]*)"'
         links = {unescape(link) for page in seen for link in re.findall(ours, page)}
         lost = [link for link in sorted(links) if (await browser.get(link)).status_code != 200]
@@ -113,6 +113,7 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     assert (">closed</span>" in closed.text, ">terminated</span>" in terminated.text) == (True, True)
     assert "<textarea" not in closed.text + terminated.text
     assert unknown.status_code == 404
+    assert [heading for page in seen for heading in bare_headings(page)] == []
     assert all(words in steps.text for words in ("Help the tenant.", "awaiting a message", "m1", "success"))
     assert (place in links, lost) == (True, [])
     assert {*re.findall(r'action="/sessions/[^"]*/(\w+)"', steps.text)} == {"raise_limits"}

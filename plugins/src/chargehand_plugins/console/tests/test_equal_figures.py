@@ -26,7 +26,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Lines
 from chargehand_cli.location import LocationOptions, find_location
 from chargehand_cli.rendering.progress import spend_facts
-from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
+from chargehand_plugins.console.tests.conftest import OpenConsole, bare_headings, open_console
 from tests.crew_files import crew_folder
 from tests.scripted_model import COST, Held, Script, Turn, answer, report, request_tool, subtask, use
 from tests.waiting import eventually, until
@@ -271,6 +271,7 @@ async def test_every_view_says_how_a_session_has_ended(
 
     assert [each.standing.words for each in found] == [words] * 2
     assert f'id="standing">{escape(words)}<' in page
+    assert bare_headings(page) == []
     assert f">{escape(words)}</span>" in rows
     assert told[-1].partition("session ")[2].startswith(f"{words} · ")
     assert {_read(" ".join(spend_facts(found[0]))), _read(told[-1]), _read(page)} == {
