@@ -146,14 +146,24 @@ async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
     await until_state(session, "awaiting_approval")
     await page.click("text=Raise limits")
     await page.fill("#raise-turns", "33")
-    await page.evaluate(
-        "replacePart('actions', 'newer', document.getElementById('actions').innerHTML.replace('Steer', 'Steer it'))"
-    )
+    await page.click("text=Edit the plan")
+    await page.fill("#place-2", "0.5")
+    await page.check("#drop-1")
+    await page.select_option("#message-to", "T2")
+    for part in ("actions", "decisions"):
+        await page.evaluate(f"replacePart('{part}', 'newer', document.getElementById('{part}').innerHTML + ' ')")
 
-    assert await page.input_value("#raise-turns") == "33"
+    typed = ["33", "0.5", "T2"]
+    assert [await page.input_value(each) for each in ("#raise-turns", "#place-2", "#message-to")] == typed
+    assert await page.is_checked("#drop-1")
+    await page.fill("#agent-2", "no-such-agent")
+    await page.click("text=Approve this plan instead")
+    await page.wait_for_selector("text=there is no agent 'no-such-agent'")
+    assert [await page.input_value(each) for each in ("#raise-turns", "#place-2", "#message-to")] == typed
+    assert await page.is_checked("#drop-1")
     await page.click("button:has-text('Raise')")
     await page.wait_for_selector("text=of 33 turns")
-    assert tab.console == []
+    assert [each for each in tab.console if "422" not in each] == []
 
 
 NESTED = "Look at the notes as a session."

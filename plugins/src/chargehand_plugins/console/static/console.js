@@ -4,7 +4,7 @@
 
 const PATIENCE = 12_000; // ms: the console is heard of every 5 seconds
 const RETRY = 2_000; // ms
-const KEPT = "textarea, input:not([type])";
+const KEPT = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
 let skew = 0; // ms by which this clock is ahead of the server's
 
 function localTimes(root) {
@@ -27,13 +27,16 @@ function tick() {
   }
 }
 
+const entered = (each) => (each.type === "checkbox" ? String(each.checked) : each.value);
+const given = (each) => each.type === "checkbox" ? String(each.defaultChecked) : each.defaultValue ?? [...each.options].find((option) => option.defaultSelected)?.value ?? each.options[0]?.value;
+const enter = (each, value) => (each.type === "checkbox" ? (each.checked = value === "true") : (each.value = value));
+
 // Puts a part of the page into its place; what is being typed stays, with the cursor in it, and what is open stays open.
 // The server has escaped the parts, and the page's policy allows no inline script.
 function replacePart(id, key, html) {
   const target = document.getElementById(id);
   if (target.dataset.key === key) return;
-  const initial = (each) => each.defaultValue ?? [...each.options].find((option) => option.defaultSelected)?.value ?? each.options[0]?.value;
-  const typed = [...target.querySelectorAll("input[id], textarea[id], select[id]")].filter((each) => each.value !== initial(each));
+  const typed = [...target.querySelectorAll(`:is(${KEPT})[id]`)].filter((each) => entered(each) !== given(each));
   const name = (each) => each.dataset.open ?? each.querySelector("summary").textContent;
   const known = new Map([...target.querySelectorAll("details")].map((each) => [name(each), each.open]));
   const focused = target.contains(document.activeElement) ? document.activeElement : null;
@@ -50,7 +53,7 @@ function replacePart(id, key, html) {
   for (const each of typed) {
     const successor = document.getElementById(each.id);
     if (!successor) continue;
-    successor.value = each.value;
+    enter(successor, entered(each));
     if (each === focused) {
       successor.focus();
       if (each.selectionStart != null) successor.setSelectionRange(each.selectionStart, each.selectionEnd);
@@ -120,8 +123,8 @@ const placeOf = (field) => `${new URL(field.form.action).pathname} ${field.name}
 function restoreTyped(root) {
   for (const each of root.querySelectorAll(`form[method=post] :is(${KEPT})`)) {
     const kept = sessionStorage.getItem(placeOf(each));
-    if (!kept || each.value !== each.defaultValue) continue;
-    each.value = kept;
+    if (kept === null || kept === given(each) || entered(each) !== given(each)) continue;
+    enter(each, kept);
     for (let outer = each.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
   }
 }
@@ -135,7 +138,7 @@ function keepTyped(done) {
   restoreTyped(document);
   document.addEventListener("input", ({ target }) => {
     if (!target.form || target.form.method !== "post" || !target.matches(KEPT)) return;
-    sessionStorage.setItem(placeOf(target), target.value);
+    sessionStorage.setItem(placeOf(target), entered(target));
   });
   // A form that is sent while the console is away would leave an error page in place of what was typed.
   document.addEventListener("submit", async (event) => {
