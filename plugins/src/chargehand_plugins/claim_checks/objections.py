@@ -12,6 +12,7 @@ from typing import Final
 
 from chargehand_plugins.claim_checks.copies import LEAST_NAME
 from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, quantities, roundings
+from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
@@ -32,6 +33,9 @@ _PERCENT: Final = Decimal(100)
 _DOZEN: Final = 13
 _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00ff\u0152\u0153]")
 """A letter of a language whose number words are not known: up to twelve, a figure may stand there as a word."""
+_MOST_COMPARED: Final = 20_000
+"""Characters on which a claim may rest: workflows have little time, and judges read less."""
+_LONGEST_SENTENCE: Final = 1_000
 _BOUND: Final = 12
 """Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
 
@@ -47,7 +51,9 @@ def objections_of(
         results: what queries and programs returned, with titles of their columns in the first line.
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
-    sentences = [part for quote in said for part in sentences_of(quote)]
+    if sum(map(len, (*said, *results, *titles))) > _MOST_COMPARED:
+        return (Objection("It rests on more than can be compared with it.", is_certain=True),)
+    sentences = [part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)]
     cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
     known = "\n".join((*said, *cells, *titles))
     tables = [table for result in results if (table := read_table(result))]
@@ -56,7 +62,7 @@ def objections_of(
     if months_of(claim) - months_of(known, spoken_in(claim)):
         found.append(Objection("It names a month that its source does not name."))
     if sentences and not tables:
-        found += sense_objections(claim, sentences, titles)
+        found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
     elif tables and not sentences:
         found += _of_tables(claim, tables)
     return tuple(dict.fromkeys(found))

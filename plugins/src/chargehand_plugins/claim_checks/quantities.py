@@ -278,6 +278,12 @@ def _last_place(number: Decimal) -> int:
     return int(number.normalize().as_tuple().exponent)
 
 
+@cache
+def factors_of(word: str) -> tuple[Decimal, ...]:
+    """List what a word for a scale may stand for in any language, as in the title of a column."""
+    return tuple(dict.fromkeys(Decimal(factor) for code in languages() for factor in _factors(code, word)))
+
+
 def _factors(code: str, word: str) -> list[str]:
     scales = languages()[code].scales
     named = [factor for factor, words in scales.items() if re.fullmatch(words, word, re.IGNORECASE)]

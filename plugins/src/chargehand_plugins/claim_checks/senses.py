@@ -7,9 +7,10 @@ from typing import Final
 
 from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
 from chargehand_plugins.claim_checks.quantities import is_derived, quantities
+from chargehand_plugins.claim_checks.roles import follows, is_in_order
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import content, covered, language_of, spoken_in, units
+from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in, units
 
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
@@ -18,6 +19,10 @@ _SAME: Final = 0.65
 """The same, of two that are alike but for a figure, or a negation of the claim's."""
 _COPIED: Final = 0.9
 """The same, of a claim that may deny what it copies, and has no other word of its own."""
+_REPEATED: Final = 0.85
+"""The same, of one that says for sure what may be."""
+_BESIDE: Final = 8
+"""Characters between a figure and `more` or `less`."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -32,21 +37,60 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     about, copy = " ".join(titles), copy_of(claim, nearest)
     is_denied = is_negated(copy.clause if copy else nearest) != is_negated(claim)
     if is_denied and covered(content(without_negations(claim)), content(f"{about} {nearest}")) >= _SAME:
-        is_copy = copy is not None and copy.share >= _COPIED and not copy.replacements
+        is_plain = not (phrase_in("denials", claim) or sides_of("order", claim))
+        is_repeated = near == 1 and is_plain and is_in_order(claim, nearest)
+        is_copy = copy is not None and not copy.replacements and (copy.share >= _COPIED or is_repeated)
         reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
         yield Objection(reason, is_certain=is_copy)
     if copy:
         yield from _replaced(copy, nearest, " ".join([about, *sentences]))
     if near >= _RELATED and not is_denied:
-        clause, codes = _clause_of(own, nearest), spoken_in(claim, nearest)
-        for subject in ("direction", "amount", "order"):
-            mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause)
-            if mine and not mine & (theirs or sides_of(subject, nearest) or mine):
-                is_certain = subject == "direction"
-                yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
+        yield from _turned(claim, nearest, is_repeated=near == 1)
+    yield from _opposed(claim, sentences)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
+
+
+def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
+    """Find up for down, more for less, and before for after."""
+    clause, codes = _clause_of(content(claim), nearest), spoken_in(claim, nearest)
+    is_in_same_order = is_in_order(claim, nearest)
+    is_copied = is_repeated and is_in_same_order and not phrase_in("denials", claim)
+    # Of A before B, B is after A; and if A has more than B, B has less.
+    is_reversed = {"amount": not is_in_same_order, "order": follows(claim, nearest, codes[0])}
+    for subject in ("direction", "amount", "order"):
+        mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
+        if subject == "direction" and not theirs:
+            theirs = _more_or_less(claim, nearest)
+        if mine and theirs and not mine & theirs and not is_reversed.get(subject):
+            is_certain = subject == "direction" or (subject == "amount" and is_copied)
+            yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
+
+
+def _more_or_less(claim: str, sentence: str) -> frozenset[int]:
+    """List the words for an amount beside figures that a claim has as well: `12% less`, which is down."""
+    figures = [each for each in quantities(sentence) if not each.is_year and each.is_in(quantities(claim))]
+    spans = (slice(max(each.start - _BESIDE, 0), each.start + len(each.written) + _BESIDE) for each in figures)
+    return frozenset(side for span in spans for side in sides_of("amount", sentence[span]))
+
+
+def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
+    """Find the opposite word in the clause that has all else of a claim."""
+    codes = spoken_in(claim)
+    if len(codes) != 1 or is_negated(claim):
+        return
+    clauses = [clause for sentence in sentences for clause in CLAUSE_END.split(sentence)]
+    for subject in ("verdict", "extremes"):
+        sides, rest = sides_of(subject, claim, codes), claim
+        for pattern in languages()[codes[0]].sides[subject]:
+            rest = pattern.sub(" ", rest)
+        own = content(rest)
+        best = max((covered(own, content(clause)) for clause in clauses), default=0)
+        nearest = [clause for clause in clauses if covered(own, content(clause)) == best >= _SAME]
+        theirs = frozenset(side for clause in nearest for side in sides_of(subject, clause, codes))
+        if len(sides) == 1 and theirs and not theirs & sides and not any(map(is_negated, nearest)):
+            yield Objection(f"It says the opposite of its source ({subject}).", is_certain=True)
 
 
 def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
@@ -59,7 +103,9 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
             figure.is_in(there) or is_derived(figure, there) for figure in quantities(each.mine)
         )
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
-        yield Objection(reason, is_certain=not (is_known or is_apart))
+        is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
+        is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
+        yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual))
 
 
 def _are_said_apart(copy: Copy, sentence: str) -> bool:
@@ -73,14 +119,21 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
     """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
     own = content(claim)
     new = own - content(known)
-    if own and new == own and language_of(claim) == language_of(known):
-        yield Objection("Its source has none of its words.")
+    is_foreign = language_of(claim) != language_of(known)
+    if own and not is_foreign and not (own & content(known)) - _named(claim):
+        yield Objection("Its source has none of its words but for names.")
     if len(new) > 1:  # it is in words of its own
         return
     if elsewhere := own - new - content(nearest):
         yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
     elif new:
         yield Objection(f"Its source has no {_written(new, claim)}.")
+
+
+def _named(claim: str) -> frozenset[str]:
+    """List the stems of words in capitals; in German every noun would be one."""
+    words = [] if language_of(claim) == "de" else claim.split()
+    return content(" ".join(word for word in words if word[0].isupper()))
 
 
 def _written(stems: frozenset[str], claim: str) -> str:
@@ -104,7 +157,8 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
         is_narrow = _MAY in duties or phrase_in("denials", nearest)  # who may only do so afterwards must not before
-        yield Objection("It says more than its source (duty).", is_certain=not is_narrow)
+        is_copied = covered(own, content(nearest)) == 1 and is_in_order(claim, nearest)
+        yield Objection("It says more than its source (duty).", is_certain=is_copied or not is_narrow)
     extent = sides_of("extent", _each_time().sub(" ", claim), codes)
     other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
     is_wider = _ALL in extent and not other - {_PART}
@@ -114,4 +168,5 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
     if is_open and not (duties or phrase_in("planned", claim) or is_negated(claim)):
-        yield Objection("Its source says that it may be, or is planned.")
+        is_certain = covered(own, content(nearest)) >= _REPEATED
+        yield Objection("Its source says that it may be, or is planned.", is_certain=is_certain)

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, unit_of, values_of
+from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, unit_of, values_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_of
 from workflows.rules.citation_checks import Objection
 
@@ -278,12 +278,14 @@ def _number(cell: str) -> Decimal | None:
 def _measure(title: str) -> Quantity:
     """Read unit and scale from the title of a column: `sales_meur`, `level_cm`."""
     words = [word.casefold() for word in _WORD.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)] or [""]
+    scales = [(word, factor) for word in words for factor in factors_of(word) if len(word) > 1]
+    words = [word for word in words if word not in dict(scales)] or [""]
     if scaled := _SCALED.fullmatch(words[-1]):
         unit, size = unit_of(scaled[2])
         return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])
     is_named = "per" not in words and (len(words) > 1 or len(words[-1]) > 2)  # m, l or h alone may be anything
     unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
-    return Quantity(title, frozenset(), unit, size)
+    return Quantity(title, frozenset(), unit, size, scale=next((factor for _, factor in scales), Decimal(1)))
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 2,300 hand-written cases in twelve languages, and by laws."""
+"""What speaks against a claim: by 2,700 hand-written cases in twelve languages, and by laws."""
 
 import re
 from pathlib import Path
@@ -75,7 +75,7 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
-    Of one who finds each claim and no objection in the evidence, certain objections stop 35 of 100 altered ones.
+    Of one who finds each claim and no objection in the evidence, certain objections stop 45 of 100 altered ones.
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
@@ -87,7 +87,7 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
-    assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= 0.65 * len(altered)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= 0.55 * len(altered)
 
 
 @pytest.mark.parametrize("file", sorted(CASES.glob("*.yaml")), ids=lambda file: file.stem)
@@ -122,10 +122,22 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("De gemeente heeft het plan afgewezen", "De gemeente heeft het plan goedgekeurd."),
         ("La nave attracca al molo sud di Ancona", "La nave attracca al molo nord di Ancona."),
         ("O museu será vendido", "O museu abre ao domingo e não será vendido."),
+        ("The bank sued the broker Hale in Rome", "The broker Hale sued the bank in Rome."),
+        ("De gemeente Zwaag kocht acht boten van Oostwal", "Oostwal kocht acht boten van de gemeente Zwaag."),
+        ("Die Kuh folgte dem Hirten", "Der Hirte folgte der Kuh."),
+        ("Le seigle coûte plus que l'orge", "L'orge coûte plus que le seigle."),
+        ("The canal froze because the mill closed", "The mill closed because the canal froze."),
+        ("Il circo partì dopo l'arrivo della giostra", "La giostra arrivò dopo la partenza del circo."),
+        ("Todas las barcas volvieron", "Solo algunas barcas volvieron."),
+        ("Dr Ana Reis drew the map", "Dr Ana Reis wrote the song; Paul Orme drew the map."),
+        ("A câmara aprovou o pedido de obras", "A câmara aprovou a festa e rejeitou o pedido de obras."),
+        ("The orchard yields more pears this year", "The orchard yields fewer pears this year."),
+        ("Sales of rye rose 12%", "Sales of rye were 12% less."),
+        ("A.", "The river is deep. " * 10_000),
     ],
 )
-def test_a_copy_with_one_word_that_says_otherwise_is_never_shown(claim: str, said: str) -> None:
-    """Of figures that change places, and of names, units, bounds and denials, no judge decides."""
+def test_words_of_a_source_that_say_otherwise_are_never_shown(claim: str, said: str) -> None:
+    """Of roles and figures that change places, and of names, units, bounds and denials, no judge decides."""
     assert any(each.is_certain for each in objections_of(claim, [said]))
 
 
@@ -246,6 +258,14 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("Each of the 62 turbines gives about 10 MW", "Its 62 turbines have a capacity of 620 MW."),
         ("In May 2022, 91 mm of rain fell", "In April 2022, 64 mm of rain fell, in May 2022 91 mm, in June 40 mm."),
         ("Im Mai fielen 91 mm Regen", "Im Mai stieg die Regenmenge auf 91 mm."),
+        ("The bank was sued by the broker Hale", "The broker Hale sued the bank."),
+        ("Den Hirten biss der Hund", "Der Hund biss den Hirten."),
+        ("In Leeds opened the Harper shop", "The Harper shop opened in Leeds."),
+        ("The Lund firm leased the barn with the Orme firm", "The Orme firm leased the barn with the Lund firm."),
+        ("Orge coûte moins que le seigle", "Le seigle coûte plus que l'orge."),
+        ("The canal froze before the mill closed", "The mill closed after the canal froze."),
+        ("All of the boats came back", "None of the boats stayed away."),
+        ("Orme drew the map", "Paul Orme wrote the song. He drew the map."),
     ],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:

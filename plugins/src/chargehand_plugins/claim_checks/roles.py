@@ -1,0 +1,242 @@
+"""Who does what to whom: claims in the words of their source that have these in other places. Pure."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Final
+
+from chargehand_plugins.claim_checks.words import SUBJECTS, months_of, sides_of
+from workflows.rules.citation_checks import Objection
+from workflows.rules.claim_words import languages, spoken_in
+
+_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
+_PART_END: Final = re.compile(r"[,;:()]|(?<!\w)(?:and|und|et|y|e|en|but|aber|mais|pero|ma|mas|maar)(?!\w)")
+_STEM: Final = 5
+_MOST_TOKENS: Final = 80
+"""Of a sentence; the words of a longer one are not compared."""
+_LEAST_NAME: Final = 3
+_CASED: Final = frozenset({"den", "dem", "des"})
+"""German articles that tell the role of their noun wherever it stands."""
+_FIXED_PREPOSITIONS: Final = frozenset({"en", "nl"})
+"""Languages in which no article changes the end of a preposition, as `à` and `au`."""
+_BOUND: Final = 2
+"""Words behind `all of the` to one of which it belongs."""
+_PART, _NONE = 1, 2
+"""Places in the list of extents."""
+_RELATIONS: Final = (("later", "earlier"), ("effect", "cause"))
+"""Phrases before what follows, and before what comes first."""
+
+
+@dataclass(frozen=True)
+class _Token:
+    written: str
+    start: int
+    is_content: bool
+    is_article: bool
+
+    @property
+    def stem(self) -> str:
+        return self.written.casefold()[:_STEM]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A word with those beside it that say the same thing, and what stands before it."""
+
+    stems: frozenset[str]
+    article: str
+    marker: str
+    """Its preposition."""
+    is_noun: bool
+
+
+def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
+    """Find a claim whose words its source has in other roles: of subject and object, cause and effect, all and some."""
+    codes = spoken_in(claim, " ".join(sentences[:2]))
+    own = _stems(_tokens(claim, codes[0]))
+    if len(codes) != 1 or not own:
+        return
+    if name := _other_name(claim, sentences, codes[0]):
+        yield Objection(f"Its source says that of {name}.", is_certain=True)
+    for sentence in sentences:
+        there = _stems(_tokens(sentence, codes[0]))
+        is_near = len(own & there) >= max(2, len(own) - 1) and not _is_flipped(claim, sentence, codes)
+        if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
+            yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=True)
+        if noun := _wider(claim, sentence, codes[0], is_whole=own <= there):
+            yield Objection(f"It says more than its source of “{noun}…”.", is_certain=True)
+        if follows(claim, sentence, codes[0]) is False:
+            yield Objection("What comes first and what follows change places.", is_certain=True)
+
+
+def is_in_order(claim: str, sentence: str) -> bool:
+    """Whether a claim has the words that it shares with a sentence in the order of that."""
+    code = spoken_in(claim, sentence)[0]
+    there, here = _sole(_tokens(sentence, code)), _sole(_tokens(claim, code))
+    places = [there[stem] for stem in here if stem in there]
+    return places == sorted(places)
+
+
+def follows(claim: str, sentence: str, code: str) -> bool | None:
+    """Whether a claim has both sides of `after` or `because` as a sentence has them; None if that cannot be told."""
+    for phrases in _RELATIONS:
+        mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
+        first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
+        same, crossed = (mine[0] & first, mine[1] & last), (mine[0] & last, mine[1] & first)
+        if all(crossed) and not any(same):
+            return False
+        if all(same) and not any(crossed):
+            return True
+    return None
+
+
+def _related(text: str, phrases: tuple[str, str], code: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words of what comes first, and of what follows; none if the text does not say."""
+    found = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
+    for number, match in found:
+        if match:
+            before, behind = text[: match.start()], text[match.end() :]
+            if len(before.split()) < 2:  # `After the fire, it closed`
+                behind, _, before = behind.partition(",")
+            one, other = _stems(_tokens(before, code)), _stems(_tokens(behind, code))
+            return (other, one) if number else (one, other)
+    return frozenset(), frozenset()
+
+
+@lru_cache(maxsize=2048)
+def _tokens(text: str, code: str) -> tuple[_Token, ...]:
+    common, article = languages()[code].common, languages()[code].phrases["article"]
+    words = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
+    if len(words) > _MOST_TOKENS:
+        return ()
+    articles = [bool(article.fullmatch(word)) for word, _ in words]
+    return tuple(
+        _Token(word, start, len(word) > 1 and not is_article and word.casefold() not in common, is_article)
+        for (word, start), is_article in zip(words, articles, strict=True)
+    )
+
+
+def _stems(tokens: Sequence[_Token]) -> frozenset[str]:
+    return frozenset(each.stem for each in tokens if each.is_content)
+
+
+def _sole(tokens: Sequence[_Token]) -> dict[str, int]:
+    """List where each word stands that stands there once."""
+    stems = [each.stem for each in tokens]
+    return {each.stem: at for at, each in enumerate(tokens) if each.is_content and stems.count(each.stem) == 1}
+
+
+def _is_flipped(claim: str, sentence: str, codes: tuple[str, ...]) -> bool:
+    """Whether one has `more` and the other `less`: then what they compare has to change places."""
+    sides = ((sides_of(each, claim, codes), sides_of(each, sentence, codes)) for each in SUBJECTS[:3])
+    return any(mine and theirs and not mine & theirs for mine, theirs in sides)
+
+
+def _swap(claim: str, sentence: str, code: str, *, is_whole: bool) -> tuple[str, str] | None:
+    """Find two words that have changed places around others that have not, each behind the other's preposition."""
+    mine, theirs = _tokens(claim, code), _tokens(sentence, code)
+    there, here = _sole(theirs), _sole(mine)
+    for front, back in combinations([stem for stem in here if stem in there], 2):
+        if there[front] > there[back]:
+            parts = (mine, here[front], here[back]), (theirs, there[back], there[front])
+            if _is_swap(*parts, code, is_whole=is_whole):
+                return mine[here[front]].written, mine[here[back]].written
+    return None
+
+
+def _is_swap(
+    mine: tuple[Sequence[_Token], int, int], theirs: tuple[Sequence[_Token], int, int], code: str, *, is_whole: bool
+) -> bool:
+    phrases, between = languages()[code].phrases, [part[first + 1 : last] for part, first, last in (mine, theirs)]
+    is_compared = all(any(phrases["than"].fullmatch(each.written) for each in part) for part in between)
+    kept = _stems(between[0]) & _stems(between[1])
+    (front, back), (their_front, their_back) = (
+        (_block(part, first, kept, code), _block(part, last, kept, code)) for part, first, last in (mine, theirs)
+    )
+    named = front.stems | back.stems | their_front.stems | their_back.stems
+    own, known = (_stems(part) - named for part in between)
+    figures, their_figures = ({each.written for each in part if each.written.isdigit()} for part in between)
+    are_nouns = (front.is_noun or their_back.is_noun) and (back.is_noun or their_front.is_noun)
+    is_mutual = any(phrases["mutual"].fullmatch(each.written) for part in between for each in part)
+    if is_mutual or figures != their_figures or not (own <= known or known <= own):
+        return False
+    if not ((kept and are_nouns) or (is_compared and (kept or is_whole))):
+        return False
+    moved = ((front, their_back), (back, their_front))
+    if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):
+        return False
+    has_moved = front.marker and front.marker == their_back.marker != their_front.marker
+    return not has_moved and _is_one(front, their_front, code) and _is_one(back, their_back, code)
+
+
+def _block(tokens: Sequence[_Token], at: int, kept: Collection[str], code: str) -> _Block:
+    start = end = at
+    while start and tokens[start - 1].is_content and tokens[start - 1].stem not in kept:
+        start -= 1
+    while end + 1 < len(tokens) and tokens[end + 1].is_content and tokens[end + 1].stem not in kept:
+        end += 1
+    before = start
+    while before and tokens[before - 1].is_article:
+        before -= 1
+    word = tokens[at].written
+    is_written_so = (word[0].isupper() and at > 0) or any(each.is_article for each in tokens[max(at - 2, 0) : at])
+    is_other = any(sides_of(each, word, (code,)) for each in SUBJECTS if each != "compass")
+    is_marked = before > 0 and not tokens[before - 1].is_content
+    return _Block(
+        _stems(tokens[start : end + 1]),
+        tokens[before].written.casefold() if before < start else "",
+        tokens[before - 1].written.casefold().replace("à", "a") if is_marked else "",
+        is_noun=is_written_so and not is_other and len(word) >= _LEAST_NAME,
+    )
+
+
+def _is_one(one: _Block, other: _Block, code: str) -> bool:
+    """Whether two words stand behind the same preposition."""
+    length = None if code in _FIXED_PREPOSITIONS else 1
+    return one.marker[:length] == other.marker[:length]
+
+
+def _wider(claim: str, sentence: str, code: str, *, is_whole: bool) -> str:
+    """Name the noun of which a claim has `all` or `some` where its source has some or none."""
+    there = _extents(sentence, code)
+    for stem, sides in _extents(claim, code).items():
+        theirs = there.get(stem, set())
+        is_none = theirs == {_NONE} and sides == {_PART} and is_whole  # that all stay may be that none leaves
+        if is_none or (theirs and min(sides) < min(theirs) < _NONE and not sides & theirs):
+            return stem
+    return ""
+
+
+def _extents(text: str, code: str) -> dict[str, set[int]]:
+    """List the words behind `all` and `some`, with the sides of these."""
+    found: dict[str, set[int]] = {}
+    content = [each for each in _tokens(text, code) if each.is_content]
+    for side, pattern in enumerate(languages()[code].sides["extent"]):
+        for match in pattern.finditer(text) if content else ():
+            for each in [each for each in content if each.start >= match.end()][:_BOUND]:
+                found.setdefault(each.stem, set()).add(side)
+    return found
+
+
+def _other_name(claim: str, sentences: Sequence[str], code: str) -> str:
+    """Return the name before what a claim says of another name, which the source has elsewhere."""
+    mine = [each for each in _tokens(claim, code) if each.is_content]
+    own, known = _stems(mine), frozenset(each.stem for one in sentences for each in _tokens(one, code))
+    for clause in (clause for sentence in sentences for clause in _PART_END.split(sentence)):
+        theirs = _tokens(clause, code)
+        kept, missing = own & _stems(theirs), own - _stems(theirs)
+        lead = mine[: len(missing)]
+        if len(kept) < 2 or not missing <= known or _stems(lead) != missing or not _is_name(lead):
+            continue
+        first = next(at for at, each in enumerate(theirs) if each.stem in kept)
+        name = [each for each in theirs[:first] if each.is_content]
+        if _is_name(name) and all(each.is_content or each.is_article for each in theirs[:first]):
+            return " ".join(each.written for each in name)
+    return ""
+
+
+def _is_name(tokens: Sequence[_Token]) -> bool:
+    capital = [each.written for each in tokens if each.written[0].isupper()]
+    return len(capital) > 1 and any(len(each) >= _LEAST_NAME and not months_of(f"on {each} 1") for each in capital)
