@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import Final, get_args
 
 from chargehand.contracts import Issue, Severity
@@ -114,8 +115,9 @@ def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
 
 def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
     """Return the ids of the findings that it names, or else of that of the same line with the most of its words."""
-    names = set(_ID.findall(look.location))
-    if named := [one.id for one in found if one.id in names]:
+    ids = {one.id for one in found}
+    since = dropwhile(lambda name: name not in ids, _ID.findall(look.location))
+    if named := list(takewhile(ids.__contains__, since)):  # of `T2.1 only, not T3.1`, the first
         return named
     here = [one for one in found if (one.issue.file, one.issue.line) == (look.file, look.line)]
     if not look.message and len(here) == 1:
