@@ -23,6 +23,7 @@ _CLOUD: Final = re.compile(r"^(?:\w+\.)*(?:anthropic|openai)\.")
 _SEEING: Final = re.compile(
     r"claude-(?!instant|2).*|(chat)?gpt-(4\.1|4-turbo|4o(?!-mini)|[5-9]).*|o[1-4](?!-mini|-preview).*|gemini-.*"
 )
+_BOUND_WITH_TOOLS: Final = re.compile(r"(chat)?gpt-(4\.1|4o|[5-9]).*|o[1-4](?!-mini|-preview).*")
 _BY_NAME: Final = tuple(
     (re.compile(pattern), Abilities(takes_effort, takes_temperature, most))
     for pattern, takes_effort, takes_temperature, most in (
@@ -53,6 +54,11 @@ def abilities_of(model: str) -> Abilities:
 def can_see(model: str) -> bool:
     """Whether a model takes pictures, and charges no more for one than `PICTURE_TOKENS`."""
     return bool(_SEEING.fullmatch(_bare(model)))
+
+
+def is_bound_with_tools(model: str) -> bool:
+    """Whether chat servers bind a model to a schema while it has tools: OpenAI does; Gemini's and Groq's refuse it."""
+    return bool(_BOUND_WITH_TOOLS.fullmatch(_bare(model)))
 
 
 def _bare(model: str) -> str:

@@ -2,7 +2,7 @@
 
 Such servers obey to different degrees. When tools are offered, the prompt states the answer's schema and the request
 does not, because many servers then accept none, or never call a tool under one. A reply of another shape is corrected
-in a request without tools.
+in a request without tools. OpenAI's own models get both in each request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.rounds import ToolCall
+from activities.models.abilities import is_bound_with_tools
 from activities.models.clients import ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Tokens
@@ -78,9 +79,10 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = call.answer_schema
-    offers_tools = call.may_use_tools and not _is_corrected(call.task)
+    is_bound = is_bound_with_tools(call.model)
+    lists_tools = bool(call.tools) if is_bound else call.may_use_tools and not _is_corrected(call.task)
     system = call.system
-    if offers_tools:
+    if lists_tools and not is_bound:
         system += f"\n\nThe final answer is nothing but JSON of this schema:\n{to_json(schema).decode()}"
     body: dict[str, Any] = {
         "model": call.model,
@@ -97,7 +99,7 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
         body["reasoning_effort"] = call.effort
     elif call.temperature is not None:
         body["temperature"] = call.temperature
-    if offers_tools:
+    if lists_tools:
         body["tools"] = [
             {
                 "type": "function",
@@ -105,7 +107,9 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-    else:
+        if not call.may_use_tools:  # tools and schema begin the prompt, and stay, so that its cache holds
+            body["tool_choice"] = "none"
+    if is_bound or not lists_tools:
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": call.answer_type.__name__, "schema": schema, "strict": True},

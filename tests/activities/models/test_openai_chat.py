@@ -55,6 +55,20 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round
     }
 
 
+async def test_a_turn_that_must_answer_keeps_the_beginning_of_the_prompt() -> None:
+    """OpenAI's models have tools and schema in each request, before what a cache holds; none may be called."""
+    calls = [
+        a_call("chat", tools=(READ,), must_answer=due).model_copy(update={"model": "gpt-6-sol"})
+        for due in (False, True)
+    ]
+    (working,), (due,) = [await requests_of("chat", call) for call in calls]
+
+    begins = [[each.body[part] for part in ("response_format", "tools")] for each in (working, due)]
+    assert begins[0] == begins[1]
+    assert working.body["messages"][0] == due.body["messages"][0] == {"role": "system", "content": calls[0].system}
+    assert (working.body.get("tool_choice"), due.body.get("tool_choice")) == (None, "none")
+
+
 async def test_thoughts_before_the_answer_are_removed() -> None:
     """Thoughts before the answer are not part of it."""
     cases = [
