@@ -10,11 +10,12 @@
     assert chargehand.requests["session-1"].goal == "…"
 """
 
-from chargehand_plugins.testing.scripted_session import run_session, run_tool
+from chargehand_plugins.testing.scripted_session import run_conversation, run_session, run_tool
 from chargehand_plugins.testing.scripts import (
     Asked,
     Reply,
     Script,
+    ScriptedConversation,
     ScriptedRun,
     ToolUse,
     answer,
@@ -31,6 +32,7 @@ __all__ = [
     "Asked",
     "Reply",
     "Script",
+    "ScriptedConversation",
     "ScriptedRun",
     "StandInChargehand",
     "StandInConversation",
@@ -41,6 +43,7 @@ __all__ = [
     "finding",
     "issue",
     "report_of",
+    "run_conversation",
     "run_session",
     "run_tool",
     "subtask",

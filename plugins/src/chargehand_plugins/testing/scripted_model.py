@@ -14,7 +14,7 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import interpret
 from activities.turn_kinds.plan import DesignTask
 from activities.turn_kinds.registry import TASK_TYPES, Task
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import ConverseTask, WorkTask
 from chargehand.contracts import Usage
 from chargehand_plugins.empty_fields import schema_of, with_empty_fields
 from chargehand_plugins.testing.scripts import Asked, Reply, Script
@@ -23,6 +23,7 @@ PROVIDER: Final = "scripted"
 _COST: Final = Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=Decimal("0.01"))
 _TO_WRITE: Final = {
     "plan": ".plan(subtask('T1', '<agent>', '<instruction>'))",
+    "converse": ".converse('<words of the message>', answer('<text>'))",
     "work": ".work('<words of the instruction>', answer('<text>'))",
     "output": ".output(<data>)",
 }
@@ -87,7 +88,8 @@ class ScriptedModel:
 
 
 def _asked(call: ModelCall) -> Asked:
-    instruction = getattr(call.task, "instruction", "") or getattr(call.task, "goal", "")
+    task = call.task.latest() if isinstance(call.task, ConverseTask) else call.task
+    instruction = getattr(task, "instruction", "") or getattr(task, "goal", "")
     told = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
     return Asked(call.task.kind, call.agent, instruction, "\n\n".join(filter(None, [call.system, *told])))
 

@@ -2,17 +2,19 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, Final, TypedDict, Unpack
 
 from pydantic import JsonValue
 
-from chargehand.contracts import PendingCall, SessionRequest
+from chargehand.contracts import ConversationRequest, PendingCall, SessionRequest
 from chargehand.errors import MissingExtra
 from chargehand.tool_signature import Given, Provider, ToolContext, open_dependency
 from chargehand.tools import Tool, ToolAnswer
-from chargehand_plugins.testing.scripts import Script, ScriptedRun
+from chargehand_plugins.testing.scripts import Script, ScriptedConversation, ScriptedRun
 
 _WORKER: Final = "chargehand_worker"
 CONTEXT: Final = ToolContext(session="session-1", agent="agent", idempotency_key="key-1")
@@ -38,18 +40,26 @@ async def run_tool(
         return await tool.use(arguments, Given(context, available))
 
 
-async def run_session(
-    request: SessionRequest,
-    script: Script,
-    *,
-    crews: str | PathLike[str] | None = None,
-    tools: Sequence[Tool[..., Any]] = (),
-    dependencies: Mapping[Provider, object] | None = None,
-    answers: Mapping[str, ToolAnswer] | None = None,
-    approve: Callable[[PendingCall], bool] | None = None,
-    state: str | PathLike[str] | None = None,
-    session: str = CONTEXT.session,
-) -> ScriptedRun:
+class Means(TypedDict, total=False):
+    """What a session of a test has besides its script."""
+
+    crews: str | PathLike[str] | None
+    """A folder of crew files, checked as a worker does; they add to the crews that come with Chargehand."""
+    tools: Sequence[Tool[..., Any]]
+    """Your own tools."""
+    dependencies: Mapping[Provider, object]
+    """What their providers are replaced by."""
+    answers: Mapping[str, ToolAnswer]
+    """What other tools answer, by their names, instead of being used."""
+    approve: Callable[[PendingCall], bool] | None
+    """Decides about tool calls that wait for a person; without it they are denied when their time is up."""
+    state: str | PathLike[str] | None
+    """A folder for the worker's files, so that another session finds them; by default they are thrown away."""
+    session: str
+    """Its id; give another one to each session that shares a folder."""
+
+
+async def run_session(request: SessionRequest, script: Script, **means: Unpack[Means]) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
     Its clock stands still while tools run, and jumps over every wait.
@@ -57,13 +67,7 @@ async def run_session(
     Args:
         request: of the session.
         script: what the model replies.
-        crews: a folder of crew files, checked as a worker does; they add to the crews that come with Chargehand.
-        tools: your own tools.
-        dependencies: what their providers are replaced by.
-        answers: what other tools answer, by their names, instead of being used.
-        approve: decides about tool calls that wait for a person; without it they are denied when their time is up.
-        state: a folder for the worker's files, so that another session finds them; by default they are thrown away.
-        session: its id; give another one to each session that shares a folder.
+        means: see `Means`.
 
     Raises:
         MissingExtra: the worker is not installed.
@@ -72,21 +76,24 @@ async def run_session(
         ValueError: the script replies with a field that a kind of turn does not have, `answers` names no tool, or
             the request follows another session.
     """
+    return await _in_memory().run_session(request, script, means)
+
+
+async def run_conversation(
+    request: ConversationRequest, messages: Sequence[str], script: Script, **means: Unpack[Means]
+) -> ScriptedConversation:
+    """Hold a conversation as `run_session` runs a session: say each message once the one before is answered.
+
+    It is closed when the last is answered and no job runs. It raises what `run_session` does, and `ValueError` for a
+    message that is refused.
+    """
+    return await _in_memory().run_conversation(request, messages, script, means)
+
+
+def _in_memory() -> ModuleType:
     if find_spec(_WORKER) is None:
         raise MissingExtra("A session in a test", "worker")
-    from chargehand_plugins.testing import session_in_memory
-
-    return await session_in_memory.run_session(
-        request,
-        script,
-        crews=crews,
-        tools=tools,
-        dependencies=dependencies or {},
-        answers=answers or {},
-        approve=approve,
-        state=state,
-        session=session,
-    )
+    return import_module("chargehand_plugins.testing.session_in_memory")
 
 
 @asynccontextmanager

@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Report, Severity
+from chargehand.contracts import ConversationEnd, Report, Severity
+from chargehand.contracts import Reply as ConversationReply
 
 ContentStatus = Literal[
     "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
@@ -77,6 +78,7 @@ class Line:
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "work": {"status": "success", "content": "Known.", "confidence": 80},
+    "converse": {"status": "success", "content": "Known.", "confidence": 80},
     "synthesis": {"answer": "All of it.", "confidence": 90},
     "review": {"enough": True},
     "critique": {"acceptable": True},
@@ -109,6 +111,10 @@ class Script:
     def work(self, words: str, *replies: Reply, agent: str = "") -> Self:
         """Work on subtasks with these words in their instruction, a reply each round."""
         return self.on("work", *replies, words=words, agent=agent)
+
+    def converse(self, words: str, *replies: Reply, agent: str = "") -> Self:
+        """Answer messages of a conversation with these words, a reply each round."""
+        return self.on("converse", *replies, words=words, agent=agent)
 
     def report(self, text: str, *, confidence: int = 90, gaps: tuple[str, ...] = ()) -> Self:
         """Write the report; a session of one subtask has none to write."""
@@ -200,14 +206,29 @@ def issue(
     return {"severity": severity, "message": message, "suggestion": suggestion, "confidence": confidence, **where}
 
 
-@dataclass(frozen=True)
-class ScriptedRun:
-    """A session that was run with a script."""
+@dataclass(frozen=True, kw_only=True)
+class ScriptedTurns:
+    """What was done with a script."""
 
-    report: Report
     turns: tuple[Asked, ...]
     """What the model was asked for, in order; `prompt` is all that it was told."""
     tool_calls: tuple[ToolUse, ...]
     """The calls that reached a tool, in order."""
     unused: tuple[str, ...] = ()
     """Lines of the script that matched no turn, such as `work 'A-71'`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedRun(ScriptedTurns):
+    """A session that was run with a script."""
+
+    report: Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedConversation(ScriptedTurns):
+    """A conversation that was held with a script."""
+
+    replies: tuple[ConversationReply, ...]
+    """To the messages, in their order."""
+    end: ConversationEnd

@@ -8,9 +8,10 @@ from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
+from temporalio.api.common.v1 import Payload
 
 from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
@@ -19,19 +20,32 @@ from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
-from chargehand.contracts import CallDecision, Capability, Limits, PendingCall, Report, SessionRequest, Status, Tier
+from chargehand.contracts import (
+    CallDecision,
+    Capability,
+    ConversationEnd,
+    ConversationMessage,
+    ConversationRequest,
+    Limits,
+    PendingCall,
+    Report,
+    SessionRequest,
+    Status,
+    Tier,
+    Transcript,
+)
+from chargehand.contracts import Reply as ConversationReply
 from chargehand.contracts.limits import PROFILES
 from chargehand.errors import UnusableSettings
-from chargehand.messages import Messages
+from chargehand.messages import ConversationMessages, Messages
 from chargehand.temporal_errors import ending
-from chargehand.tool_signature import Provider
-from chargehand.tools import Tool as Definition
 from chargehand.wire import WorkflowType
 from chargehand_plugins.testing.in_memory.activities import run_workflow
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, error_of
 from chargehand_plugins.testing.in_memory.server import Server
 from chargehand_plugins.testing.scripted_model import PROVIDER, ScriptedModel
-from chargehand_plugins.testing.scripts import Script, ScriptedRun, ToolUse
+from chargehand_plugins.testing.scripted_session import CONTEXT, Means
+from chargehand_plugins.testing.scripts import Script, ScriptedConversation, ScriptedRun, ToolUse
 from worker.composition import compose
 from worker.parts import Traffic
 from worker.settings import Settings
@@ -66,7 +80,12 @@ class _WatchedTool:
 class _Person:
     session: str
     approve: Callable[[PendingCall], bool] | None
+    messages: Sequence[ConversationMessage] = ()
+    """To say, each once the one before is answered."""
+    replies: list[ConversationReply] = field(default_factory=list[ConversationReply])
     _decided: set[str] = field(default_factory=set[str])
+    _said: int = 0
+    _is_closed: bool = False
 
     def decide(self, server: Server) -> bool:
         """Decide about one call; False if none waits."""
@@ -83,29 +102,70 @@ class _Person:
                 return True
         return False
 
+    def converse(self, server: Server) -> bool:
+        """Decide about a call, or say what comes next, and close in the end; False while something is awaited."""
+        if self.decide(server):
+            return True
+        if self._said > len(self.replies):
+            reply = server.updates.get(f"message-{self._said}")
+            if reply is None:
+                return False
+            self.replies += PAYLOADS.from_payloads([reply], [ConversationReply])
+        if self._said < len(self.messages):
+            self._said += 1
+            name, payloads = ConversationMessages.say.name, PAYLOADS.to_payloads([self.messages[self._said - 1]])
+            server.send_update(self.session, f"message-{self._said}", name, payloads)
+            return True
+        asked = server.query(self.session, ConversationMessages.transcript.name)
+        if self._is_closed or asked is None or PAYLOADS.from_payloads([asked], [Transcript])[0].jobs:
+            return False
+        self._is_closed = True
+        server.send_update(self.session, "close", ConversationMessages.close.name, [])
+        return True
 
-async def run_session(
-    request: SessionRequest,
-    script: Script,
-    *,
-    crews: str | PathLike[str] | None,
-    tools: Sequence[Definition[..., Any]],
-    dependencies: Mapping[Provider, object],
-    answers: Mapping[str, ToolAnswer],
-    approve: Callable[[PendingCall], bool] | None,
-    state: str | PathLike[str] | None,
-    session: str,
-) -> ScriptedRun:
+
+async def run_session(request: SessionRequest, script: Script, means: Means) -> ScriptedRun:
     """Run a session to its report; see `chargehand_plugins.testing.run_session`."""
     if request.follows is not None:
         raise ValueError("follows: tests keep no earlier session; give the new one its report as a document")
-    model, calls = ScriptedModel(script), list[ToolUse]()
+    person = _Person(means.get("session", CONTEXT.session), means.get("approve"))
+    result, model, calls = await _run(WorkflowType.SUPERVISOR, request, script, means, person.decide)
+    [report] = PAYLOADS.from_payloads(result, [Report])
+    return ScriptedRun(report=report, turns=tuple(model.asked), tool_calls=calls, unused=model.unused)
+
+
+async def run_conversation(
+    request: ConversationRequest, messages: Sequence[str], script: Script, means: Means
+) -> ScriptedConversation:
+    """Hold a conversation to its end; see `chargehand_plugins.testing.run_conversation`."""
+    person = _Person(
+        means.get("session", CONTEXT.session),
+        means.get("approve"),
+        [ConversationMessage(text=each) for each in messages],
+    )
+    result, model, calls = await _run(WorkflowType.CONVERSATION, request, script, means, person.converse)
+    [end] = PAYLOADS.from_payloads(result, [ConversationEnd])
+    return ScriptedConversation(
+        replies=tuple(person.replies), end=end, turns=tuple(model.asked), tool_calls=calls, unused=model.unused
+    )
+
+
+async def _run(
+    workflow: str,
+    request: SessionRequest | ConversationRequest,
+    script: Script,
+    means: Means,
+    before_waiting: Callable[[Server], bool],
+) -> tuple[list[Payload], ScriptedModel, tuple[ToolUse, ...]]:
+    """Run a workflow to its end, and return its result."""
+    model, calls, answers = ScriptedModel(script), list[ToolUse](), means.get("answers", {})
+    session, state, tools = means.get("session", CONTEXT.session), means.get("state"), means.get("tools", ())
     cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
     with nullcontext(state) if state else TemporaryDirectory(prefix="chargehand-") as folder:
         async with AsyncExitStack() as closing:
             try:
                 check_own_tools(tools, TOOL_NAMES)
-                own = await open_own_tools(tools, _THREADS, closing, dependencies)
+                own = await open_own_tools(tools, _THREADS, closing, means.get("dependencies", {}))
 
                 def wrap(traffic: Traffic) -> Traffic:
                     available = {**traffic.tools, **own}
@@ -115,19 +175,16 @@ async def run_session(
                     watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
                     return replace(traffic, tools=watched)
 
-                settings, models = _settings(Path(folder), crews), Models(model, cards)
+                settings, models = _settings(Path(folder), means.get("crews")), Models(model, cards)
                 activities = await compose(settings, os.environ, closing, wrap, models=models)
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
-            ended = await run_workflow(
-                session, WorkflowType.SUPERVISOR, request, activities, _Person(session, approve).decide
-            )
+            ended = await run_workflow(session, workflow, request, activities, before_waiting)
     if model.problem:
         raise ValueError(model.problem)
     if ended.failure is not None:
         raise ending(session, error_of(ended.failure))
-    [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])
-    return ScriptedRun(report, tuple(model.asked), tuple(calls), model.unused)
+    return [ended.result] if ended.result else [], model, tuple(calls)
 
 
 class _WatchedLookUp(ForwardsLookUp, _WatchedTool):

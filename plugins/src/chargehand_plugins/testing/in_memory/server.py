@@ -30,7 +30,6 @@ _WITHOUT_EFFECT: Final = {
     "modify_workflow_properties",
     "upsert_workflow_search_attributes",
     "set_patch_marker",
-    "update_response",
 }
 _BEGINNING: Final = {
     "signal_external_workflow_execution",
@@ -77,6 +76,8 @@ class Server:
     now: int = 0
     """Nanoseconds since the beginning."""
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
+    updates: dict[str, Payload] = field(default_factory=dict[str, Payload])
+    """What updates returned, by their ids."""
     _coming: list[tuple[int, int, int, Callable[[], object]]] = field(
         default_factory=list[tuple[int, int, int, Callable[[], object]]]
     )
@@ -187,6 +188,11 @@ class Server:
         elif kind not in _WITHOUT_EFFECT:
             handler: Callable[[Execution, Any, Unsent], list[Job]] = getattr(self, f"_take_{kind}")
             return handler(execution, asked, unsent)
+        return []
+
+    def _take_update_response(self, _: Execution, asked: Any, __: Unsent) -> list[Job]:
+        if asked.HasField("completed"):
+            self.updates[asked.protocol_instance_id] = asked.completed
         return []
 
     def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:

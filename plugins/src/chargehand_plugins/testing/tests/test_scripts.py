@@ -11,8 +11,20 @@ from activities.documents.catalog import Catalog
 from activities.models.protocol import ModelCall
 from activities.turn.activity import interpret
 from activities.turn_kinds.registry import TASK_TYPES
-from chargehand.contracts import JsonSchema, Limits, SessionRequest
-from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, issue, run_session, subtask, use
+from chargehand.contracts import ConversationRequest, JsonSchema, Limits, PendingCall, SessionRequest
+from chargehand.tools import tool
+from chargehand_plugins.testing import (
+    Reply,
+    Script,
+    ScriptedRun,
+    ToolUse,
+    answer,
+    issue,
+    run_conversation,
+    run_session,
+    subtask,
+    use,
+)
 from chargehand_plugins.testing.scripted_model import ScriptedModel
 from tests.crew_files import crew_folder
 from tests.unit.activities.prompt_files import TASKS
@@ -97,6 +109,44 @@ async def test_a_report_counts_the_agents_that_worked_at_once(crews: Path, most:
 
     assert Counter(turn.kind for turn in run.turns)["work"] == 6
     assert {each.limit: each.used for each in run.report.limits}["max_parallel"] == most
+
+
+@tool(capabilities=[], acts=True, approval=True)
+def refund(order: str) -> str:
+    """Refund an order."""
+    return f"Refunded {order}."
+
+
+async def test_a_conversation_is_held_to_its_end(crews: Path) -> None:
+    """Each message is answered before the next is said, with the calls that a person approves; then it is closed."""
+    crew_folder(crews.parent, "desk", clerk='tools = ["refund"]')
+    script = Script().converse("money", use("refund", order="A-17"), answer("It is refunded."))
+    script = script.converse("Thanks", answer("Goodbye.")).converse("unsaid", answer("Never."))
+    approved: list[PendingCall] = []
+
+    run = await run_conversation(
+        ConversationRequest(crew="desk"),
+        ("I want my money.", "Thanks."),
+        script,
+        crews=crews,
+        tools=[refund],
+        approve=lambda call: not approved.append(call),
+    )
+
+    assert [(reply.agent, reply.text) for reply in run.replies] == [
+        ("clerk", "It is refunded."),
+        ("clerk", "Goodbye."),
+    ]
+    assert (run.end.reason, run.end.messages, run.end.replies) == ("closed", 2, 2)
+    assert (len(approved), run.tool_calls) == (1, (ToolUse("refund", {"order": "A-17"}),))
+    assert ("Refunded A-17." in run.turns[-1].prompt, run.unused) == (True, ("converse 'unsaid'",))
+
+
+async def test_a_conversation_that_does_not_fit_says_why(crews: Path) -> None:
+    """A message without words is refused, and so is a reply with a field that no turn of a conversation has."""
+    for message, reply, problem in (("", answer("Hi."), "at least 1 char"), ("Hi.", Reply({"x": 1}), "has 'x'")):
+        with pytest.raises(ValueError, match=problem):
+            await run_conversation(ConversationRequest(), (message,), Script().converse("", reply), crews=crews)
 
 
 async def test_a_follow_up_is_refused(crews: Path) -> None:
