@@ -85,11 +85,12 @@ def _set_language(stated: Any, language: str) -> None:
 def _set_directions(document: "Document") -> None:
     for table in document.tables:
         if _is_leftward("".join(cell.text for cell in table.rows[0].cells)):
-            cast("Any", table)._tbl.tblPr.append(_element("w:bidiVisual"))  # noqa: SLF001  # as above
+            cast("Any", table)._tbl.tblPr.insert_element_before(_element("w:bidiVisual"), "w:tblW")  # noqa: SLF001  # as above
     cells = (cell for table in document.tables for row in table.rows for cell in row.cells)
     for paragraph in [*document.paragraphs, *(each for cell in cells for each in cell.paragraphs)]:
         if _is_leftward(paragraph.text):
-            cast("Any", paragraph)._p.get_or_add_pPr().append(_element("w:bidi"))  # noqa: SLF001  # python-docx has no name for it
+            style = cast("Any", paragraph)._p.get_or_add_pPr()  # noqa: SLF001  # python-docx has no name for it
+            style.insert_element_before(_element("w:bidi"), "w:spacing", "w:ind", "w:jc")
             if paragraph.alignment == WD_ALIGN_PARAGRAPH.RIGHT:
                 paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT  # it is where such a paragraph ends
             for run in paragraph.runs:

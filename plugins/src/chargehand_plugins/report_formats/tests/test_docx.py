@@ -16,6 +16,12 @@ from tests.security.hostile_reports import HOSTILE, hostile_report
 from tests.unit.cli.reports import report
 
 _PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+_SCHEMA_ORDER = {
+    "pPr": ["pStyle", "numPr", "bidi", "spacing", "ind", "jc"],
+    "tblPr": ["tblStyle", "bidiVisual", "tblW", "jc", "tblLook"],
+    "rPr": ["rStyle", "rFonts", "b", "i", "strike", "u", "rtl", "lang"],
+}
+"""Word refuses elements in another order: ECMA-376, part 1, 17.3 and 17.4."""
 _ANSWER = """\
 ## Rules
 
@@ -107,6 +113,10 @@ def test_figures_and_text_stand_on_their_side() -> None:
     assert from_the_right == ["مرحبا بالعالم"]
     assert aligned == [[right] * 3, [its_end, right]]
     assert [len(cast("Any", table)._tbl.xpath("./w:tblPr/w:bidiVisual")) for table in read.tables] == [0, 1]
+    for name, order in _SCHEMA_ORDER.items():
+        for each in cast("Any", read.element).xpath(f"//w:{name}"):
+            given = [child.tag.partition("}")[2] for child in each]
+            assert given == sorted(given, key=order.index)
     assert [each.target_ref for each in read.part.rels.values() if each.is_external] == ["https://a.example/b"]
 
 
