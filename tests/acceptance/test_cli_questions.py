@@ -4,6 +4,7 @@ import asyncio
 import re
 import signal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from temporalio.client import Client
@@ -14,8 +15,8 @@ from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran, Terminal
 from tests.environment import open_environment
 from tests.parameters import first_fast
-from tests.scripted_model import Held, Script, answer, subtask
-from tests.waiting import until
+from tests.scripted_model import Held, Script, answer, report, subtask, topics
+from tests.waiting import until, until_state
 
 GOAL = "What do the documents say about the topics?"
 ASKED = "The fiscal year or the calendar year?"
@@ -124,13 +125,18 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", first_fast(["s", "f"], 1, pytest.mark.nightly))
-async def test_a_session_that_ended_at_the_prompt_shows_its_report(
-    client: Client, tmp_path: Path, terminal: Terminal, choice: str
+@pytest.mark.parametrize(
+    ("choice", "until_then"), first_fast([("f", "synthesising"), ("s", ""), ("f", "")], 2, pytest.mark.nightly)
+)
+async def test_a_session_whose_work_ended_at_the_prompt_shows_its_report(
+    client: Client, tmp_path: Path, terminal: Terminal, choice: str, until_then: Literal["synthesising", ""]
 ) -> None:
-    """Whatever is chosen after Ctrl-C, a report that is there by then is shown, and the command ends with its code."""
-    name, going_on = f"ended-{choice}", asyncio.Event()
-    script = Script().plan(subtask("T1")).work("", Held(answer("Known."), going_on))
+    """Whatever is chosen after Ctrl-C, a report that is there by then, or is being written, is shown; the command ends
+    with its code."""
+    name, going_on, written = f"ended-{choice}{until_then}", asyncio.Event(), asyncio.Event()
+    script = (
+        Script().plan(*topics(2)).work("", Held(answer("Known."), going_on)).synthesis(Held(report("All."), written))
+    )
     async with open_environment(client, tmp_path / "environment", script) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin("run", GOAL, "--review", "never", "--json", "--id", name, tty=terminal.theirs)
@@ -138,8 +144,14 @@ async def test_a_session_that_ended_at_the_prompt_shows_its_report(
         running.send_signal(signal.SIGINT)
         await terminal.read_until("exits at once: ")
         going_on.set()
+        if until_then:
+            await until_state(opened.chargehand.session(name), until_then)
+            terminal.type(choice)
+            await terminal.read_until("it is writing the report")
+        written.set()
         await opened.chargehand.session(name).result()
-        terminal.type(choice)
+        if not until_then:
+            terminal.type(choice)
         out = await terminal.end_of(running)
 
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (0, "completed")

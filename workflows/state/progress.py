@@ -31,7 +31,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.problems import printable
 from chargehand.contracts.report import awaiting_records
-from chargehand.state_words import EndReason
+from chargehand.state_words import EndReason, standing
 from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
 from workflows.contracts import LimitUsage
@@ -173,7 +173,7 @@ class Progress(Carried):
 
     def refuse_if_over(self) -> None:
         if self.work_is_over:
-            raise Refused(f"The session can no longer be changed: it is {self.state}.")
+            raise Refused(f"The session can no longer be changed: it is {standing(self.state).words}.")
 
     @property
     def has_moved(self) -> bool:
