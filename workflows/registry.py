@@ -1,16 +1,16 @@
 """The workflows that a worker runs, and how it runs them."""
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from threading import Lock
 from typing import Any, Final
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import CommandType
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.exceptions import FailureError
 from temporalio.worker import (
-    ExecuteWorkflowInput,
     HandleQueryInput,
     HandleSignalInput,
     HandleUpdateInput,
@@ -26,7 +26,8 @@ from temporalio.workflow import Info
 from activities.caller_check import recognise
 from activities.contracts.session import OpenSessionRequest
 from chargehand.contracts import Contract
-from chargehand.converter import invalid_input, non_retryable_error
+from chargehand.converter import invalid_input, non_retryable_error, unreadable
+from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
 from chargehand.wire import SESSIONS, ErrorType, SignalName
@@ -39,6 +40,8 @@ from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
+_UPDATES: Final = {**UPDATES, **CONVERSATION_MESSAGES}
+_EXPECTED: Final = "input: one JSON object is expected; {} were given"
 WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, ConversationWorkflow, SubtaskWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
@@ -102,6 +105,9 @@ class _Instance(WorkflowInstance):
         with self._activating:
             for before in installed().functions(Hook.WORKFLOW_ACTIVATION):
                 before(act)
+            for job in act.jobs:
+                if job.HasField("initialize_workflow"):
+                    _require_one(job.initialize_workflow.arguments)
             return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:
@@ -122,11 +128,19 @@ class _Instance(WorkflowInstance):
         return self._storing
 
 
+def _require_one(inputs: MutableSequence[Payload]) -> None:
+    """Have the converter refuse a workflow of several inputs, or of none, whose `__init__` could not be called."""
+    if len(inputs) != 1:
+        refused = unreadable(_EXPECTED.format(len(inputs)))
+        del inputs[:]
+        inputs.append(refused)
+
+
 class RefuseBadInput(Interceptor):
     """Keeps what is sent to a workflow from making its tasks fail for ever.
 
-    A workflow that was started with no input or with several fails; such signals are dropped, as the SDK drops those
-    whose input it cannot read. An error in a handler ends that message only: it is a bug, and the log says where.
+    Signals with no input or with several are dropped, as the SDK drops those whose input it cannot read, and updates
+    are refused. An error in a handler ends that message only: it is a bug, and the log says where.
     A session's details are rendered when the Web UI asks for them.
     """
 
@@ -138,14 +152,7 @@ class RefuseBadInput(Interceptor):
 
 
 class _RefuseBadInput(WorkflowInboundInterceptor):
-    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
-        if len(input.args) != 1 or not isinstance(input.args[0], Contract):
-            raise invalid_input(
-                "input", [f'input: one JSON object is expected, such as {{"goal": "…"}}; {len(input.args)} were given']
-            )
-        return await super().execute_workflow(input)
-
-    async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # as above
+    async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # the SDK's own name
         """Render the details of a session only on request: to render them at every change is quadratic."""
         answer = await super().handle_query(input)
         session = workflow.instance()
@@ -166,12 +173,14 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
             workflow.logger.exception("signal dropped", extra={"signal": input.signal})
 
     def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
+        _require_input(input)
         try:
             super().handle_update_validator(input)
         except Refused as error:
             raise non_retryable_error(ErrorType.UPDATE_REFUSED, str(error)) from None
 
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
+        _require_input(input)  # not every update has a validator
         try:
             return await super().handle_update_handler(input)
         except FailureError:
@@ -184,3 +193,9 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
                 ErrorType.INTERNAL,
                 f"The update failed ({type(error).__name__}); the worker's log says why. The session goes on.",
             ) from error
+
+
+def _require_input(sent: HandleUpdateInput) -> None:
+    row, given = _UPDATES.get(sent.update), len(sent.args)
+    if row and row.takes and given != 1:
+        raise invalid_input(sent.update, [_EXPECTED.format(given)])

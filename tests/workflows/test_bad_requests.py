@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -30,7 +31,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.messages import MESSAGES
+from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, UPDATES
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType, SignalName, WorkflowType
@@ -110,6 +111,20 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
     for name, error in refused:
         assert re.search(rf"limits\.{name}: \S+ is above this installation's ceiling", error.message)
     assert opened.model.calls == []
+
+
+async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:
+    """With none, or with two, each update of sessions and conversations that takes any is refused by its name."""
+    async with environment(Script()) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="a goal", approval="plan"))
+        for talk, messages in ((session, UPDATES), (await opened.chargehand.converse(), CONVERSATION_MESSAGES)):
+            handle = opened.chargehand.client.get_workflow_handle(talk.id)
+            for name, count in product((name for name, row in messages.items() if row.takes), (0, 2)):
+                with pytest.raises(WorkflowUpdateFailedError) as refused:
+                    await handle.execute_update(name, args=[_raw(b"{}")] * count)  # pyright: ignore[reportUnknownMemberType]  # SDK
+                assert isinstance(refused.value.cause, ApplicationError)
+                expected = f"Invalid {name}: input: one JSON object is expected; {count} were given"
+                assert refused.value.cause.message == expected
 
 
 async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> None:
@@ -224,7 +239,8 @@ async def test_any_number_of_inputs_ends_a_workflow_at_once(client: Client, tmp_
     async with _open(client, tmp_path, "none", Script()) as opened:
         for content in (GOOD, b"[" * 20):
             values = [Payload(metadata={"encoding": b"json/plain"}, data=content)] * count
-            assert await _ending(await opened.start(WorkflowType.SUPERVISOR, *values)) == ErrorType.INVALID_INPUT
+            ended = [await _ending(await opened.start(kind, *values)) for kind in WorkflowType]
+            assert {*ended} == {ErrorType.INVALID_INPUT}
 
 
 @pytest.mark.parametrize("workflow_id", first_fast(["€" * 330, "€" * 333, "a" * 176, "a" * 1_000, "/" * 500], 2))

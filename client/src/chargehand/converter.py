@@ -216,7 +216,7 @@ class EncryptionCodec(PayloadCodec):
 
     def _plain(self, payload: Payload) -> Payload:
         is_read = self._encryption.accept_plain or payload.metadata.get("encoding") == UNREADABLE
-        return payload if is_read else _unreadable(_NOT_ENCRYPTED)
+        return payload if is_read else unreadable(_NOT_ENCRYPTED)
 
 
 def _parsed(content: bytes) -> Payload:
@@ -226,7 +226,7 @@ def _parsed(content: bytes) -> Payload:
         raise SealBroken("its content is not a payload") from error
 
 
-def _unreadable(problem: str) -> Payload:
+def unreadable(problem: str) -> Payload:
     """Build the payload that stands for one that cannot be read."""
     return Payload(metadata={"encoding": UNREADABLE}, data=problem.encode())
 
@@ -268,7 +268,7 @@ async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payloa
                 raise
             raise problem from error
         if len(payloads) == 1:
-            return [_unreadable(f"input: cannot be read here: {problem}")]
+            return [unreadable(f"input: cannot be read here: {problem}")]
     return [one for payload in payloads for one in await _readable(decode, [payload])]
 
 
