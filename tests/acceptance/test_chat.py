@@ -36,6 +36,9 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         joined = await chargehand("chat", "--crew", "support", "--id", "left", given="")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
         over = await chargehand("chat", "--id", "left", given="Said too late.\n")
+        wrong = await chargehand("chat", "--crew", "desk", given="x" * 30_000 + "\nNever said.\n")
+        [stopped] = re.findall(r"^Conversation (\S+)$", wrong.said, re.MULTILINE)
+        ended = await asyncio.wait_for(opened.chargehand.conversation(stopped).result(), 30)
         [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
         report = await chargehand("result", name)
         closed = await asyncio.wait_for(opened.chargehand.conversation(name).result(), 30)
@@ -46,6 +49,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
     assert (unknown.code, unknown.out, "Conversation " in unknown.said) == (2, "", False)
     assert (over.code, over.out) == (1, "")
     assert over.said.startswith("chargehand: 'left' has ended (closed). It can no longer be changed")
+    assert (wrong.code, wrong.out, ended.reason, ended.messages) == (2, "", "closed", 0)
     assert (joined.code, joined.out) == (2, "")
     assert "'left' exists and differs in crew: use another id" in joined.said
     assert (report.code, "is a conversation, which has a transcript and no report" in report.said) == (2, True)
@@ -55,7 +59,8 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
 @pytest.mark.slow
 async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
-    """The call that waits for a person is shown, and decided about by a letter; the reply appears as it is written."""
+    """A call that waits is shown, and decided about by a letter; a message that cannot be sent does not end the
+    talk."""
     written = asyncio.Event()
 
     def write(call: ModelCall) -> Held:
@@ -70,6 +75,8 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
             "chat", "--crew", "desk", tty=terminal.theirs, screen=terminal.theirs
         )
         await terminal.read_until("> ")
+        terminal.type("\x01")
+        await terminal.read_until("Not accepted: ")
         terminal.type("I want my money back.")
         shown = await terminal.read_until("decide elsewhere: ")
         terminal.type("a")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from chargehand import ChargehandError
+from chargehand import ChargehandError, InvalidInput
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, put_part, say
@@ -50,11 +50,14 @@ async def chat(
     if not quiet:
         say(connection.describe())
         say(f"Conversation {talk.id}{': end it by /close, leave it by Ctrl-D' if can_ask() else ''}")
-    is_closed = await _Chat(talk, as_json=as_json).hold()
-    if is_closed or (conversation_id is None and not sys.stdin.isatty()):
-        with suppress(ChargehandError):  # it has ended meanwhile
-            await talk.close()
-    elif not quiet:
+    is_closed = is_own = conversation_id is None and not sys.stdin.isatty()
+    try:
+        is_closed = await _Chat(talk, as_json=as_json).hold() or is_own
+    finally:
+        if is_closed:
+            with suppress(ChargehandError):  # it has ended meanwhile
+                await talk.close()
+    if not (is_closed or quiet):
         say(f"To go on: `chargehand chat --id {talk.id}`")
     return Exit.DONE
 
@@ -125,7 +128,13 @@ class _Chat:
             await self._show_reports()
 
     async def _say(self, text: str) -> None:
-        saying = asyncio.create_task(self.talk.say(text=text))
+        try:
+            saying = asyncio.create_task(self.talk.say(text=text))
+        except InvalidInput as error:
+            if not can_ask():
+                raise
+            say(f"Not accepted: {error}")
+            return
         self._is_waiting = True
         try:
             while not (await asyncio.wait({saying}, timeout=_LOOK_SECONDS))[0]:

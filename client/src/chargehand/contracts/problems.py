@@ -19,6 +19,7 @@ _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("time_delta_parsing", "time_delta_type"), DURATION_EXPECTED),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     "string_type": "must be a string",
+    "string_unicode": "must be Unicode text, in UTF-8",
     **dict.fromkeys(("list_type", "tuple_type"), "must be an array"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
