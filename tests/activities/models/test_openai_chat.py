@@ -69,18 +69,6 @@ async def test_a_turn_that_must_answer_keeps_the_beginning_of_the_prompt() -> No
     assert (working.body.get("tool_choice"), due.body.get("tool_choice")) == (None, "none")
 
 
-async def test_thoughts_before_the_answer_are_removed() -> None:
-    """Thoughts before the answer are not part of it."""
-    cases = [
-        '{"a": 1}',
-        '\n {"a": 1} \n',
-        '<think>The user wants {"b": 2}.\n</think>\n\n{"a": 1}',
-        '<think></think>{"a": 1}',
-    ]
-    for said in cases:
-        assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
-
-
 def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
     return raw(json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode())
 
@@ -122,20 +110,22 @@ async def test_fields_of_the_servers_own_go_back() -> None:
     assert reply.provider_items == (kept,)
 
 
-async def test_a_reply_without_an_answer_has_its_own_end() -> None:
-    """Thoughts without an answer and no completion at all are empty; filtered content is a refusal."""
-    cases = [
-        (saying("<think>Hm.</think>"), "empty"),  # thoughts alone
-        (raw(b'{"choices": []}'), "empty"),  # no choices
-        (completion({"content": "So"}, "content_filter"), "refused"),  # filtered
-    ]
-    for scripted, stop in cases:
-        assert (await reply_to("chat", scripted)).stop == stop
-
-
-async def test_more_cached_than_sent_is_not_believed() -> None:
-    """A part larger than its whole is no usage, lest plain tokens are counted as less than nothing."""
+async def test_replies_may_stray_from_the_original() -> None:
+    """Thoughts are no part of an answer, and no answer by themselves; filtered content is a refusal; and where more was
+    cached than sent, nothing is believed of the usage, lest plain tokens are counted as less than nothing."""
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 11}}
-    body = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}], "usage": usage}
+    answered = {"message": {"content": "{}"}, "finish_reason": "stop"}
+    cases = [
+        *((saying(f'{before}{{"a": 1}}{after}'), "answer", '{"a": 1}') for before, after in (("", ""), ("\n ", " \n"))),
+        (saying('<think>The user wants {"b": 2}.\n</think>\n\n{"a": 1}'), "answer", '{"a": 1}'),
+        (saying('<think></think>{"a": 1}'), "answer", '{"a": 1}'),
+        (saying("<think>Hm.</think>"), "empty", None),
+        (raw(b'{"choices": []}'), "empty", None),
+        (completion({"content": "So"}, "content_filter"), "refused", None),
+        (raw({"choices": [answered], "usage": usage}), "answer", "{}"),
+    ]
+    replies = [await reply_to("chat", scripted) for scripted, _, _ in cases]
 
-    assert (await reply_to("chat", raw(body))).usage is None
+    assert [reply.stop for reply in replies] == [stop for _, stop, _ in cases]
+    assert [text for _, _, text in cases if text] == [reply.text for reply in replies if reply.stop == "answer"]
+    assert replies[-1].usage is None
