@@ -140,11 +140,22 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
     }
 
 
-async def test_other_hosts_are_refused_at_once(client: Client, tmp_path: Path) -> None:
-    """A request that names a host that the operator does not allow ends with the field's name, and calls nothing."""
-    rules = WebhookRules(frozenset({"hooks.example"}), SECRET)
-    async with worker(client, tmp_path, rules) as opened:
-        with pytest.raises(SessionFailed, match="webhook: ") as refused:
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        ({"webhooks": "chargehand_plugins.webhooks:register"}, "webhook: must be https.*allows: hooks.example"),
+        ({}, r"webhook: .* the plug-in 'webhooks'; .* chargehand-plugins"),
+    ],
+)
+async def test_other_hosts_and_no_plugin_are_refused_at_once(
+    client: Client, tmp_path: Path, install: Callable[..., None], plugins: dict[str, str], problem: str
+) -> None:
+    """A request to a host that the operator does not allow ends with the field's name, one without the plug-in with the
+    package, before anything is spent."""
+    install(**plugins)
+    rules = [WebhookRules(frozenset({"hooks.example"}), SECRET).check] if plugins else []
+    async with open_environment(client, tmp_path, SCRIPT, request_checks=rules) as opened:
+        with pytest.raises(SessionFailed, match=problem) as refused:
             await opened.run(SessionRequest(goal="Call home.", webhook="https://169.254.169.254/latest"))
 
     assert refused.value.error_type is ErrorType.INVALID_INPUT
@@ -189,21 +200,6 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
         await ActivityEnvironment().run(WebhookActivities(rules).call_webhook, notice)
 
     assert refused.value.non_retryable
-
-
-async def test_a_worker_without_the_plugin_says_so(
-    client: Client, tmp_path: Path, install: Callable[..., None]
-) -> None:
-    """A request that names a webhook is refused with the field and the package, before anything is spent."""
-    install()
-    async with open_environment(client, tmp_path, SCRIPT) as opened:
-        with pytest.raises(
-            SessionFailed, match=r"webhook: .* the plug-in 'webhooks'; .* chargehand-plugins"
-        ) as refused:
-            await opened.run(SessionRequest(goal="Call home.", webhook="https://hooks.example/"))
-
-    assert refused.value.error_type is ErrorType.INVALID_INPUT
-    assert opened.model.calls == []
 
 
 def test_the_end_that_is_announced_is_the_end_that_comes() -> None:
