@@ -48,21 +48,17 @@ async def test_what_nobody_will_read_again_is_not_written_to_the_cache() -> None
     assert "cache_control" not in json.dumps(request.body["messages"])
 
 
-async def test_tools_that_a_conversation_tells_of_stay_listed() -> None:
-    """The API takes no conversation about tools that it is not told of."""
-    use = ToolUse("read_document", {"name": "a.pdf"})
-    _, request = await second_request("anthropic", calling(use), "At eight.", tools=(READ,), next_tools=())
-
-    assert [tool["name"] for tool in request.body["tools"]] == ["read_document"]
-
-
-async def test_one_side_speaks_once_at_a_time() -> None:
-    """A word of the user's behind tool results is one message with them, results first."""
+async def test_a_conversation_is_one_that_the_api_takes() -> None:
+    """Tools that it tells of stay listed; a word of the user's behind results is one message with them, results
+    first."""
     use = ToolUse("read_document", {"name": "a.pdf"}, id="toolu_1")
     more = [Message(role="user", text="Answer now.")]
-    _, request = await second_request("anthropic", calling(use), "At eight.", more=more, must_answer=True)
-    messages = request.body["messages"]
+    _, request = await second_request(
+        "anthropic", calling(use), "At eight.", more=more, tools=(READ,), next_tools=(), must_answer=True
+    )
 
+    assert [tool["name"] for tool in request.body["tools"]] == ["read_document"]
+    messages = request.body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
     assert [block["type"] for block in messages[-1]["content"]] == ["tool_result", "text"]
 
