@@ -116,12 +116,22 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
     assert {each.metadata["encoding"] for each in kept} == {b"binary/encrypted"}
 
 
-async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """A session that is started without encryption ends at once and says how it is to be started."""
-    async with open_environment(encrypted, tmp_path, SINGING) as opened:
-        session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
-        with pytest.raises(SessionFailed, match=r"is not encrypted.*--codec-endpoint") as refusal:
-            await Chargehand(encrypted).session(session.id).result()
+@pytest.mark.parametrize(
+    ("protection", "problem"),
+    [("encryption", r"is not encrypted.*--codec-endpoint"), ("storage", "written to another storage")],
+)
+async def test_input_that_a_worker_cannot_take_is_refused_by_name(
+    client: Client, encrypted: Client, tmp_path: Path, protection: str, problem: str
+) -> None:
+    """A session whose input is in clear, or stored where its worker does not look, ends at once and says so."""
+    elsewhere, storing = [
+        await connect(client, storage=Storage(PayloadDirectory(tmp_path / name, "default"), 200)) for name in "ab"
+    ]
+    starter, taking = (client, encrypted) if protection == "encryption" else (elsewhere, storing)
+    async with open_environment(taking, tmp_path, SINGING) as opened:
+        session = await Chargehand(starter, opened.chargehand.task_queue).start(SessionRequest(goal="x" * 1_000))
+        with pytest.raises(SessionFailed, match=problem) as refusal:
+            await Chargehand(taking if protection == "encryption" else starter).session(session.id).result()
 
     assert refusal.value.error_type is ErrorType.INVALID_INPUT
 
@@ -189,18 +199,6 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
         result = await session.result()
 
     assert result.stop_reason == "completed"
-
-
-async def test_input_that_is_not_in_the_storage_is_refused(client: Client, tmp_path: Path) -> None:
-    """A session whose input is stored where its worker does not look fails at once and says what is missing."""
-    elsewhere = await connect(client, storage=Storage(PayloadDirectory(tmp_path / "a", "default"), 200))
-    storing = await connect(client, storage=Storage(PayloadDirectory(tmp_path / "b", "default"), 200))
-    async with open_environment(storing, tmp_path, SINGING) as opened:
-        session = await Chargehand(elsewhere, opened.chargehand.task_queue).start(SessionRequest(goal="x" * 1_000))
-        with pytest.raises(SessionFailed, match="written to another storage") as refusal:
-            await session.result()
-
-    assert refusal.value.error_type is ErrorType.INVALID_INPUT
 
 
 async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
