@@ -10,7 +10,7 @@ from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.roles import follows, is_in_order
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in, units
+from workflows.rules.claim_words import content, covered, has_number, language_of, languages, spoken_in, units
 
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
@@ -119,9 +119,11 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
     """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
     own = content(claim)
     new = own - content(known)
-    is_foreign = language_of(claim) != language_of(known)
+    is_foreign = language_of(claim) not in {None, language_of(known)}
     if own and not is_foreign and not (own & content(known)) - _named(claim):
-        yield Objection("Its source has none of its words but for names.")
+        is_computed = has_number(claim) or without_negations(claim) != claim  # so that it may have words of its own
+        reason = "Its source has none of its words."
+        yield Objection(reason, is_certain=len(own) > 1 and new == own and not is_computed)
     if len(new) > 1:  # it is in words of its own
         return
     if elsewhere := own - new - content(nearest):
