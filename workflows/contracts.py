@@ -115,8 +115,8 @@ class SubtaskRequest(Message):
     goal: str
     crew: str
     subtask: Subtask
-    above: str = left_out("")
-    """Path of the nested session that planned the subtask; empty at the root."""
+    path: str = left_out("")
+    """Of the subtask below the root, if a nested session has planned it."""
     agent: AgentCard
     model: ModelCard
     output_caps: OutputCaps = left_out(OutputCaps())
@@ -160,11 +160,6 @@ class SubtaskRequest(Message):
     tenant: str = left_out("default")
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""
-
-    @property
-    def path(self) -> str:
-        """Of the subtask below the root."""
-        return f"{self.above}/{self.subtask.id}" if self.above else self.subtask.id
 
     @property
     def has_private_inputs(self) -> bool:

@@ -208,10 +208,9 @@ class Session:
     def depth(self) -> int:
         return self.request.delegation.depth if self.request.delegation else 0
 
-    @property
-    def path(self) -> str:
-        """Its own subtask below the root; empty at the root."""
-        return self.request.delegation.path if self.request.delegation else ""
+    def path_of(self, subtask: str) -> str:
+        """Return the path of one of its subtasks below the root."""
+        return f"{self.request.delegation.path}/{subtask}" if self.request.delegation else subtask
 
     @property
     def ancestors(self) -> tuple[str, ...]:

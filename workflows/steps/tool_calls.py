@@ -230,7 +230,7 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
     if not policy and not needs_approval and not acts and not why:
         return None
     body = CallRequest(
-        subtask=request.path,
+        subtask=request.path or request.subtask.id,
         agent=agent.name,
         tool=call.tool,
         arguments=call.arguments,

@@ -392,18 +392,8 @@ async def start_session(
 ) -> Session:
     """Start a session; with the id of one that exists, and the same request, give that one back."""
     session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
-    with translated(session_id):
-        try:
-            await client.start_workflow(
-                Supervisor.run,
-                request,
-                id=session_id,
-                task_queue=task_queue,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                **start_options(request),
-            )
-        except WorkflowAlreadyStartedError:  # if it has ended meanwhile, its report is still the answer
-            await refuse_another(client, session_id, request)
+    # If it has ended meanwhile, its report is still the answer.
+    await _start(client, WorkflowType.SUPERVISOR, request, session_id, task_queue, **start_options(request))
     return Session(client, session_id, files)
 
 
@@ -412,20 +402,27 @@ async def start_conversation(
 ) -> Conversation:
     """Open a conversation; with the id of one that goes on, and nothing else asked for, give that one back."""
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
+    shown = {
+        "static_summary": one_line(request.goal, 100) or _TITLE,
+        "memo": goal_memo(request.goal or _TITLE) | {"tenant": request.tenant},
+        "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
+    }
+    is_new = await _start(client, WorkflowType.CONVERSATION, request, name, task_queue, **shown)
     with translated(name):
-        try:
-            await client.start_workflow(
-                WorkflowType.CONVERSATION,
-                request,
-                id=name,
-                task_queue=task_queue,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=one_line(request.goal, 100) or _TITLE,
-                memo=goal_memo(request.goal or _TITLE) | {"tenant": request.tenant},
-                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
-            )
-        except WorkflowAlreadyStartedError:
-            await refuse_another(client, name, request)
-            if not is_open(await describe_session(client, name)):
-                raise AlreadyEnded(name, await Conversation(client, name).ending()) from None
+        if not is_new and not is_open(await describe_session(client, name)):
+            raise AlreadyEnded(name, await Conversation(client, name).ending())
     return Conversation(client, name)
+
+
+async def _start(
+    client: Client, workflow: WorkflowType, request: _Request, workflow_id: str, task_queue: str, **options: Any
+) -> bool:
+    """Start a workflow; false if one of this id was started with the same request before."""
+    options["id_reuse_policy"] = WorkflowIDReusePolicy.REJECT_DUPLICATE
+    with translated(workflow_id):
+        try:
+            await client.start_workflow(workflow, request, id=workflow_id, task_queue=task_queue, **options)
+        except WorkflowAlreadyStartedError:
+            await refuse_another(client, workflow_id, request)
+            return False
+    return True

@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, left_out
 from chargehand.contracts.outcome import Confidence, SpendLine, Usage
-from chargehand.contracts.report import Question, Route
-from chargehand.contracts.waits import PendingCall
+from chargehand.contracts.report import Route
+from chargehand.contracts.waits import PendingCall, Question
 from chargehand.state_words import EndReason, SessionState, StopReason, SubtaskState
 
 __all__ = [

@@ -22,7 +22,7 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
-from chargehand.contracts.waits import DecisionRecord, PendingCall, Wait
+from chargehand.contracts.waits import DecisionRecord, PendingCall, Question, Wait
 from chargehand.state_words import EndReason, SessionState, Standing, StopReason, SubtaskState, standing
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "FailureCause",
     "Grade",
     "LimitUse",
-    "Question",
     "QuoteCheck",
     "Report",
     "Route",
@@ -115,16 +114,18 @@ def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]
 
 
 def awaiting_records(
-    records: Iterable[SubtaskRecord], waits: Iterable["PendingCall | Question"], above: str = ""
+    records: Iterable[SubtaskRecord], waits: Iterable[PendingCall | Question], above: str = ""
 ) -> tuple[SubtaskRecord, ...]:
     """Say of running subtasks what a person has to decide for them, or below them; `above` is where their plan is."""
-    reasons: dict[str, str] = {}
-    for each in waits:
-        state: SessionState = "awaiting_call_approval" if isinstance(each, PendingCall) else "awaiting_answer"
-        if each.subtask.startswith(above):
-            reasons[each.subtask.removeprefix(above).partition("/")[0]] = standing(state).words
+    reasons = {
+        each.subtask.removeprefix(above).partition("/")[0]: each.state
+        for each in waits
+        if each.subtask.startswith(above)
+    }
     return tuple(
-        each.replace(reason=reasons[each.id]) if each.state == "running" and each.id in reasons else each
+        each.replace(reason=standing(reasons[each.id]).words)
+        if each.state == "running" and each.id in reasons
+        else each
         for each in records
     )
 
@@ -141,21 +142,6 @@ class EditRecord(Contract):
     before: str = ""
     """What was there, its first 200 characters: agent and instruction of what was dropped, or the earlier instruction,
     agent or inputs."""
-
-
-class Question(Contract):
-    """A question of a subtask for a person."""
-
-    subtask: str
-    """The subtask's id in the plan; `Answer.subtask` repeats it."""
-    agent: str
-    """The agent that asks."""
-    text: str
-    """The question."""
-    form: dict[str, JsonValue] = left_out({})
-    """JSON Schema of an object that the answer has to be, as JSON; of one field, its value does."""
-    open_until: datetime
-    """When the subtask continues without an answer."""
 
 
 class AgentsAtWork(Contract):

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import JsonValue, StringConstraints
 
 from chargehand.contracts.base import Contract, NoControlCharacters, left_out
+from chargehand.state_words import SessionState
 
-__all__ = ["DecisionRecord", "PendingCall", "Wait"]
+__all__ = ["DecisionRecord", "PendingCall", "Question", "Wait"]
 
 WaitKind = Literal["plan", "call", "question", "limits", "message"]
 """A plan that awaits approval, a tool call that does, a question of a subtask, limits that are reached, or the next
@@ -48,8 +49,27 @@ class DecisionRecord(Contract):
     """When the wait ended."""
 
 
+class Question(Contract):
+    """A question of a subtask for a person."""
+
+    state: ClassVar[SessionState] = "awaiting_answer"
+
+    subtask: str
+    """The subtask's id in the plan; `Answer.subtask` repeats it."""
+    agent: str
+    """The agent that asks."""
+    text: str
+    """The question."""
+    form: dict[str, JsonValue] = left_out({})
+    """JSON Schema of an object that the answer has to be, as JSON; of one field, its value does."""
+    open_until: datetime
+    """When the subtask continues without an answer."""
+
+
 class PendingCall(Contract):
     """A tool call that waits for a person's approval."""
+
+    state: ClassVar[SessionState] = "awaiting_call_approval"
 
     id: str
     """Id of the call in the session: `c1`, `c2`, …"""
