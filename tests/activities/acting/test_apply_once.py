@@ -292,15 +292,6 @@ async def call(server: Handles, tool: Acting) -> ToolAnswer | None:
     return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
 
 
-async def test_a_call_that_is_recorded_is_not_made_again() -> None:
-    """Its result is returned, and the tool is asked nothing."""
-    server, tool = Handles(), sound()
-    answers = [await call(server, tool) for _ in range(3)]
-
-    assert answers == [DONE] * 3
-    assert (len(tool.service.requests), tool.service.lookups) == (1, [])
-
-
 async def test_a_call_that_changed_nothing_is_made_again() -> None:
     """A `ToolError` that is recorded says that it was not applied; what comes after it is another attempt."""
     server, tool = Handles(), Refusing(Service(), spec())
