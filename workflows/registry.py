@@ -1,11 +1,10 @@
 """The workflows that a worker runs, and how it runs them."""
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final
 
 from temporalio import workflow
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import CommandType
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
@@ -30,7 +29,7 @@ from chargehand.converter import invalid_input, non_retryable_error, unreadable
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
-from chargehand.wire import SESSIONS, ErrorType, SignalName
+from chargehand.wire import SESSIONS, ErrorType
 from workflows.conversation import ConversationWorkflow
 from workflows.rules.refusal import Refused
 from workflows.rules.web_ui import details
@@ -39,7 +38,6 @@ from workflows.session_workflow import SessionWorkflow
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
-_SIGNALS: Final = frozenset(SignalName)
 _UPDATES: Final = {**UPDATES, **CONVERSATION_MESSAGES}
 _EXPECTED: Final = "input: one JSON object is expected; {} were given"
 WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, ConversationWorkflow, SubtaskWorkflow)
@@ -106,8 +104,11 @@ class _Instance(WorkflowInstance):
             for before in installed().functions(Hook.WORKFLOW_ACTIVATION):
                 before(act)
             for job in act.jobs:
-                if job.HasField("initialize_workflow"):
-                    _require_one(job.initialize_workflow.arguments)
+                inputs = job.initialize_workflow.arguments
+                if job.HasField("initialize_workflow") and len(inputs) != 1:
+                    # `__init__` could not be called; the converter refuses this.
+                    inputs.MergeFrom([unreadable(_EXPECTED.format(len(inputs)))])
+                    del inputs[:-1]
             return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:
@@ -126,14 +127,6 @@ class _Instance(WorkflowInstance):
         ):
             return READ_BY_CLIENTS
         return self._storing
-
-
-def _require_one(inputs: MutableSequence[Payload]) -> None:
-    """Have the converter refuse a workflow of several inputs, or of none, whose `__init__` could not be called."""
-    if len(inputs) != 1:
-        refused = unreadable(_EXPECTED.format(len(inputs)))
-        del inputs[:]
-        inputs.append(refused)
 
 
 class RefuseBadInput(Interceptor):
@@ -162,9 +155,6 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
-        is_ours = input.signal in _SIGNALS  # any other comes with its name
-        if is_ours and len(input.args) != 1:
-            return
         try:
             await super().handle_signal(input)
         except FailureError:

@@ -264,11 +264,10 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
 
 
 async def _stop_jobs(talk: Talk) -> None:
-    running = [*talk.jobs.values()]
-    for task in running:
+    for task in talk.jobs.values():
         task.cancel()
-    if running:
-        await workflow.wait(running, timeout=options.STOP_TIMEOUT.total_seconds())
+    if talk.jobs:
+        await workflow.wait(talk.jobs.values(), timeout=options.STOP_TIMEOUT.total_seconds())
 
 
 def _reply(
