@@ -2,17 +2,13 @@
 
 import os
 import statistics
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from benchmarks import processes
 from benchmarks.curves import describe, exponent
-from benchmarks.jobs import Measured, measure, own_runs, until_polled
+from benchmarks.jobs import Measured, measure, one_worker, own_runs
 from benchmarks.scripted import Shape
 from benchmarks.tables import Row
-from chargehand.client import Chargehand
 
 _WIDTHS: Final = (5, 20, 100)
 _TURNS: Final = (2, 5, 10, 20)
@@ -24,22 +20,14 @@ async def growth() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure jobs of growing width, then of growing length, and say how each quantity grows."""
     wider = [Shape(subtasks=width) for width in _WIDTHS]
     longer = [Shape(rounds=turns - 1, read_bytes=_READ_BYTES) for turns in _TURNS]
-    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
-        folder = Path(name)
-        with (
-            processes.server(folder) as server,
-            processes.provider(folder) as provider,
-            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
-        ):
-            chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(worker)
-            run = own_runs(chargehand)
-            pids = {"client": os.getpid(), "worker": worker.process.pid, "server": server.process.pid}
-            await measure(chargehand.client, run, Shape(), {})
-            rows = {
-                shape: _row(shape, [await measure(chargehand.client, run, shape, pids) for _ in range(_REPETITIONS)])
-                for shape in [*wider, *longer]
-            }
+    async with one_worker() as (chargehand, pids):
+        run = own_runs(chargehand)
+        pids |= {"client": os.getpid()}
+        await measure(chargehand.client, run, Shape(), {})
+        rows = {
+            shape: _row(shape, [await measure(chargehand.client, run, shape, pids) for _ in range(_REPETITIONS)])
+            for shape in [*wider, *longer]
+        }
     notes = [
         *_notes("subtasks", _WIDTHS, [rows[shape] for shape in wider], ("history bytes, parent", "events, parent")),
         *_notes(

@@ -1,15 +1,13 @@
 """What open conversations cost that wait for their users: memory of the worker, processor time, and history."""
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.jobs import until_polled
+from benchmarks.jobs import one_worker
 from benchmarks.levels import resident_mb
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
@@ -24,20 +22,11 @@ _IDLE_SECONDS: Final = 20.0
 async def idle(count: int) -> tuple[Sequence[Row], Sequence[str]]:
     """Open so many conversations on one worker in steps; after each, watch it while nothing is said."""
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
-        folder = Path(name)
-        with (
-            processes.server(folder) as server,
-            processes.provider(folder) as provider,
-            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
-        ):
-            chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(worker)
-            pids = {"server": server.process.pid, "worker": worker.process.pid}
-            for step in range(_STEPS + 1):
-                opened = count * step // _STEPS
-                await _open(chargehand, range(count * max(step - 1, 0) // _STEPS, opened))
-                rows.append(await _row(chargehand, opened, pids))
+    async with one_worker() as (chargehand, pids):
+        for step in range(_STEPS + 1):
+            opened = count * step // _STEPS
+            await _open(chargehand, range(count * max(step - 1, 0) // _STEPS, opened))
+            rows.append(await _row(chargehand, opened, pids))
     return rows, [f"a worker caches up to 1,000 workflows, and processor time is that of {_IDLE_SECONDS:.0f} s"]
 
 

@@ -1,17 +1,21 @@
 """Running jobs and reading off what each took: wall, CPU by process, events and bytes of history."""
 
 import asyncio
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+from benchmarks import processes
 from benchmarks.hand_written import HandWritten, HandWrittenWithChildren, Job
 from benchmarks.processes import Worker, cpu_seconds
 from benchmarks.scripted import WIDEST, Shape
@@ -67,6 +71,21 @@ class Measured:
         """All its workflows together."""
         sizes = [self.parent, *self.children]
         return HistorySize(sum(size.events for size in sizes), sum(size.bytes for size in sizes))
+
+
+@asynccontextmanager
+async def one_worker() -> AsyncGenerator[tuple[Chargehand, dict[str, int]]]:
+    """Run a server, the scripted provider and a worker as it ships; gives a client, and their process ids."""
+    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
+        folder = Path(name)
+        with (
+            processes.server(folder) as server,
+            processes.provider(folder) as provider,
+            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
+        ):
+            chargehand = await Chargehand.connect(server.address, task_queue="own")
+            await until_polled(worker)
+            yield chargehand, {"server": server.process.pid, "worker": worker.process.pid}
 
 
 Run = Callable[[Shape], Awaitable[tuple[str, Sequence[str]]]]

@@ -2,14 +2,12 @@
 processor time of the books themselves."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from temporalio.api.enums.v1 import EventType
@@ -19,8 +17,8 @@ from temporalio.client import Client
 from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.turn_kinds.work import WorkTask
-from benchmarks import processes, scripted
-from benchmarks.jobs import until_polled
+from benchmarks import scripted
+from benchmarks.jobs import one_worker
 from benchmarks.scripted import WIDEST, Shape
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
@@ -59,20 +57,12 @@ class Gap:
 
 async def limits() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure top-ups in one agent's history, then the main job with limits that bind and with ones that do not."""
-    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
-        folder = Path(name)
-        with (
-            processes.server(folder) as server,
-            processes.provider(folder) as provider,
-            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
-        ):
-            chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(worker)
-            await _run(chargehand, _MAIN, WIDEST)
-            gaps = [gap for _ in range(_LONG_JOBS) for gap in await _gaps(chargehand, _LONG)]
-            rows = [_gap_row("without", [gap for gap in gaps if not gap.asked])]
-            rows.append(_gap_row("with", [gap for gap in gaps if gap.asked]))
-            loose, tight, asked = await _pairs(chargehand)
+    async with one_worker() as (chargehand, _):
+        await _run(chargehand, _MAIN, WIDEST)
+        gaps = [gap for _ in range(_LONG_JOBS) for gap in await _gaps(chargehand, _LONG)]
+        rows = [_gap_row("without", [gap for gap in gaps if not gap.asked])]
+        rows.append(_gap_row("with", [gap for gap in gaps if gap.asked]))
+        loose, tight, asked = await _pairs(chargehand)
     cpu = _books_seconds()
     wall = statistics.median(loose)
     share = cpu * _MAIN.turns / wall

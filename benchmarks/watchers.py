@@ -2,16 +2,13 @@
 
 import asyncio
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from temporalio.client import Client
 
-from benchmarks import processes
-from benchmarks.jobs import Run, measure, own_runs, until_polled
+from benchmarks.jobs import Run, measure, one_worker, own_runs
 from benchmarks.scripted import Shape
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
@@ -24,18 +21,9 @@ _JOBS: Final = 5
 
 async def watchers() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure the main job under growing numbers of followers."""
-    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
-        folder = Path(name)
-        with (
-            processes.server(folder) as server,
-            processes.provider(folder) as provider,
-            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
-        ):
-            chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(worker)
-            pids = {"server": server.process.pid, "worker": worker.process.pid}
-            await measure(chargehand.client, own_runs(chargehand), Shape(), {})
-            rows = [await _row(chargehand, count, pids) for count in _WATCHERS]
+    async with one_worker() as (chargehand, pids):
+        await measure(chargehand.client, own_runs(chargehand), Shape(), {})
+        rows = [await _row(chargehand, count, pids) for count in _WATCHERS]
     plain = float(rows[0]["CPU server, ms"] or 0)
     shares = [(row["watchers"], float(row["CPU server, ms"] or 0) / plain) for row in rows[1:]]
     notes = [f"CPU of the server with watchers: {count} take {share:.2f} times that of none" for count, share in shares]
