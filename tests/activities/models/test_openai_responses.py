@@ -1,6 +1,7 @@
 """What OpenAI in particular is asked by the Responses API, and how its replies are read."""
 
 import json
+from typing import Any
 
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message
@@ -79,7 +80,7 @@ def response(
 async def test_every_end_of_a_response_has_its_meaning() -> None:
     """A reply that is billed has a price and an end of its own; a failure is raised as if it came with a status."""
     lost = {"code": "server_error", "message": f"Lost {KEY}."}
-    billed = [
+    billed: list[tuple[str, dict[str, Any], str]] = [
         *(("incomplete", {"incomplete_details": {"reason": each}}, "truncated") for each in ("max_output_tokens", "x")),
         ("incomplete", {"incomplete_details": {"reason": "content_filter"}}, "refused"),
         ("failed", {"error": {"code": "bio_policy", "message": "No."}}, "refused"),
