@@ -108,12 +108,18 @@ def _related(text: str, phrases: tuple[str, str], code: str) -> tuple[frozenset[
 @lru_cache(maxsize=2048)
 def _tokens(text: str, code: str) -> tuple[_Token, ...]:
     common, article = languages()[code].common, languages()[code].phrases["article"]
+    than = languages()[code].phrases["than"]
     words = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
     if len(words) > _MOST_TOKENS:
         return ()
     articles = [bool(article.fullmatch(word)) for word, _ in words]
     return tuple(
-        _Token(word, start, len(word) > 1 and not is_article and word.casefold() not in common, is_article)
+        _Token(
+            word,
+            start,
+            len(word) > 1 and not (is_article or than.fullmatch(word) or word.casefold() in common),
+            is_article,
+        )
         for (word, start), is_article in zip(words, articles, strict=True)
     )
 
@@ -167,8 +173,7 @@ def _is_swap(
     moved = ((front, their_back), (back, their_front))
     if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):
         return False
-    has_moved = front.marker and front.marker == their_back.marker != their_front.marker
-    return not has_moved and _is_one(front, their_front, code) and _is_one(back, their_back, code)
+    return _is_one(front, their_front, code) and _is_one(back, their_back, code)
 
 
 def _block(tokens: Sequence[_Token], at: int, kept: Collection[str], code: str) -> _Block:

@@ -58,12 +58,17 @@ def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objectio
     is_in_same_order = is_in_order(claim, nearest)
     is_copied = is_repeated and is_in_same_order and not phrase_in("denials", claim)
     # Of A before B, B is after A; and if A has more than B, B has less.
-    is_reversed = {"amount": not is_in_same_order, "order": follows(claim, nearest, codes[0])}
+    is_compared = bool(phrase_in("than", claim) and phrase_in("than", nearest))
+    is_reversed = {
+        "direction": is_compared and not is_in_same_order,
+        "amount": not is_in_same_order,
+        "order": follows(claim, nearest, codes[0]),
+    }
     for subject in ("direction", "amount", "order"):
         mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
         if subject == "direction" and not theirs:
             theirs = _more_or_less(claim, nearest)
-        if mine and theirs and not mine & theirs and not is_reversed.get(subject):
+        if mine and theirs and not mine & theirs and not is_reversed[subject]:
             is_certain = subject == "direction" or (subject == "amount" and is_copied)
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
 

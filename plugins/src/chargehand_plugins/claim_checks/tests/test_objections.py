@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 2,700 hand-written cases in twelve languages, and by laws."""
+"""What speaks against a claim: by 2,900 hand-written cases in twelve languages, and by laws."""
 
 import re
 from pathlib import Path
@@ -125,7 +125,7 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("The bank sued the broker Hale in Rome", "The broker Hale sued the bank in Rome."),
         ("De gemeente Zwaag kocht acht boten van Oostwal", "Oostwal kocht acht boten van de gemeente Zwaag."),
         ("Die Kuh folgte dem Hirten", "Der Hirte folgte der Kuh."),
-        ("Le seigle coûte plus que l'orge", "L'orge coûte plus que le seigle."),
+        ("Le seigle est plus cher que l'orge", "L'orge est plus cher que le seigle."),
         ("The canal froze because the mill closed", "The mill closed because the canal froze."),
         ("Il circo partì dopo l'arrivo della giostra", "La giostra arrivò dopo la partenza del circo."),
         ("Todas las barcas volvieron", "Solo algunas barcas volvieron."),
@@ -265,6 +265,7 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("Orge coûte moins que le seigle", "Le seigle coûte plus que l'orge."),
         ("The canal froze before the mill closed", "The mill closed after the canal froze."),
         ("All of the boats came back", "None of the boats stayed away."),
+        ("Am Tor stand das Wasser niedriger als am Markt", "Das Wasser stand am Markt höher als am Tor."),
         ("Orme drew the map", "Paul Orme wrote the song. He drew the map."),
     ],
 )
