@@ -22,7 +22,6 @@ from activities.models.replies import arguments_text, read_content, shaped, toke
 from activities.models.schemas import strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from activities.turn_kinds.protocol import Message
-from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 
 if TYPE_CHECKING:
@@ -80,7 +79,9 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = call.answer_schema
     is_bound = is_bound_with_tools(call.model)
-    lists_tools = bool(call.tools) if is_bound else call.may_use_tools and not _is_corrected(call.task)
+    # After an unusable reply no tool is listed, since only then do most servers enforce the schema.
+    is_corrected = isinstance(call.task, WorkTask) and bool(call.task.rounds and call.task.rounds[-1].correction)
+    lists_tools = bool(call.tools) if is_bound else call.may_use_tools and not is_corrected
     system = call.system
     if lists_tools and not is_bound:
         system += f"\n\nThe final answer is nothing but JSON of this schema:\n{to_json(schema).decode()}"
@@ -147,11 +148,6 @@ def _pictures(message: Message) -> list[Entry]:
     ]
     lead = {"type": "text", "text": "The pictures of these results:"}
     return [{"role": "user", "content": [lead, *parts]}] if parts else []
-
-
-def _is_corrected(task: Task) -> bool:
-    """Whether the last reply was unusable: the server enforces the schema only if no tool is offered."""
-    return isinstance(task, WorkTask) and bool(task.rounds) and bool(task.rounds[-1].correction)
 
 
 @dataclass

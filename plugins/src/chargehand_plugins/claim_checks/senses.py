@@ -21,8 +21,6 @@ _COPIED: Final = 0.9
 """The same, of a claim that may deny what it copies, and has no other word of its own."""
 _REPEATED: Final = 0.85
 """The same, of one that says for sure what may be."""
-_BESIDE: Final = 8
-"""Characters between a figure and `more` or `less`."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -66,18 +64,9 @@ def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objectio
     }
     for subject in ("direction", "amount", "order"):
         mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
-        if subject == "direction" and not theirs:
-            theirs = _more_or_less(claim, nearest)
         if mine and theirs and not mine & theirs and not is_reversed[subject]:
             is_certain = subject == "direction" or (subject == "amount" and is_copied)
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
-
-
-def _more_or_less(claim: str, sentence: str) -> frozenset[int]:
-    """List the words for an amount beside figures that a claim has as well: `12% less`, which is down."""
-    figures = [each for each in quantities(sentence) if not each.is_year and each.is_in(quantities(claim))]
-    spans = (slice(max(each.start - _BESIDE, 0), each.start + len(each.written) + _BESIDE) for each in figures)
-    return frozenset(side for span in spans for side in sides_of("amount", sentence[span]))
 
 
 def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
@@ -127,7 +116,7 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
     is_foreign = language_of(claim) not in {None, language_of(known)}
     if own and not is_foreign and not (own & content(known)) - _named(claim):
         is_computed = has_number(claim) or without_negations(claim) != claim  # so that it may have words of its own
-        reason = "Its source has none of its words."
+        reason = "Its source has none of its words, names aside."
         yield Objection(reason, is_certain=len(own) > 1 and new == own and not is_computed)
     if len(new) > 1:  # it is in words of its own
         return

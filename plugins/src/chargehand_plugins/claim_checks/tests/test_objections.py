@@ -132,7 +132,6 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("Dr Ana Reis drew the map", "Dr Ana Reis wrote the song; Paul Orme drew the map."),
         ("A câmara aprovou o pedido de obras", "A câmara aprovou a festa e rejeitou o pedido de obras."),
         ("The orchard yields more pears this year", "The orchard yields fewer pears this year."),
-        ("Sales of rye rose 12%", "Sales of rye were 12% less."),
         ("A.", "The river is deep. " * 10_000),
     ],
 )
