@@ -1,12 +1,12 @@
 """The boundary to a model: one request and one reply, the same for every provider."""
 
 import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic_core import to_json
 
 from activities.contracts.crew import SubtaskField
 from activities.contracts.rounds import ToolCall
@@ -117,18 +117,14 @@ class ModelCall(BaseModel):
     @property
     def cache_key(self) -> str:
         """Names the stable beginning of the prompt, so that a provider routes equal ones to the same machine."""
-        return hashlib.sha256(self._stable.encode()).hexdigest()[:32]
+        return hashlib.sha256(to_json([self.model, self.system, self.tools])).hexdigest()[:32]
 
     @property
-    def shared_prefix(self) -> str:
+    def shared_prefix(self) -> bytes:
         """All that stands before the last breakpoint up to which other calls are the same; empty if none is."""
         first = self.messages[0]
         shared = first.text[: first.shared]
-        return f"{self._stable}{json.dumps(self.answer_schema)}{shared}" if shared else ""
-
-    @property
-    def _stable(self) -> str:
-        return json.dumps([self.model, self.system, [tool.model_dump(mode="json") for tool in self.tools]])
+        return to_json([self.model, self.system, self.tools, self.answer_schema, shared]) if shared else b""
 
 
 class Content(Contract):

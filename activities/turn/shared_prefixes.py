@@ -47,7 +47,7 @@ class SharedPrefixes:
             call: a call that is about to be made.
             least_tokens: the shortest beginning that the provider caches.
         """
-        beginning = call.shared_prefix.encode()
+        beginning = call.shared_prefix
         if len(beginning) < least_tokens * BYTES_PER_TOKEN:
             yield call
             return
