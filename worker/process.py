@@ -162,5 +162,4 @@ async def _connected(
 
 
 def announce_polling(settings: Settings) -> None:
-    build = settings.build_id or own_build()
-    _logger.info("worker polls", extra={"task_queue": settings.task_queue, "build": build})
+    _logger.info("worker polls", extra={"task_queue": settings.task_queue, "build": settings.build_id or own_build()})

@@ -24,6 +24,8 @@ from temporalio.worker import (
 
 POLLS: Final = 20
 """Requests for activities that wait at the server at the same time."""
+WORKFLOW_POLLS: Final = 40
+"""The same for workflow tasks, half of them for new workflows. The server writes to disk what none waits for."""
 _MOST_AHEAD: Final = POLLS + 1
 """The SDK reserves a slot for the next request, too."""
 _FIRST_AHEAD: Final = 4

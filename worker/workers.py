@@ -26,7 +26,7 @@ from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.logs import LogFailedAttempts
 from worker.settings import Settings
-from worker.slots import POLLS, PacedSlots, paced_tuner
+from worker.slots import POLLS, WORKFLOW_POLLS, PacedSlots, paced_tuner
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 from workflows.session_log import ObserveSessions
 from workflows.supervisor import SupervisorWorkflow
@@ -127,6 +127,8 @@ def _worker(
         max_cached_workflows=cached_workflows,
         tuner=paced_tuner(slots),
         max_concurrent_activity_task_polls=POLLS,
+        max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
+        nonsticky_to_sticky_poll_ratio=0.5,
         max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=GRACE,
         # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
@@ -157,8 +159,7 @@ def own_build() -> str:
     """Name this build: the same wherever the same code is installed. It takes a few hundredths of a second."""
     digest = hashlib.sha256()
     for each in _INSIDE:
-        above = each.__module__.count(".")
-        package = Path(getfile(each)).parents[above - 1]
+        package = Path(getfile(each)).parents[each.__module__.count(".") - 1]
         for file in sorted(package.rglob("*.py")):
             digest.update(f"{file.relative_to(package.parent).as_posix()}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:_DIGITS]
