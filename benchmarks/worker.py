@@ -13,7 +13,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.contracts.tool import Tool
 from benchmarks import hand_written, scripted
-from worker import composition, program
+from worker import composition, program, slots
 
 
 def _own(*, own_step: bool) -> int:
@@ -52,7 +52,9 @@ async def _hand_written(task_queue: str) -> None:
             ],
             workflow_runner=SandboxedWorkflowRunner(restrictions),
             max_concurrent_activities=100,
-            max_concurrent_activity_task_polls=20,
+            max_concurrent_activity_task_polls=slots.POLLS,
+            max_concurrent_workflow_task_polls=slots.WORKFLOW_POLLS,
+            nonsticky_to_sticky_poll_ratio=0.5,
             graceful_shutdown_timeout=timedelta(seconds=10),
         ):
             print("worker polls", flush=True)
