@@ -1,12 +1,13 @@
-"""Read a DOCX: headings, paragraphs, tables and pictures in reading order."""
+"""Read a DOCX: headings, paragraphs, tables, pictures, charts and diagrams in reading order."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from activities.documents.formats.drawings import drawn_lines
 from activities.documents.formats.paragraphs import Paragraphs, row_text
 from activities.documents.formats.picture import MOST_PICTURES, has_pillow, read_picture
 from activities.documents.parsed import Parsed, PictureFile, Source, UnreadableError
@@ -22,6 +23,8 @@ _PARAGRAPH, _TABLE, _ROW, _CELL, _ID, _HYPHEN = (
 )
 _TEXTS: Final = {_WORD + "t", "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"}
 _BLANKS: Final = {_WORD + name for name in ("tab", "ptab", "br", "cr")}
+_RUN, _VALUE, _RUN_PROPERTIES = (_WORD + name for name in ("r", "val", "rPr"))
+_PARAGRAPH_STYLE: Final = f"{_WORD}pPr/{_WORD}pStyle"
 _NOTES: Final = {_WORD + f"{kind}Reference": f"/{kind}s" for kind in ("footnote", "endnote")}
 """What refers to a note, and how the relation to the file of such notes ends."""
 _NOT_READ: Final = {
@@ -47,9 +50,12 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         problem = "It is not a readable DOCX: broken, protected by a password, or in an older format."
         raise UnreadableError(problem) from error
     styles = {style.style_id: style.name or "" for style in document.styles}
-    read, pictures, notes = Paragraphs(), list[PictureFile](), dict(_notes(document))
-    parts = dict(document.part.related_parts) if has_pillow() else {}
+    read, pictures = Paragraphs(), list[PictureFile]()
+    parts = dict(document.part.related_parts)
     body: Any = cast("Any", document.element).body  # the library's XML has no types
+    hidden = {style.style_id for style in document.styles if _hides(style)}
+    _hide(body, hidden)
+    notes = dict(_notes(document, hidden))
     for item in allowance.over(_elements(body, _PARAGRAPH, _TABLE), _PARAGRAPHS_A_PIECE):
         if item.tag == _TABLE:
             for row in filter(None, _rows(item, allowance)):
@@ -57,11 +63,30 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         elif text := _plain(item):
             # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
             _add(read, styles.get(item.style or "", ""), text)
-        pictures += islice(_pictures(item, parts, source.tables, read), MOST_PICTURES - len(pictures))
+        for text in drawn_lines(item, parts):
+            read.add(text)
+        if has_pillow():
+            pictures += islice(_pictures(item, parts, source.tables, read), MOST_PICTURES - len(pictures))
         read.add_notes(notes.pop((each.tag, each.get(_ID)), "") for each in item.iter(*_NOTES))
     parsed = read.parsed()
     parsed.pictures = pictures
     return parsed
+
+
+def _hides(style: Any) -> bool:
+    """Whether text of a style is hidden, by it or by one that it is based on."""
+    hidden = style.font.hidden if hasattr(style, "font") else False
+    return _hides(style.base_style) if hidden is None and style.base_style is not None else bool(hidden)
+
+
+def _hide(body: Any, styles: Container[str]) -> None:
+    """Take out runs that are hidden, by themselves or by a style."""
+    for run in [*body.iter(_RUN)]:
+        vanish = run.find(f"{_RUN_PROPERTIES}/{_WORD}vanish")
+        named = (run.find(f"{_RUN_PROPERTIES}/{_WORD}rStyle"), run.find(f"../{_PARAGRAPH_STYLE}"))
+        by_style = any(style is not None and style.get(_VALUE) in styles for style in named)
+        if by_style if vanish is None else vanish.get(_VALUE) not in {"0", "false", "off"}:
+            run.getparent().remove(run)
 
 
 def _add(read: Paragraphs, style: str, text: str) -> None:
@@ -93,7 +118,7 @@ def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
         yield row_text(cells)
 
 
-def _notes(document: "Document") -> Iterator[tuple[tuple[str, str], str]]:
+def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the footnotes and endnotes, by what refers to them."""
     from docx.oxml.parser import parse_xml
 
@@ -101,6 +126,7 @@ def _notes(document: "Document") -> Iterator[tuple[tuple[str, str], str]]:
         for reference, end in _NOTES.items():
             if relation.reltype.endswith(end) and not relation.is_external:
                 notes: Any = parse_xml(relation.target_part.blob)
+                _hide(notes, hidden)
                 for note in notes:
                     yield (reference, note.get(_ID)), _plain(note)
 

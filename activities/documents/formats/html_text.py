@@ -1,5 +1,6 @@
 """Read an HTML file as its reader sees it, with the line numbers of its source."""
 
+import re
 from html.parser import HTMLParser
 from typing import Final
 
@@ -15,6 +16,9 @@ _INLINE: Final = frozenset(
     time tt u var wbr
     """.split()  # noqa: SIM905 - a list of words reads best as text
 )
+_WITHOUT_END: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())  # noqa: SIM905 - as above
+_ENDS_UNSAID: Final = frozenset({"p", "li", "dt", "dd", "tr", "td", "th", "option"})
+_HIDING: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BLOCKS_A_PIECE: Final = 100
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 
@@ -41,6 +45,10 @@ def read_blocks(text: str, allowance: Allowance, skipped: frozenset[str]) -> tup
     return [], []
 
 
+def _is_hidden(attributes: list[tuple[str, str | None]]) -> bool:
+    return any(name == "hidden" or (name == "style" and _HIDING.search(value or "")) for name, value in attributes)
+
+
 class _Reader(HTMLParser):
     def __init__(self, skipped: frozenset[str], allowance: Allowance) -> None:
         super().__init__(convert_charrefs=True)
@@ -63,9 +71,10 @@ class _Reader(HTMLParser):
         return super().parse_html_declaration(i)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        if tag in self._skipped:
-            self._skipping.append(tag)
+        if (self._skipping == [tag] and tag in _ENDS_UNSAID) or (self._skipping == ["p"] and tag not in _INLINE):
+            self._skipping.clear()
+        if self._skipping or tag in self._skipped or _is_hidden(attrs):
+            self._skipping += [] if tag in _WITHOUT_END else [tag]
         elif tag == "title":
             self._in_title = True
         elif tag == "a":
@@ -85,6 +94,8 @@ class _Reader(HTMLParser):
                 self._text.append("- ")
 
     def handle_endtag(self, tag: str) -> None:
+        if self._skipping and tag not in self._skipping and self._skipping[0] in _ENDS_UNSAID:
+            self._skipping.clear()
         if tag in self._skipping:
             while self._skipping.pop() != tag:
                 pass

@@ -21,6 +21,11 @@ _NOTES: Final = _NAMESPACE.format("presentation", "notes")
 _BESIDE_THE_TEXT: Final = frozenset(
     _NAMESPACE.format(*name) for name in (("office", "annotation"), ("text", "tracked-changes"), ("text", "note"))
 )
+_ANNOTATION: Final = _NAMESPACE.format("office", "annotation")
+_DISPLAY, _IS_HIDDEN, _STYLE_NAME, _HIDDEN_PARAGRAPH = (
+    _NAMESPACE.format("text", name) for name in ("display", "is-hidden", "style-name", "hidden-paragraph")
+)
+_STYLE, _NAME = (_NAMESPACE.format("style", name) for name in ("style", "name"))
 _PIECES: Final = 100
 
 
@@ -29,6 +34,8 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         with zipfile.ZipFile(source.path) as archive:
             # Entities that grow are refused by the parser, and the process that runs it is limited.
             body = ElementTree.fromstring(archive.read("content.xml"))  # noqa: S314  # as just said
+            named = archive.read("styles.xml") if "styles.xml" in archive.namelist() else b"<none/>"
+            _hide(body, ElementTree.fromstring(named))  # noqa: S314  # as before
     except (zipfile.BadZipFile, KeyError, RuntimeError, ElementTree.ParseError) as error:
         problem = "It is not a readable OpenDocument file: broken, or protected by a password."
         raise UnreadableError(problem) from error
@@ -49,6 +56,17 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             read.add(f"- {text}" if is_item else text)
         read.add_notes(_plain(note) for note in element.iter(_NOTE))
     return read.parsed()
+
+
+def _hide(*documents: ElementTree.Element) -> None:
+    """Have what is hidden, by itself or by its style, stand beside the text."""
+    styles = (style for document in documents for style in document.iter(_STYLE))
+    hidden = {style.get(_NAME) for style in styles if any(each.get(_DISPLAY) == "none" for each in style)}
+    for element in documents[0].iter():
+        whole = element.find(_HIDDEN_PARAGRAPH)
+        is_hidden = any(each is not None and each.get(_IS_HIDDEN) == "true" for each in (element, whole))
+        if is_hidden or element.get(_DISPLAY) == "none" or element.get(_STYLE_NAME) in hidden:
+            element.tag = _ANNOTATION
 
 
 def _elements(above: ElementTree.Element, *, is_item: bool = False) -> Iterator[tuple[ElementTree.Element, bool]]:

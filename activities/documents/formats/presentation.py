@@ -1,9 +1,10 @@
-"""Read a PPTX: a page for each slide, with its texts, tables and notes."""
+"""Read a PPTX: a page for each slide, with its texts, tables, charts, diagrams and notes."""
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from activities.documents.formats.drawings import drawn_lines
 from activities.documents.formats.paragraphs import row_text
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -43,12 +44,16 @@ def pages_of(slides: Iterable[tuple[str, list[str]]], allowance: Allowance) -> P
 
 def _title(slide: "Slide") -> str:
     title = slide.shapes.title
-    return " ".join(title.text_frame.text.split()) if title is not None else ""
+    text = " ".join(title.text_frame.text.split()) if title is not None else ""
+    shown: Any = slide.element  # the library's XML has no types
+    return f"{text} (hidden slide)".strip() if shown.get("show") in {"0", "false"} else text
 
 
 def _lines(slide: "Slide") -> Iterator[str]:
     title = slide.shapes.title
     yield from _texts(shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id)
+    parts = {key: each.target_part for key, each in slide.part.rels.items() if not each.is_external}
+    yield from drawn_lines(slide.element, parts)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
         yield from (f"Notes: {text}" for text in _paragraphs(notes.text))
 

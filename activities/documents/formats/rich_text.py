@@ -1,6 +1,7 @@
 """Read an RTF file as the text that its reader sees, line by line."""
 
 import re
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, cast
 
@@ -9,24 +10,41 @@ from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
 
 _FOOTNOTE: Final = re.compile(r"\s*\\footnote(?:\\ftnalt)?(?![a-z])")
-_DELETED: Final = re.compile(r"\\deleted(?![a-z0-9])(?=[^{}]*\})(?![^{}]*\\deleted0)")
-"""Of a group that was deleted while changes were tracked, to its end."""
+_TOKEN: Final = re.compile(r"\\([a-z]+)(-?\d+)? ?|\\'[0-9a-f]{2}|\\[^a-z]|[{}]|[^\\{}]+", re.IGNORECASE)
+_KEPT_WITHOUT_TEXT: Final = frozenset({"v", "deleted", "plain", "par", "pard", "f", "uc"})
 
 
 def parse(source: Source, _: Allowance) -> Parsed:
     if find_spec("striprtf") is None:
         raise UnreadableError("It is rich text, which a worker reads with the extra `office`: or save it as PDF.")
-    from striprtf.striprtf import rtf_to_text  # pyright: ignore[reportUnknownVariableType]  # it has no types
+    from striprtf.striprtf import remove_pict_groups, rtf_to_text  # pyright: ignore[reportUnknownVariableType]  # it has no types
 
-    content = source.path.read_text(encoding="latin-1")
+    content = cast("str", remove_pict_groups(source.path.read_text(encoding="latin-1")))
     if not content.startswith("{\\rtf"):
         raise UnreadableError("It is not a readable RTF file: it does not begin as one.")
     # Paragraphs of rich text are single lines; those of plain text have an empty one between them.
-    text = cast("str", rtf_to_text(_with_notes(_DELETED.sub(r"\\*", content)), errors="ignore"))
+    text = cast("str", rtf_to_text(_with_notes("".join(_visible(content))), errors="ignore"))
     # RTF writes a character beyond the basic plane as two halves; half of one alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return parse_text("\n\n".join(filter(None, lines)), "text.txt")
+
+
+def _visible(content: str) -> Iterator[str]:
+    """Leave out text that is hidden, or was deleted while changes were tracked."""
+    hidden, above = frozenset[str](), list[frozenset[str]]()
+    for token in _TOKEN.finditer(content):
+        word, number = token.groups()
+        if token[0] == "{":
+            above.append(hidden)
+        elif token[0] == "}":
+            hidden = above.pop() if above else frozenset[str]()
+        elif word in {"v", "deleted"}:
+            hidden = hidden - {word} if number == "0" else hidden | {word}
+        elif word == "plain":
+            hidden -= {"v"}
+        if not hidden or token[0] in "{}" or word in _KEPT_WITHOUT_TEXT:
+            yield token[0]
 
 
 def _with_notes(content: str) -> str:

@@ -25,9 +25,11 @@ _AROUND_RUNS = (
 _KEPT, _GONE = (f"<w:r><w:t>{word}</w:t></w:r>" for word in ("kept", "gone"))
 
 
-def _docx(*, body: str, footnote: str = "") -> bytes:
+def document_with(body: str, *, footnote: str = "", styles: str = "") -> bytes:
+    """Write a DOCX with a body and styles as given, and a footnote 2."""
     document: Any = docx.Document()  # its XML has no types
     document.element.body.extend(parse_xml(f"<w:body {_WORD}>{body}</w:body>"))
+    document.styles.element.extend(parse_xml(f"<w:styles {_WORD}>{styles}</w:styles>"))
     notes = f'<w:footnotes {_WORD}><w:footnote w:id="2"><w:p>{footnote}</w:p></w:footnote></w:footnotes>'
     package = document.part.package
     part = Part(PackURI("/word/footnotes.xml"), CONTENT_TYPE.WML_FOOTNOTES, notes.encode(), package)
@@ -37,7 +39,8 @@ def _docx(*, body: str, footnote: str = "") -> bytes:
     return file.getvalue()
 
 
-async def _texts(tmp_path: Path, **files: str | bytes) -> list[str]:
+async def texts_of(tmp_path: Path, **files: str | bytes) -> list[str]:
+    """Read files whole, in the order of their names."""
     docs = tmp_path / "docs"
     opened = await library(tmp_path, docs).open((folder(docs, **files),))
     return [(await opened.read(entry.name)).sources[0].quote for entry in opened.catalog.documents]
@@ -56,9 +59,9 @@ async def test_a_docx_is_read_whatever_holds_its_words(tmp_path: Path) -> None:
         table = f"<w:tbl>{row.format('restart')}{below}</w:tbl>"
         noted = '<w:p><w:r><w:t>See</w:t><w:footnoteReference w:id="2"/></w:r></w:p>'
         body = f"{paragraph}<w:sdt><w:sdtContent>{paragraph}</w:sdtContent></w:sdt>{table}{noted}"
-        files[f"{number:02}__docx"] = _docx(body=body, footnote=words)
+        files[f"{number:02}__docx"] = document_with(body, footnote=words)
 
-    read = await _texts(tmp_path, **files)
+    read = await texts_of(tmp_path, **files)
 
     assert read == ["kept\nkept\nkept | kept\nkept | 7\nSee\nNote: kept"] * len(_AROUND_RUNS) ** 2
 
@@ -73,7 +76,7 @@ async def test_notes_are_read_below_what_refers_to_them(tmp_path: Path) -> None:
     )
     rtf = r"{\rtf1\ansi The fee{\super\chftn{\footnote\pard {\i Except} in May.}} is {\deleted 8}9.\par}"
 
-    read = await _texts(
+    read = await texts_of(
         tmp_path,
         a__odt=open_document("text", odt),
         b__odt=open_document("text", table.format(table.format(odt))),
@@ -91,7 +94,7 @@ _BRIEF = {
     "eml": "To: a@b.test\n\nThe fee is 47.\n",
     "md": "```\nfee(47)\n```\n",
     "html": "<pre>fee 47</pre>",
-    "docx": _docx(body=f"<w:tbl><w:tr>{'<w:tc><w:p><w:r><w:t>fee 47</w:t></w:r></w:p></w:tc>' * 2}</w:tr></w:tbl>"),
+    "docx": document_with(f"<w:tbl><w:tr>{'<w:tc><w:p><w:r><w:t>fee 47</w:t></w:r></w:p></w:tc>' * 2}</w:tr></w:tbl>"),
     "odt": open_document("text", "<text:p>fee 47</text:p>"),
     "epub": ebook("<table><tr><td>fee</td><td>47</td></tr></table>", second=""),
     "rtf": r"{\rtf1\ansi fee 47\par}",
@@ -147,7 +150,7 @@ async def test_a_picture_is_said_as_it_is_shown(tmp_path: Path) -> None:
         grey.putpixel((value, 0), value << 8)
     grey.save(file, "PNG")
 
-    *turned, film, other = await _texts(tmp_path, **files)
+    *turned, film, other = await texts_of(tmp_path, **files)
     docs = tmp_path / "grey"
     opened = await library(tmp_path, docs).open((folder(docs, a__png=file.getvalue()),))
     content = await opened.picture("a.png#page=1")
