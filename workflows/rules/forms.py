@@ -3,10 +3,13 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from itertools import zip_longest
 from typing import Annotated, Final, Literal, cast
 
 from pydantic import Field, JsonValue
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from chargehand.contracts import Contract
 from chargehand.contracts.problems import join_problems
@@ -24,29 +27,36 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
-_DATE: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT: Final = re.compile(_DATE.pattern + r"T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
-_FORMATS: Final = {
-    "email": _EMAIL.fullmatch,
-    "uri": _URI.fullmatch,
-    "date": _DATE.fullmatch,
-    "date-time": _MOMENT.fullmatch,
+_FORMATS: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object] | None]]] = {
+    "email": (_EMAIL, None),
+    "uri": (_URI, None),
+    "date": (_DATE, date.fromisoformat),
+    "date-time": (_MOMENT, datetime.fromisoformat),
 }
+"""How each is written, and what reads it: a date may be written well and not be."""
 
 
 class _Choice(Contract):
     const: JsonValue
+    title: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.const} ({self.title})" if self.title else str(self.const)
 
 
 class _Options(Contract):
     enum: tuple[JsonValue, ...] = ()
     one_of: Annotated[tuple[_Choice, ...], Field(alias="oneOf")] = ()
     any_of: Annotated[tuple[_Choice, ...], Field(alias="anyOf")] = ()
+    names: Annotated[tuple[str, ...], Field(alias="enumNames")] = ()
 
     @property
-    def values(self) -> tuple[JsonValue, ...]:
+    def choices(self) -> tuple[_Choice, ...]:
         """What may be chosen; empty if anything may."""
-        return self.enum or tuple(each.const for each in (*self.one_of, *self.any_of))
+        named = zip_longest(self.enum, self.names[: len(self.enum)], fillvalue="")
+        return (*(_Choice(const=value, title=title) for value, title in named), *self.one_of, *self.any_of)
 
 
 class FormField(_Options):
@@ -63,6 +73,7 @@ class FormField(_Options):
     max_length: Annotated[float, Field(alias="maxLength")] = math.inf
     min_items: Annotated[int, Field(alias="minItems")] = 0
     max_items: Annotated[float, Field(alias="maxItems")] = math.inf
+    pattern: str = ""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -78,11 +89,20 @@ class FormField(_Options):
         said = [f"at least {least:g}{what}"] if least > (0 if what else -math.inf) else []
         said += [f"at most {most:g}{what}"] if most < math.inf else []
         said += [f"of the format {self.format}"] if self.type == "string" and self.format in _FORMATS else []
+        said += [f"as the pattern {self.pattern}"] if self.type == "string" and self.pattern else []
         return ", ".join(said)
 
     @property
-    def choices(self) -> tuple[JsonValue, ...]:
-        return self.items.values if self.type == "array" else self.values
+    def options(self) -> tuple[_Choice, ...]:
+        return self.items.choices if self.type == "array" else self.choices
+
+    def chosen(self, given: JsonValue) -> JsonValue:
+        """Take the title of a choice, which is what people are shown, for its value."""
+        if isinstance(given, list):
+            return [self.chosen(each) for each in given]
+        values = [each.const for each in self.options]
+        titled = [each.const for each in self.options if each.title and each.title == given]
+        return titled[0] if given not in values and titled else given
 
 
 class Form(Contract):
@@ -109,10 +129,11 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
         [(name, field)] = form.properties.items()
         given = {name: _typed(text.strip(), given, field)}
     defaults = {name: field.default for name, field in form.properties.items() if field.default is not None}
+    fields = form.properties.items()
     content = defaults | cast("dict[str, JsonValue]", given)
+    content |= {name: field.chosen(content[name]) for name, field in fields if name in content}
     problems = [f"{name} is required" for name in form.required if name not in content]
     problems += [f"there is no {name[:40]}" for name in content if name not in form.properties]
-    fields = form.properties.items()
     problems += [each for name, field in fields if name in content and (each := _problem(name, content[name], field))]
     if problems:
         raise Refused(f"text: {join_problems(problems)}")
@@ -130,11 +151,28 @@ def _problem(name: str, value: JsonValue, field: FormField) -> str:
     if not isinstance(value, _TYPES[field.type]) or (field.type != "boolean" and isinstance(value, bool)):
         return f"{name} must be of type {field.type}"
     size = len(value) if isinstance(value, str | list) else cast("float", value)
-    matches = _FORMATS.get(field.format) if isinstance(value, str) else None
     is_fit = math.isfinite(size) and field.bounds[0] <= size <= field.bounds[1]
-    if not is_fit or (matches and not matches(str(value))):
+    if not is_fit or (isinstance(value, str) and not _is_written_right(value, field)):
         return f"{name} must be {field.limits or 'finite'}"
-    chosen = value if isinstance(value, list) else [value]
-    if field.choices and any(each not in field.choices for each in chosen):
-        return f"{name} must be one of {', '.join(map(str, field.choices))}"
+    given, values = value if isinstance(value, list) else [value], [each.const for each in field.options]
+    if values and any(each not in values for each in given):
+        return f"{name} must be one of {', '.join(map(str, field.options))}"
     return ""
+
+
+def _is_written_right(value: str, field: FormField) -> bool:
+    if known := _FORMATS.get(field.format):
+        written, read = known
+        try:
+            if not written.fullmatch(value) or (read and not read(value)):
+                return False
+        except ValueError:
+            return False
+    try:
+        # In time linear in the text, whatever the pattern; one that cannot be checked so is left to the server.
+        SchemaValidator(core_schema.str_schema(pattern=field.pattern or None)).validate_python(value)
+    except SchemaError:
+        return True
+    except ValidationError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -173,8 +174,12 @@ def test_an_answer_fits_its_form(text: str, problem: str) -> None:
     [
         ("email", ["a@b.test"], ["a", "a@", "a b@c.test"]),
         ("uri", ["https://a.test/b", "urn:isbn:1"], ["a.test", "https://a b"]),
-        ("date", ["2026-02-03"], ["3 February", "2026-13-01", "2026-2-3"]),
-        ("date-time", ["2026-02-03T04:05:06Z", "2026-02-03T04:05+01:00"], ["2026-02-03", "2026-02-03 04:05"]),
+        ("date", ["2026-02-03"], ["3 February", "2026-13-01", "2026-2-3", "2026-02-30", "2025-02-29", "0000-01-01"]),
+        (
+            "date-time",
+            ["2026-02-03T04:05:06Z", "2026-02-03T04:05+01:00"],
+            ["2026-02-03", "2026-02-03 04:05", "2026-02-30T04:05Z", "2026-02-03T25:00Z", "2026-02-03T04:61Z"],
+        ),
     ],
 )
 def test_a_text_has_the_format_that_is_asked_for(kind: str, right: list[str], wrong: list[str]) -> None:
@@ -186,6 +191,49 @@ def test_a_text_has_the_format_that_is_asked_for(kind: str, right: list[str], wr
         with pytest.raises(Refused, match=f"a must be of the format {kind}"):
             read_form(form, text)
     assert read_form({"properties": {"a": {"type": "string", "format": "house"}}}, "x") == {"a": "x"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"),
+    [
+        (r"^[A-Z]{2}-\d+$", "AB-12", "AB-x"),
+        ("b", "abc", "ac"),
+        ("^(a+)+$", "a" * 99, "a" * 99 + "b"),
+        ("(?=a)", "b", ""),
+    ],
+)
+def test_a_text_has_the_pattern_that_is_asked_for(pattern: str, right: str, wrong: str) -> None:
+    """Whatever it is, it takes no time; one that needs other engines is the server's to check."""
+    form: dict[str, JsonValue] = {"properties": {"a": {"type": "string", "pattern": pattern}}}
+
+    assert read_form(form, right) == {"a": right}
+    if wrong:
+        with pytest.raises(Refused, match=re.escape(f"a must be as the pattern {pattern}")):
+            read_form(form, wrong)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {
+            "oneOf": [
+                {"const": "r", "title": "Red"},
+                {"const": "Red", "title": "Dark"},
+                {"const": "g", "title": "Green"},
+            ]
+        },
+        {"enum": ["r", "Red", "g"], "enumNames": ["Red", "Dark", "Green"]},
+    ],
+)
+def test_a_choice_is_made_by_its_value_or_its_title(choices: dict[str, JsonValue]) -> None:
+    """Both are shown; what is the value of one and the title of another is the value."""
+    one: dict[str, JsonValue] = {"properties": {"a": {"type": "string"} | choices}}
+    many: dict[str, JsonValue] = {"properties": {"a": {"type": "array", "items": choices}}}
+
+    assert [read_form(one, text)["a"] for text in ("r", "Red", "Dark", "Green")] == ["r", "Red", "Red", "g"]
+    assert read_form(many, '{"a": ["Green", "r"]}') == {"a": ["g", "r"]}
+    with pytest.raises(Refused, match=r"a must be one of r \(Red\), Red \(Dark\), g \(Green\)"):
+        read_form(one, "blue")
 
 
 def test_an_answer_that_fits_is_read_by_its_form() -> None:

@@ -359,6 +359,6 @@ def elicitation_of(server: str, params: types.ElicitRequestParams) -> Elicitatio
 
 
 def _hint(name: str, field: FormField, form: Form) -> str:
-    kind = ", ".join(filter(None, (", ".join(map(str, field.choices)) or field.type, field.limits)))
+    kind = ", ".join(filter(None, (", ".join(map(str, field.options)) or field.type, field.limits)))
     optional = "" if name in form.required else ", may be left out"
     return f"{name} ({kind}{optional}){field.description and f': {field.description}'}"
