@@ -131,7 +131,9 @@ nightly: $(GROUP)dev $(GROUP)agentdojo $(GROUP)browser ## Run the longest tests,
 sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with hashes and licences
 	@mkdir -p build
 	@$(BIN)/uv export --quiet --locked --all-extras --format cyclonedx1.5 --output-file build/sbom.cdx.json
-	@$(BIN)/python .ci/sbom.py build/sbom.cdx.json Dockerfile
+	@UV_PROJECT_ENVIRONMENT=build/sbom-environment $(BIN)/uv sync --quiet --locked --all-extras
+	@build/sbom-environment/bin/python .ci/sbom.py build/sbom.cdx.json Dockerfile
+	@rm -rf build/sbom-environment
 
 release: $(GROUP)dev ## Build, try and sign what is published, into dist/ (SIGN=KEY signs, DRY=1 needs no tag)
 	@BIN=$(BIN) SIGN=$(SIGN) DRY=$(DRY) .ci/release
