@@ -1,9 +1,9 @@
 """Read the documentation: `docs`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import log
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Final
 
 import typer
@@ -20,6 +20,8 @@ _CHECKOUT: Final = Path(__file__).parents[4] / "docs"
 _FOLDERS: Final = (".", "tutorial", "how-to", "reference")
 _PLUGINS: Final = Path(__file__).parents[1]
 _INCLUDE: Final = re.compile(r"```\{include\} (\S+)")
+_LINK: Final = re.compile(r"!?\[([^]]*)\]\((?!https?:|#)([^)\s]+)\)")
+"""To another file of the checkout, or a picture of it."""
 _PAGES_SHOWN: Final = 10
 
 
@@ -46,13 +48,24 @@ def pages() -> dict[str, str]:
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.md")) if file.stem != "index"]
     plugins = {f"plugin-{file.parent.name}": file for file in sorted(_PLUGINS.glob("*/README.md"))}
     named = {file.stem: file for file in files} | plugins
-    return {name: _text(file) for name, file in named.items()}
+    return {name: _LINK.sub(lambda link: _reference(link, named), _text(file)) for name, file in named.items()}
 
 
 def _text(file: Path) -> str:
     text = file.read_text(encoding="utf-8")
     included = _INCLUDE.match(text)  # in a checkout; in the wheel the page is what it includes
     return (file.parent / included[1]).read_text(encoding="utf-8") if included else text
+
+
+def _reference(link: re.Match[str], named: Container[str]) -> str:
+    """Say how a terminal gets where a link leads; of what no wheel has, where it lies in the checkout."""
+    text, address = link.groups()
+    path = PurePosixPath(address.partition("#")[0])
+    name = f"plugin-{path.parent.name}" if path.name == "README.md" else path.stem
+    name = "deploying" if path.parts[-2:] == ("deploy", "README.md") else name
+    if name in named:
+        return f"{text} (`chargehand docs {name}`)"
+    return f"{text} (`{'/'.join(part for part in path.parts if part != '..')}`)"
 
 
 def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:

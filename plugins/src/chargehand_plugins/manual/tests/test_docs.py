@@ -1,6 +1,7 @@
 """The documentation on the command line."""
 
 import os
+import re
 
 import pytest
 
@@ -14,6 +15,16 @@ def test_every_page_has_a_name_and_a_title() -> None:
 
     assert {"limits", "first-project", "conversations", "own-tools", "plugin-tenants"} <= found.keys()
     assert [name for name, text in found.items() if not text.startswith("# ")] == []
+
+
+def test_a_page_leads_on_in_the_terminal() -> None:
+    """A link is the command that prints its page, or a path of the checkout; no address of a file is left."""
+    found = pages()
+    named = {name for text in found.values() for name in re.findall(r"\(`chargehand docs ([^`]+)`\)", text)}
+
+    assert named <= found.keys()
+    assert {"deploying", "plugin-tenants", "installing", "documents"} <= named
+    assert [link for text in found.values() for link in re.findall(r"\]\((?!https?://|#)[^)\s]*\)", text)] == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +55,7 @@ def test_words_lead_to_pages(words: str, page: str) -> None:
 
 
 def test_a_page_is_printed_as_it_is() -> None:
-    """In a pipe it is the Markdown file; a name that there is not is told, with how to go on."""
+    """In a pipe it is Markdown; a name that there is not is told, with how to go on."""
     printed, unknown = (run_command(["docs", name], {**os.environ}) for name in ("limits", "nothing-of-that-kind"))
 
     assert printed.out.strip() == pages()["limits"].strip()
