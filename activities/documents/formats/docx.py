@@ -23,8 +23,11 @@ _PARAGRAPH, _TABLE, _ROW, _CELL, _ID, _HYPHEN = (
 )
 _TEXTS: Final = {_WORD + "t", "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"}
 _BLANKS: Final = {_WORD + name for name in ("tab", "ptab", "br", "cr")}
-_RUN, _VALUE, _RUN_PROPERTIES = (_WORD + name for name in ("r", "val", "rPr"))
-_PARAGRAPH_STYLE: Final = f"{_WORD}pPr/{_WORD}pStyle"
+_RUN, _VALUE, _VANISH, _RUN_STYLE, _PARAGRAPH_STYLE = (
+    _WORD + name for name in ("r", "val", "vanish", "rStyle", "pStyle")
+)
+_OWN_VANISH: Final = f"{_WORD}rPr/{_VANISH}"
+_OFF: Final = {"0", "false", "off"}
 _NOTES: Final = {_WORD + f"{kind}Reference": f"/{kind}s" for kind in ("footnote", "endnote")}
 """What refers to a note, and how the relation to the file of such notes ends."""
 _NOT_READ: Final = {
@@ -80,12 +83,14 @@ def _hides(style: Any) -> bool:
 
 
 def _hide(body: Any, styles: Container[str]) -> None:
-    """Take out runs that are hidden, by themselves or by a style."""
-    for run in [*body.iter(_RUN)]:
-        vanish = run.find(f"{_RUN_PROPERTIES}/{_WORD}vanish")
-        named = (run.find(f"{_RUN_PROPERTIES}/{_WORD}rStyle"), run.find(f"../{_PARAGRAPH_STYLE}"))
-        by_style = any(style is not None and style.get(_VALUE) in styles for style in named)
-        if by_style if vanish is None else vanish.get(_VALUE) not in {"0", "false", "off"}:
+    """Take out runs that are hidden, by themselves or by a style; in a paragraph's mark the same hides no text."""
+    styled = (each for each in body.iter(_RUN_STYLE, _PARAGRAPH_STYLE) if styles and each.get(_VALUE) in styles)
+    hidden = [
+        run for each in styled for run in each.getparent().getparent().iter(_RUN) if run.find(_OWN_VANISH) is None
+    ]
+    hidden += [each.getparent().getparent() for each in body.iter(_VANISH) if each.get(_VALUE) not in _OFF]
+    for run in hidden:
+        if run.tag == _RUN and run.getparent() is not None:
             run.getparent().remove(run)
 
 
