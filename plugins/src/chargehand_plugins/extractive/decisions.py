@@ -6,12 +6,11 @@ from typing import Final
 from pydantic import BaseModel
 
 from activities.contracts.rounds import InputOutcome
-from activities.documents.words import language_of
 from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
-from chargehand_plugins.extractive.lexicon import sentence, undecided
+from chargehand_plugins.extractive.lexicon import language_of, sentence, undecided
 from chargehand_plugins.extractive.planner import read_instruction
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)

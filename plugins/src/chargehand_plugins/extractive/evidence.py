@@ -12,12 +12,12 @@ from pydantic import BaseModel, JsonValue
 
 from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
-from activities.documents.words import content_words, function_words, language_of, stem, words
+from activities.documents.words import content_words, function_words, stem, words
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
-from chargehand_plugins.extractive.lexicon import is_grammar, one_line, says, sentence
+from chargehand_plugins.extractive.lexicon import is_grammar, language_of, one_line, says, sentence
 
 _CONFIDENCE: Final = 30
 _QUOTED_CONFIDENCE: Final = 60

@@ -18,7 +18,7 @@ _SHORTEST_PART: Final = 5
 """Letters of a part of a compound word."""
 _AMOUNT: Final = re.compile(r"[-+]?\d[\d.,\s]*\s?[^\W\d]{0,3}")
 """Such as `4.200 h`, which is left as a text."""
-YES, NO = (frozenset(listed.split()) for listed in ("yes ja oui si true y x", "no nein non false n"))
+YES, NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
 
 
 class Field:
@@ -35,12 +35,16 @@ class Field:
         telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
         self.title = tuple(telling or named)
         """The words that name it: all but its unit, unless it has nothing else."""
-        self.kind = frozenset(token.stem for token in named) - lexicon.time_words(language) - empty
+        self.stems = tuple(token.stem for token in self.title)
+        self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
         """What its days are of, such as `joined`; empty if it is only a date."""
         self.calendar = read_calendar(column)
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith(_TIMES) or self.calendar is not None
+        self.examples = tuple(value for value in column.examples if value.casefold() not in lexicon.totals())
         held = {value.casefold() for value in column.examples}
+        self.is_listed = column.distinct <= len(column.examples)
+        """Whether all of its values are known."""
         self.is_flag = bool(held) and held <= YES | NO
 
     def has(self, name: str) -> bool:
@@ -61,7 +65,7 @@ class Field:
     @cached_property
     def is_money(self) -> bool:
         """Whether it has numbers of a currency, or prices of no other unit."""
-        is_amount = any(map(self.has, ("priced", "amounts", "wages", "revenues")))
+        is_amount = self.words == ("total",) or any(map(self.has, ("priced", "amounts", "wages", "revenues")))
         return self.is_number and (any(map(lexicon.is_currency, self.units)) or (not self.units and is_amount))
 
     @cached_property
@@ -75,6 +79,8 @@ class Field:
 
     def cost(self, token: Token) -> int | None:
         """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
+        if lexicon.matches("paying", token.word) and self.has("durations"):
+            return None
         near = _nearness(token, self.title, self.words, self._table, self._language)
         if near is not None:
             return near
@@ -95,6 +101,7 @@ class Fields:
     def __init__(self, table: Table, language: str) -> None:
         self.table, self.language = table, language
         self.all = tuple(Field(column, table, language) for column in table.columns)
+        self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
         self.key = next((field for field in self.all if field.is_unique), None)
         """The first column that names each row."""
         self.currency = only([each for each in self.all if _are_codes(each.column.examples)])
@@ -102,8 +109,26 @@ class Fields:
         money = [field for field in self.all if field.is_money]
         self.amount = only([field for field in money if field.has("amounts")]) or only(money)
         """The one column of money."""
-        self.quantity = only([field for field in self.all if field.is_number and field.has("quantity")])
+        self.quantity = only(
+            [field for field in self.all if field.is_number and field.has("quantity") and not field.is_money]
+        )
         """The column that says how many of a thing a row has."""
+
+    @cached_property
+    def values(self) -> Sequence[tuple[tuple[str, ...], Field, str]]:
+        """List how questions call values: by their words, those of a flag by its title, currencies by their names."""
+        named = [(lexicon.stems(value, self.language), each, value) for each in self.texts for value in each.examples]
+        for each in self.all:
+            yes, no = (
+                [value for value in each.examples if each.is_flag and value.casefold() in held] for held in (YES, NO)
+            )
+            named += [(each.stems, each, value) for value in yes]
+            named += [((f"un{each.stems[0]}",), each, value) for value in no if len(each.stems) == 1]
+        if coin := self.currency:
+            named += [
+                ((form,), coin, value) for value in coin.examples for form in lexicon.unit_forms(value.casefold())
+            ]
+        return [each for each in named if not each[2].isdigit()]
 
     def dated_by(self, asked: frozenset[str]) -> Field | None:
         """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
@@ -186,8 +211,11 @@ def _is_compound(said: str, words: Sequence[str], table: Table) -> bool:
         return False
     prefixes = (said.removesuffix(word) for word in words if len(word) >= _SHORTEST_PART)
     names = tuple(token.stem for token in names_of(table, "de"))
-    return any(word.startswith(said) or word.endswith(said) for word in words) or any(
-        prefix != said and prefix.startswith(names) for prefix in prefixes if prefix
+    rests = ((word, said.removeprefix(word)) for word in words if said.startswith(word) and word != said)
+    return (
+        any(word.startswith(said) or word.endswith(said) for word in words)
+        or any(prefix != said and prefix.startswith(names) for prefix in prefixes if prefix)
+        or any(lexicon.is_held(part, words) for _, rest in rests for part in (rest, rest.removeprefix("s")))
     )
 
 

@@ -61,6 +61,10 @@ def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != _NO_GROUP else [])]
     found += [f"min({value[10:-1]}) IS DISTINCT FROM max({value[10:-1]})"] if figure.function == "any_value" else []
     found += figure.doubts
+    for moment, first in (each.moment for each in figure.conditions if each.moment[0]):
+        # None in a time of which there are no rows at all is not known to be none.
+        ends = (f"(SELECT {end}({moment}) FROM {table})" for end in ("min", "max"))
+        found.append(f"(count(*) = 0 AND NOT coalesce('{first}' BETWEEN {' AND '.join(ends)}, false))")
     if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
     if figure.operation == "least" and figure.group and figure.conditions and figure.function in {"count", "sum"}:
@@ -93,7 +97,8 @@ def state(figure: Figure, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not give it."""
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_whole = len(rows) == result.output.get("row_count")
-    if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
+    is_doubtful = figure.operation != "count" or any(row.doubt for row in rows)
+    if not sum(row.rows for row in rows) and is_whole and is_doubtful:
         conditions = "; ".join(condition.text for condition in figure.conditions)
         return unanswered(figure.language, "no_rows", conditions, figure.table.document)
     if not is_whole or any(row.doubt for row in rows):

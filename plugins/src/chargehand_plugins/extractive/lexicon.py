@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from activities.documents import words as spelling
 from activities.documents.words import stem, words
 
 OPENERS: Final = {
@@ -57,7 +58,8 @@ def pattern(name: str) -> str:
 def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
     """List what says that something is held, and what that is called, both as patterns."""
     tables = _data()["tables"]
-    named = ([tables.get(part, part) for part in pair] for pair in tables[name])
+    same = [[each, each] for each in tables["same"]] if name != "distant" else []
+    named = ([tables.get(part, part) for part in pair] for pair in [*tables[name], *same])
     return [(re.compile(said), re.compile(held)) for said, held in named]
 
 
@@ -77,6 +79,16 @@ def roots(token: Token) -> frozenset[str]:
 @cache
 def languages() -> tuple[str, ...]:
     return tuple(_data()["languages"])
+
+
+@lru_cache(maxsize=1_000)
+def language_of(text: str) -> str:
+    """Name the language of a question: the one whose word it opens with, else the one whose words it has most of."""
+    tokens = read_tokens(text, "")[:2]
+    opened = (
+        {each for each in languages() for mark, _ in marks_at(tokens, 0, each) if mark in OPENERS} if tokens else ()
+    )
+    return opened.pop() if len(opened) == 1 else spelling.language_of(text)
 
 
 def sentence(key: str, language: str) -> str:
@@ -129,12 +141,6 @@ def empty_words(language: str) -> frozenset[str]:
 
 
 @cache
-def time_words(language: str) -> frozenset[str]:
-    """List the stems of words that name nothing but time, such as `date`."""
-    return frozenset(stem for word in pattern("time_words").split("|") for stem in stems(word, language))
-
-
-@cache
 def totals() -> tuple[str, ...]:
     """List what the row of a table is called that adds up the others."""
     return tuple(pattern("totals").split("|"))
@@ -167,7 +173,7 @@ def read_tokens(text: str, language: str) -> tuple[Token, ...]:
 def _token(text: str, language: str) -> Token:
     word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
     folded = _UMLAUT.sub(r"\1", word) if language == "de" else word
-    return Token(text, word, stem(folded, language))
+    return Token(text, word, stem(folded, language) if language else folded)
 
 
 def stems(text: str, language: str) -> tuple[str, ...]:
@@ -177,11 +183,6 @@ def stems(text: str, language: str) -> tuple[str, ...]:
 def read_number(text: str, language: str) -> float | None:
     plain = text.replace(",", "") if language == "en" else text.replace(".", "").replace(",", ".")
     return (float if "." in plain else int)(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
-
-
-def read_ordinal(word: str) -> str:
-    forms = enumerate(pattern("ordinals").split(";"), start=1)
-    return next((str(number) for number, form in forms if re.fullmatch(form, word)), "")
 
 
 def read_time(word: str) -> str:

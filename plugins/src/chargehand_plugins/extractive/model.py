@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
-from activities.documents.words import language_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import ConverseTask, WorkAnswer, WorkTask
@@ -17,6 +16,7 @@ from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence
 from chargehand_plugins.extractive.figures import declined, sql_of, state
 from chargehand_plugins.extractive.grammar import read_figure
+from chargehand_plugins.extractive.lexicon import language_of
 from chargehand_plugins.extractive.planner import QUOTE, plan, point, read_instruction
 
 MODEL_NAME: Final = "extractive"

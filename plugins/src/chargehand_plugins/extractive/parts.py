@@ -1,16 +1,36 @@
-"""A question cut into parts, each as long as it can be: what is asked for, conditions, periods, titles and words."""
+"""A question cut into parts, each as long as it can be: marks, conditions, periods, titles of columns and words."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from itertools import takewhile
 from typing import Final, NamedTuple
 
+from activities.documents.sql_names import quoted_text
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.conditions import Condition, Limit, equal
-from chargehand_plugins.extractive.fields import NO, YES, Field, Fields, only
+from chargehand_plugins.extractive.fields import Field, Fields, only
 from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.periods import Period, read_period
 
-_SHORTEST_WORD: Final = 4
+_JOINTS: Final = frozenset("-–/&")
+
+
+class Condition(NamedTuple):
+    """What rows must have."""
+
+    field: Field
+    sql: str
+    text: str
+    is_value: bool = False
+    moment: tuple[str, str] = ("", "")
+    """Of a period: each row's moment in SQL, and the first of those that are meant."""
+
+
+class Limit(NamedTuple):
+    """What a column of numbers or times is compared with: signs, each with a number, a time or a column in SQL."""
+
+    sides: tuple[tuple[str, str], ...]
+    text: str
+    against: Field | None = None
+    is_time: bool = False
 
 
 class Part(NamedTuple):
@@ -38,69 +58,41 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     return found
 
 
+def equal(field: Field, values: Sequence[str]) -> Condition:
+    """Write that a column has one of several values."""
+    name = f'lower(CAST("{field.name}" AS VARCHAR))'
+    sql = " OR ".join(f"{name} = {quoted_text(value.lower())}" for value in values)
+    sql = f"({sql})" if len(values) > 1 else sql
+    return Condition(field, sql, f"{field.label} = {' / '.join(values)}", is_value=True)
+
+
 class _Reader:
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
         self._fields, self._language, self._tokens = fields, fields.language, tokens
+        self._is_dated = any(field.calendar for field in fields.all)
 
     def parts_at(self, at: int) -> Iterator[Part]:
-        tokens = self._tokens
-        yield from self._flags_at(at, at, is_not=False)
-        for field in sorted(self._fields.all, key=lambda each: -len(each.title)):
-            if len(field.title) > 1 and (end := self._title_end(field, at)):
-                yield Part(tokens[at:end], field=field)
-        is_dated = any(field.calendar for field in self._fields.all)
-        if is_dated and (period := read_period(tokens, at, self._language)):
+        """List what may begin at a token; the first is meant."""
+        tokens, marks = self._tokens, dict(lexicon.marks_at(self._tokens, at, self._language))
+        values = list(self._values_at(at))
+        titles = [
+            (end, each) for each in self._fields.all if len(each.title) > 1 and (end := self._end(at, each.stems))
+        ]
+        yield from (part for part in values if len(part.tokens) > 1)
+        if titles:
+            end, field = max(titles, key=lambda found: found[0])
+            yield Part(tokens[at:end], field=field)
+        if self._is_dated and (period := read_period(tokens, at, self._language)):
             yield Part(tokens[at : period[1]], period=period[0])
-        yield from self._limits_at(at)
-        yield from self._negations_at(at)
-        if lexicon.matches("under", tokens[at].word) and at + 1 < len(tokens):
-            yield from self._flags_at(at + 1, at, is_not=False)
-        yield from self._values_at(at)
-        marks = dict(self._marks_at(at))
+        for mark, end in marks.items():
+            if limit := self._limit(mark, end):
+                yield Part(tokens[at : limit[1]], limit=limit[0])
+        if "not" in marks and (place := self._skip(marks["not"])) < len(tokens):
+            yield from self._negations(at, place, is_blank="lacking" in marks)
+        yield from values
         for kinds in (lexicon.OPENERS, lexicon.AGGREGATES, {"per", "and", "or", "distinct"}):
             yield from (Part(tokens[at:end], mark=mark) for mark, end in marks.items() if mark in kinds)
         yield Part(tokens[at : at + 1])
-
-    def _marks_at(self, at: int) -> Iterator[tuple[str, int]]:
-        return lexicon.marks_at(self._tokens, at, self._language)
-
-    def _title_end(self, field: Field, at: int) -> int:
-        """Find where the whole title of a column ends that begins at a token; 0 if it does not stand there."""
-        end = at + len(field.title)
-        is_there = [token.stem for token in self._tokens[at:end]] == [word.stem for word in field.title]
-        return end if is_there else 0
-
-    def _limits_at(self, at: int) -> Iterator[Part]:
-        """Read `more than 5`, `between 2 and 4`, `after 9:00` and `below the minimum`."""
-        for mark, end in self._marks_at(at):
-            place = self._skip(end)
-            sign = lexicon.COMPARISONS.get(mark) or lexicon.BOUNDS.get(mark, "")
-            if mark == "between" and (ends := self._ends(end)):
-                yield Part(self._tokens[at : end + 3], limit=ends)
-            if not sign or place >= len(self._tokens):
-                continue
-            number = lexicon.read_number(self._tokens[place].text, self._language)
-            limit, last = None, place + 1
-            if time := lexicon.read_time(self._tokens[place].word):
-                limit = Limit(((sign, f"TIME '{time}'"),), f"{sign} {time}", is_time=True)
-            elif mark in lexicon.COMPARISONS and number is not None:
-                limit = Limit(((sign, str(number)),), f"{sign} {lexicon.number(number, self._language)}")
-            elif mark in lexicon.COMPARISONS:
-                numbers = ((each, self._title_end(each, place)) for each in self._fields.all if each.is_number)
-                field, last = next((found for found in numbers if found[1]), (None, 0))
-                limit = field and Limit(((sign, f'"{field.name}"'),), f"{sign} {field.label}", field)
-            if limit:
-                yield Part(self._tokens[at:last], limit=limit)
-
-    def _ends(self, at: int) -> Limit | None:
-        """Read `2 and 4`."""
-        said = [lexicon.read_number(token.text, self._language) for token in self._tokens[at : at + 3]]
-        if len(said) < 3 or ("and", at + 2) not in self._marks_at(at + 1):
-            return None
-        low, _, high = said
-        if low is None or high is None:
-            return None
-        return Limit(((">=", str(low)), ("<=", str(high))), f"{low} – {high}")
 
     def _skip(self, at: int) -> int:
         """Pass over articles and other words that say nothing."""
@@ -110,49 +102,46 @@ class _Reader:
             at += 1
         return at
 
-    def _negations_at(self, at: int) -> Iterator[Part]:
-        """Read `not yet paid` over yes and no, `not open` over any value, and `no phone number` over what is blank."""
-        marks = list(self._marks_at(at))
-        start = next((end for mark, end in marks if mark == "not"), at)
-        place = self._skip(start)
-        if start == at or place >= len(self._tokens):
-            return
-        yield from self._flags_at(place, at, is_not=True)
+    def _limit(self, mark: str, end: int) -> tuple[Limit, int] | None:
+        """Read `more than 5`, `between 2 and 4`, `after 9:00` and `below the minimum`."""
+        sign = lexicon.COMPARISONS.get(mark) or lexicon.BOUNDS.get(mark, "")
+        said = [lexicon.read_number(token.text, self._language) for token in self._tokens[end : end + 3]]
+        if mark == "between" and len(said) > 2 and None not in said[::2]:
+            return Limit(((">=", str(said[0])), ("<=", str(said[2]))), f"{said[0]} – {said[2]}"), end + 3
+        place = self._skip(end)
+        if not sign or place >= len(self._tokens):
+            return None
+        if time := lexicon.read_time(self._tokens[place].word):
+            return Limit(((sign, f"TIME '{time}'"),), f"{sign} {time}", is_time=True), place + 1
+        number = lexicon.read_number(self._tokens[place].text, self._language)
+        if mark in lexicon.BOUNDS:
+            return None
+        if number is not None:
+            return Limit(((sign, str(number)),), f"{sign} {lexicon.number(number, self._language)}"), place + 1
+        ends = ((each, self._end(place, each.stems)) for each in self._fields.all if each.is_number)
+        other = next((found for found in ends if found[1]), None)
+        return other and (Limit(((sign, f'"{other[0].name}"'),), f"{sign} {other[0].label}", other[0]), other[1])
+
+    def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:
+        """Read `not yet paid` and `not open` over any value, and `no phone number` over what is blank."""
         for part in self._values_at(place):
             if held := part.condition:
                 turned = held._replace(sql=f"NOT ({held.sql})", text=held.text.replace(" = ", " ≠ ", 1), is_value=False)
                 yield Part(self._tokens[at : place + len(part.tokens)], condition=turned)
-        is_blank = any(mark == "lacking" for mark, _ in marks)
         for field in self._fields.all:
-            if (is_blank or (field.is_day and field.has("event"))) and (end := self._title_end(field, place)):
-                named = self._tokens[end : end + 1] if field.is_time else ()
-                end += any(lexicon.matches("dates", token.word) for token in named)
+            end = self._end(place, field.stems)
+            if is_blank and field.is_number and not end and field.cost(self._tokens[place]) is not None:
+                end = place + 1
+            if end and (is_blank or (field.is_day and field.has("event"))):
+                end += any(lexicon.matches("dates", token.word) for token in self._tokens[end : end + field.is_time])
                 sql, none = f'"{field.name}" IS NULL', "–"
                 if field.is_number:
                     sql, none = f'coalesce("{field.name}", 0) = 0', "0"
                 yield Part(self._tokens[at:end], condition=Condition(field, sql, f"{field.label} = {none}"))
 
-    def _flags_at(self, at: int, start: int, *, is_not: bool) -> Iterator[Part]:
-        """Read the name of a column of yes and no, such as `paid`, as a condition."""
-        for field in self._fields.all:
-            title, said = field.title, self._tokens[at : at + len(field.title)]
-            if not field.is_flag or len(said) < len(title):
-                continue
-            is_turned = len(title) == 1 and said[0].stem == f"un{title[0].stem}"
-            pairs = zip(said, title, strict=True)
-            if is_turned or all(not lexicon.roots(word).isdisjoint(lexicon.roots(own)) for word, own in pairs):
-                held = {value.casefold(): value for value in field.column.examples}
-                wanted = NO if is_not != is_turned else YES
-                value = next((held[own] for own in held if own in wanted), min(wanted))
-                yield Part(self._tokens[start : at + len(title)], condition=equal(field, [value]))
-
     def _values_at(self, at: int) -> Iterator[Part]:
-        found = self._whole_values_at(at)
-        if self._fields.currency and not found:
-            forms = lexicon.unit_forms(self._tokens[at].word)
-            named = (value for value in self._fields.currency.column.examples if value.casefold() in forms)
-            found = [(self._fields.currency, value, at + 1) for value in named]
-        found = found or self._numbered_at(at) or self._parts_of_values_at(at)
+        """Read the longest value that one column has, or the column that is named beside it."""
+        found = self._whole_values_at(at) or self._parts_of_values_at(at)
         longest = max((end for *_, end in found), default=0)
         found = [each for each in found if each[2] == longest]
         beside = [self._tokens[place] for place in (at - 1, longest) if 0 <= place < len(self._tokens)]
@@ -164,7 +153,7 @@ class _Reader:
 
     def _others(self, field: Field, values: list[str], end: int) -> tuple[list[str], int]:
         """Read on over `or` and `and` to further values of the same column."""
-        for mark, close in self._marks_at(end):
+        for mark, close in lexicon.marks_at(self._tokens, end, self._language):
             place = self._skip(close) if mark in {"or", "and"} else len(self._tokens)
             for held, value, after in self._whole_values_at(place) if place < len(self._tokens) else []:
                 if held is field and value not in values:
@@ -172,61 +161,42 @@ class _Reader:
         return values, end
 
     def _whole_values_at(self, at: int) -> list[tuple[Field, str, int]]:
-        return [
+        said, before = self._tokens[at], self._tokens[at - 1] if at else None
+        is_empty = self._fields.is_empty(said)  # `a` is no bench A
+        found = [
             (field, value, end)
-            for field in self._fields.all
-            if field.column.type == "VARCHAR" and not field.calendar
-            for value in field.column.examples
-            if (end := self._end(at, _value_stems(value, self._language)))
+            for stems, field, value in self._fields.values
+            if (end := self._end(at, stems)) and not (is_empty and end == at + 1 and said.text != value)
         ]
-
-    def _numbered_at(self, at: int) -> list[tuple[Field, str, int]]:
-        """Read `platform 2` and `second floor`, a number beside the name of its column."""
-        ordinal = lexicon.read_ordinal(self._tokens[at].word)
-        number, place = (ordinal, at + 1) if ordinal else (self._tokens[at].text, at - 1)
-        if not (0 <= place < len(self._tokens)) or not number[0].isdigit():
-            return []
-        name, key = self._tokens[place], None if ordinal else self._fields.key
-        return [
-            (field, number, at + 1)
-            for field in self._fields.all
-            if number in field.column.examples
-            and (field.cost(name) == 0 or (field is key and self._fields.cost_of_rows(name) == 0))
-        ]
+        if said.text[0].isdigit() and before:  # `platform 2`, a number beside the name of its column
+            key = self._fields.key if self._fields.cost_of_rows(before) == 0 else None
+            numbered = (each for each in self._fields.all if each.cost(before) == 0 or each is key)
+            found += [(each, said.text, at + 1) for each in numbered if said.text in each.column.examples]
+        return found
 
     def _parts_of_values_at(self, at: int) -> list[tuple[Field, str, int]]:
-        """Read one word of a person's name, or a value without its size, if no other value has it."""
-        token = self._tokens[at]
-        is_named = any(field.cost(token) == 0 for field in self._fields.all)
-        if not token.word.isalpha() or is_named or self._fields.is_empty(token):
+        """Read more than half of the words of a value, in any order, or one of a proper name, if no other has them."""
+        first, found = self._tokens[at], list[tuple[Field, str, int]]()
+        if self._fields.is_empty(first) or any(field.cost(first) == 0 for field in self._fields.all):
             return []
-        found = [
-            (field, value, at + 1)
-            for field in self._fields.all
-            if field.column.type == "VARCHAR" and field.column.distinct <= len(field.column.examples)
-            for value in field.column.examples
-            if token.stem in (stems := _value_stems(value, self._language))
-            and (
-                all(len(stem) < _SHORTEST_WORD or lexicon.unit_forms(stem) for stem in stems if stem != token.stem)
-                or (token.text.istitle() and value.istitle() and self._language != "de")
-                or field.has("persons")
-            )
-        ]
-        return found if len(found) == 1 else []
+        for stems, field, value in self._fields.values:
+            telling = {stem for stem in stems if stem.isalpha() and len(stem) > 1 and not lexicon.unit_forms(stem)}
+            run = takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:])
+            said = list(run)
+            while said and said[-1].stem not in stems:
+                said.pop()
+            is_name = value.istitle() and (field.has("persons") or all(token.text.istitle() for token in said))
+            if field.is_listed and said and (is_name or 2 * len({t.stem for t in said} & telling) > len(telling)):
+                found.append((field, value, at + len(said)))
+        longest = [each for each in found if each[2] == max(end for *_, end in found)]
+        return longest if len(longest) == 1 else []
 
     def _end(self, at: int, wanted: Sequence[str]) -> int:
         """Find where words that begin at a token end; 0 if they do not stand there. Dashes inside are passed over."""
         for number, word in enumerate(wanted):
-            while number and at < len(self._tokens) and self._tokens[at].text in "-–/&":
+            while number and at < len(self._tokens) and self._tokens[at].text in _JOINTS:
                 at += 1
             if at >= len(self._tokens) or self._tokens[at].stem != word:
                 return 0
             at += 1
         return at if wanted else 0
-
-
-@lru_cache(maxsize=10_000)
-def _value_stems(value: str, language: str) -> tuple[str, ...]:
-    """List the stems of a value; none for a bare number, which says nothing without its column."""
-    found = lexicon.stems(value, language)
-    return () if value.lower() in lexicon.totals() or all(word.isdigit() for word in found) else found

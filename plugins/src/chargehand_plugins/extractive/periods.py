@@ -6,6 +6,7 @@ A moment is written as ISO 8601 does, as far as it is said: `2024`, `2024-03`, `
 import re
 from calendar import monthrange
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
@@ -37,7 +38,7 @@ class Period(NamedTuple):
 
     @property
     def has_year(self) -> bool:
-        return _has_year(self.first)
+        return len(self.first or self.last) in {_YEARLY, _MONTHLY, DAY}
 
     @property
     def text(self) -> str:
@@ -59,15 +60,11 @@ def read_period(tokens: Sequence[Token], at: int, language: str) -> tuple[Period
     return _read_moment(tokens, at)
 
 
-def _has_year(moment: str) -> bool:
-    return len(moment) in {_YEARLY, _MONTHLY, DAY}
-
-
 def _join(first: str, last: str) -> Period | None:
     """Reach from one moment to another, which completes it; None if that is not clear."""
     if first.startswith("day ") and len(last) in {len("03-07"), DAY}:
         first = last[:-2] + first[-2:]
-    if _has_year(last) and not _has_year(first):
+    if Period("", last).has_year and not Period(first, "").has_year:
         first = last[:5] + first
     return Period(first, last) if len(first) == len(last) and first < last else None
 
@@ -171,8 +168,11 @@ class Calendar(NamedTuple):
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
-        held = {_count(moment[start - 1 :], 0) for moment in self.months}
-        return not held.issuperset(range(_count(first, 1), _count(last, 12) + 1))
+        """Whether there are no rows of a month of a period."""
+        years = [f"{year}-" for year in range(int(first[:4]), int(last[:4]) + 1)] if first[3:4].isdigit() else [""]
+        months = [f"{year}{month:02}" for year in years for month in range(1, 13)]
+        held = {moment[start - 1 :] for moment in self.months}
+        return any(first <= month <= f"{last}-99" and month not in held for month in months)
 
 
 def _pad(moment: str, length: int, *, month: int) -> str:
@@ -183,12 +183,6 @@ def _pad(moment: str, length: int, *, month: int) -> str:
         days = monthrange(int(moment[:4]), int(moment[5:]))[1]
         moment = f"{moment}-{1 if month == 1 else days:02}"
     return moment
-
-
-def _count(moment: str, month: int) -> int:
-    """Count months from year 0 to a moment; `month` is that of a year."""
-    year, _, rest = moment.rpartition("-") if moment[4:] or not moment[3:] else (moment, "", str(month))
-    return 12 * int(year or 0) + int(rest)
 
 
 def read_calendar(column: Column) -> Calendar | None:
@@ -223,7 +217,10 @@ def _text_day(name: str, examples: Sequence[str]) -> str:
     values = [value.casefold() for value in examples]
     names = {word: month[-2:] for value in values for word in _LETTERS.findall(value) if (month := parse_month(word))}
     plain = [re.sub(r"\D+", "-", _LETTERS.sub(lambda found: names.get(found[0], ""), value)) for value in values]
-    orders = [order for order in _ORDERS if all(_is_date(value, order) for value in plain)]
+    orders: list[str] = []
+    for order in _ORDERS:
+        with suppress(ValueError):
+            orders += [order] if [datetime.strptime(value, order) for value in plain] else []  # noqa: DTZ007 - days
     if names and values[0][0].isdigit():
         orders = [order for order in orders if order != "%m-%d-%Y"]
     if len(orders) != 1:
@@ -232,10 +229,3 @@ def _text_day(name: str, examples: Sequence[str]) -> str:
     for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
         sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
     return f"strftime(try_strptime(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '{orders[0]}'), '%Y-%m-%d')"
-
-
-def _is_date(text: str, order: str) -> bool:
-    try:
-        return bool(datetime.strptime(text, order))  # noqa: DTZ007 - a day has no time zone
-    except ValueError:
-        return False

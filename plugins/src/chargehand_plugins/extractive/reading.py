@@ -1,13 +1,12 @@
-"""What a question asks of one table, as its parts have it: marks, comparisons, and what rows are put together by."""
+"""What a question asks of one table, as its parts have it: operations, comparisons and groups."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.conditions import Condition, Limit
 from chargehand_plugins.extractive.fields import Field, Fields, only
 from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.parts import Part, read_parts
+from chargehand_plugins.extractive.parts import Condition, Limit, Part, read_parts
 
 SUPPOSED: Final = 4
 """What it costs to take a column for what no word names."""
@@ -28,105 +27,103 @@ class Group(NamedTuple):
 
 
 class Reading:
-    """How the parts of a question make figures of one table."""
+    """The parts of a question over one table, and what they name."""
 
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
         self.fields, self.language = fields, fields.language
         parts = read_parts(fields, tokens)
-        self._parts = _without_joints(parts)
-        marks = [part.mark for part in self._parts if part.mark]
-        self.asks = not {part.mark for part in parts}.isdisjoint(
-            lexicon.AGGREGATES | {"count", "times", "list", "which"}
-        )
+        numbered = [at for at in range(1, len(parts)) if parts[at].mark == "count" and self._names(parts[at - 1])]
+        parts = [part for at, part in enumerate(parts) if at not in numbered]  # the `number of` of a phone
+        marks = [part.mark for part in parts if part.mark]
+        self.asks = not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(marks)
         """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
-        self._openers = [lexicon.OPENERS[mark] for mark in marks if mark in lexicon.OPENERS]
-        self._is_amount = "amount" in marks
-        self._wants_names = "which" in marks and self.language in {"en", "de"}
-        self._aggregates = [mark for mark in marks if mark in lexicon.AGGREGATES]
-        if {"which", "count"} <= set(self._openers):
+        self.parts = [part for part in _without_joints(parts) if part.mark != "distinct"]
+        self.is_distinct, self.is_amount = "distinct" in marks, "amount" in marks
+        self._asks_names = "which" in marks and self.language in {"en", "de"}
+        aggregates = [mark for mark in marks if mark in lexicon.AGGREGATES]
+        self.is_total = "sum" in aggregates and len(aggregates) > 1
+        ranked = [mark for mark in aggregates if mark != "sum" or not self.is_total]
+        self.aggregate = next(iter(ranked), "")
+        openers = dict.fromkeys(lexicon.OPENERS[mark] for mark in marks if mark in lexicon.OPENERS)
+        if {"which", "count"} <= set(openers):
             # `what is the average number of …` asks for the average, and `what is the number of …` counts.
-            self._openers.remove("count" if self._aggregates else "which")
-        if "list" in self._openers:
-            self._openers = ["list"]
-        if "share" in self._aggregates:
-            self._openers, self._is_amount = [], False
-        self._opener = self._openers[0] if self._openers else ""
-        self._is_total = "sum" in self._aggregates and len(self._aggregates) > 1
-        ranked = [mark for mark in self._aggregates if mark != "sum" or not self._is_total]
-        self._aggregate = ranked[0] if ranked else ""
-        self._per = next((at for at, part in enumerate(self._parts) if part.mark == "per" and self._divides(at)), None)
-        self._is_distinct = "distinct" in marks
-        self._parts = [part for part in self._parts if part.mark != "distinct"]
-        self._is_clear = (
-            len(self._openers) <= 1
+            openers.pop("count" if aggregates else "which")
+        if "list" in openers or self.aggregate == "share":
+            openers = dict.fromkeys(openers.keys() & {"list"})
+        self.opener = next(iter(openers), "")
+        per = (at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at))
+        self.per = next(per, None)
+        self.is_clear = (
+            len(openers) <= 1
             and len(ranked) <= 1
-            and not any(part.mark in {"and", "or"} or self._limits_nothing(part) for part in self._parts)
-            and bool(self._opener or self._aggregate)
-            and sum(part.period is not None for part in self._parts) <= 1
+            and bool(self.opener or self.aggregate)
+            and not any(part.mark in {"and", "or"} or self._limits_nothing(part) for part in self.parts)
+            and sum(part.period is not None for part in self.parts) <= 1
             and self._are_relations_true()
         )
         self.words = [
             token
-            for at, part in enumerate(self._parts)
+            for part in self.parts
             if part.is_word
             for token in part.tokens
-            if part.field or not (self.fields.is_empty(token) or self._points_back(at))
+            if part.field or not (fields.is_empty(token) or lexicon.matches("pointers", token.word))
         ]
 
-    def _limits_nothing(self, part: Part) -> bool:
-        """Whether it is a `no` that turns nothing round: it is not the number of an `order_no`."""
-        marks = dict(lexicon.marks_at(part.tokens, 0, self.language)) if part.is_word and not part.field else ()
-        return "not" in marks
+    def _names(self, part: Part) -> bool:
+        return part.is_word and any(field.cost(token) == 0 for token in part.tokens for field in self.fields.all)
 
     @property
     def known(self) -> int:
         """How many words name something of the table."""
-        named = sum(len(part.tokens) for part in self._parts if part.condition or part.field)
+        named = sum(len(part.tokens) for part in self.parts if part.condition or part.field)
         return named + sum(map(self.fields.is_known, self.words))
 
     @property
     def unknown(self) -> str:
         """The first word that names nothing of the table; empty if all of them do."""
-        marks = [part.tokens[0].text for part in self._parts if part.mark in {"and", "or"}]
-        unknown = [token.text for token in self.words if not self.fields.is_known(token)]
-        return next(iter([*unknown, *marks]), "")
+        marks = [part.tokens[0].text for part in self.parts if part.mark in {"and", "or"}]
+        return next(iter([*(token.text for token in self.words if not self.fields.is_known(token)), *marks]), "")
 
-    def _points_back(self, at: int) -> bool:
-        """Whether a word is the `her` of a person whom the question names."""
-        is_pointer = lexicon.matches("pointers", self._parts[at].tokens[0].word)
-        return is_pointer and any(part.condition for part in self._parts[:at])
+    def _limits_nothing(self, part: Part) -> bool:
+        """Whether it is a `no` that turns nothing round: it is not the number of an `order_no`."""
+        return part.is_word and not part.field and "not" in dict(lexicon.marks_at(part.tokens, 0, self.language))
 
     def _divides(self, at: int) -> bool:
         """Whether `per` asks for groups, rather than being part of the name of a price."""
-        following = self._after(at)
+        following = self.after(at)
         if following is None or not following.is_word:
             return False
-        said, word = self._parts[at].tokens[0].word, following.tokens[0].stem
+        said, word = self.parts[at].tokens[0].word, following.tokens[0].stem
         return not any(said in field.words and word in {each.stem for each in field.title} for field in self.fields.all)
 
-    def _is_plain(self, part: Part) -> bool:
+    def is_plain(self, part: Part) -> bool:
         return part.is_word and not part.field and all(self.fields.is_empty(token) for token in part.tokens)
 
-    def _after(self, at: int) -> Part | None:
+    def after(self, at: int) -> Part | None:
         """Find the first part after a place that says something."""
-        return next((part for part in self._parts[at + 1 :] if not self._is_plain(part)), None)
+        return next((part for part in self.parts[at + 1 :] if not self.is_plain(part)), None)
+
+    def place(self, mark: str) -> int | None:
+        """Find the part that says what is asked for."""
+        return next(
+            (at for at, each in enumerate(self.parts) if lexicon.OPENERS.get(each.mark, each.mark) == mark), None
+        )
 
     def _are_relations_true(self) -> bool:
         """Whether `from` and `to` stand before values of columns that say where something comes from, and goes."""
-        for at, part in enumerate(self._parts):
-            held = part.condition
-            before = [each for each in self._parts[max(0, at - 2) : at] if self._is_plain(each)]
+        for at, part in enumerate(self.parts):
+            before = [each for each in self.parts[max(0, at - 2) : at] if self.is_plain(each)]
             said = {token.word for each in before for token in each.tokens} & {"from", "to"}
-            if held and held.is_value and self.language == "en":
-                is_origin = held.field.has("origins")
-                if ("from" in said and not held.field.has("from")) or ("to" in said and is_origin):
-                    return False
+            held = part.condition if self.language == "en" else None
+            is_from, is_to = ("from" in said, "to" in said) if held and held.is_value else (False, False)
+            if held and ((is_from and not held.field.has("from")) or (is_to and held.field.has("origins"))):
+                return False
         return True
 
-    def _limits(self) -> list[Condition] | None:
+    def limits(self) -> list[Condition] | None:
         """Write the comparisons; None if it is not clear what is compared."""
         found: list[Condition] = []
-        for at, part in enumerate(self._parts):
+        for at, part in enumerate(self.parts):
             if limit := part.limit:
                 field = self._compared(at, limit)
                 if field is None:
@@ -137,87 +134,70 @@ class Reading:
         return found
 
     def _compared(self, at: int, limit: Limit) -> Field | None:
-        """Find the column that the words at a comparison name, those after it first."""
+        """Find the column that the words at a comparison name, those after it first, or the only one."""
+        is_time = limit.is_time
         able = [
-            field
-            for field in self.fields.all
-            if field is not limit.against
-            and (field.column.type.startswith("TIME") if limit.is_time else field.is_number)
+            each for each in self.fields.all if (each.column.type.startswith("TIME") if is_time else each.is_number)
         ]
-        for places in (self._parts[at + 1 : at + 1 + _NEAR], self._parts[max(0, at - _NEAR) : at]):
-            tokens = [t for part in [self._parts[at], *places] if part.is_word or part.limit for t in part.tokens]
-            tokens = [token for token in tokens if token.word[0].isalpha() or token.word in "%€$£"]
+        able = [each for each in able if each is not limit.against]
+        for places in (self.parts[at + 1 : at + 1 + _NEAR], self.parts[max(0, at - _NEAR) : at]):
+            tokens = [t for part in [self.parts[at], *places] if part.is_word or part.limit for t in part.tokens]
             costs = {field: _cost(field, tokens) for field in able}
             nearest = [field for field in able if costs[field] == min(costs.values()) < SUPPOSED]
             if len(nearest) == 1:
                 return nearest[0]
-        if limit.against:
-            alike = [field for field in able if field.units == limit.against.units]
-            able = [field for field in alike if not field.has("priced")]
-        if limit.is_time:
-            return able[0] if able and (len(able) == 1 or able[0] is self.fields.key) else None
-        able = [field for field in able if not field.has("identifiers")]
-        following = self._parts[at + 1 : at + 2]
+        if against := limit.against:
+            able = [each for each in able if each.units == against.units and not each.has("priced")]
+        elif is_time and self.fields.key in able:
+            able = [self.fields.key]
+        following = self.parts[at + 1 : at + 2]
         if any(part.condition and part.condition.field is self.fields.currency for part in following):
             return self.fields.amount
-        is_named = limit.against or any(part.limit for part in following)
-        return able[0] if len(able) == 1 and is_named else None
+        return only(able) if is_time or limit.against or any(part.limit for part in following) else None
 
-    def _groups(self) -> list[Group]:
+    def groups(self) -> list[Group]:
         """List what the words after `which`, `list` or `per` may name: columns, the rows, or a unit of time."""
-        if self._per is None and self._opener in {"who", "where"}:
-            name = "persons" if self._opener == "who" else "places"
-            named = {group.sql: group for part in self._parts if part.is_word for group in self._named_by(part)}
-            able = [_group_of(field) for field in self.fields.all if field.has(name) and not field.is_number]
-            able = [group for group in able if not group.field.is_identifier] or able
-            asked = [group for group in able if group.sql in named]
-            named_all = [group for group in named.values() if self._opener == "who" and not group.is_period]
-            return asked or able or named_all
-        if self._per is None and self._opener not in {"which", "list", "when"}:
+        if self.per is None and self.opener in {"who", "where"}:
+            name = "persons" if self.opener == "who" else "places"
+            return [_group_of(field) for field in self.fields.all if field.has(name) and not field.is_number]
+        if self.per is None and self.opener not in {"which", "list", "when"}:
             return []
-        start = self._per
-        if start is None:
-            start = next(at for at, part in enumerate(self._parts) if lexicon.OPENERS.get(part.mark) == self._opener)
-        following = [part for part in self._parts[start + 1 :] if not part.mark and not self._is_plain(part)]
-        found: dict[str, Group] = {}
+        start = self.place(self.opener) if self.per is None else self.per
+        following = [part for part in self.parts[(start or 0) + 1 :] if not part.mark and not self.is_plain(part)]
+        found: list[Group] = []
         if following and following[0].condition and self.fields.key:
-            found[self.fields.key.name] = _group_of(self.fields.key)
-            following = following[1:]
-        for part in following[:1] if self._opener != "when" else following:
-            for group in self._named_by(part):
-                found[group.sql] = group
-        return list(found.values())
+            found, following = [_group_of(self.fields.key)], following[1:]
+        found += [group for part in following[: None if self.opener == "when" else 1] for group in self._named_by(part)]
+        return list({group.sql: group for group in found}.values())
 
     def _named_by(self, part: Part) -> Iterator[Group]:
         if part.field:
-            yield _group_of(part.field)
+            yield from [_group_of(part.field)] if self.per is not None or not part.field.is_number else []
         elif part.is_word:
             [token] = part.tokens
             for field in self.fields.all:
-                is_able = (not field.is_number or self._per is not None) and not field.is_money
+                is_able = (not field.is_number or self.per is not None) and not field.is_money
                 if is_able and field.cost(token) is not None:
                     yield _group_of(field, token.stem)
             if self.fields.key and self.fields.cost_of_rows(token) is not None:
                 yield _group_of(self.fields.key, token.stem)
             length = next((long for name, long in LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-            dated_by = self._dated_by(None) if length else None
+            dated_by = self.dated_by(None) if length else None
             calendar = dated_by and dated_by.calendar
             is_title = any(field.cost(token) == 0 for field in self.fields.all)
             if dated_by and calendar and length < calendar.length and not is_title:
                 yield Group(dated_by, calendar.part(1, length), is_period=True, word=token.stem)
 
-    def _dated_by(self, measure: Field | None) -> Field | None:
+    def dated_by(self, measure: Field | None) -> Field | None:
         """Find the column that dates the rows: the one that the question names, or the only one of what happened."""
-        said = {token.stem for part in self._parts for token in part.tokens if part.is_word or part.mark}
+        said = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
         for field in self.fields.all:
             if field.is_time and any(field.cost(token) is not None for token in self.words):
                 said |= {token.stem for token in field.title}
-        if found := self.fields.dated_by(frozenset(said)):
-            return found
         days = [field for field in self.fields.all if field.is_day]
-        begun = [field for field in days if field.has("begun")]
         is_flow = measure is not None and self.fields.adds_up(measure) and not measure.has("states")
-        return only(begun) or (only(days) if is_flow else None)
+        begun = only([field for field in days if field.has("begun")])
+        return self.fields.dated_by(frozenset(said)) or begun or (only(days) if is_flow else None)
 
 
 def _cost(field: Field, tokens: Sequence[Token]) -> float:
@@ -228,8 +208,7 @@ def _cost(field: Field, tokens: Sequence[Token]) -> float:
 
 def is_cut(field: Field, tokens: Sequence[Token]) -> bool:
     """Whether words leave some of a column's title out."""
-    said = {token.stem for token in tokens}
-    return any(word.stem not in said for word in field.title)
+    return not {word.stem for word in field.title} <= {token.stem for token in tokens}
 
 
 def _group_of(field: Field, word: str = "") -> Group:
