@@ -156,7 +156,8 @@ def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas
     """Write the column as a number if all of it is one or is money; and whether it has several currencies."""
     column = quoted_name(title)
     forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
-    point, comma = f"regexp_replace({column}, '[^0-9.]', '', 'g')", _comma(column)
+    point = f"regexp_replace({column}, '[^0-9.]', '', 'g')"
+    comma = f"replace(regexp_replace({column}, '[^0-9,]', '', 'g'), ',', '.')"
     currency = f"nullif(regexp_extract({column}, $2), '')"
     for form in forms:
         digits = point if form == _MONEY else comma
@@ -170,10 +171,6 @@ def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas
             sign = f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END"
             return f"{sign} * CAST({digits} AS DOUBLE)", currencies > 1
     return column, False
-
-
-def _comma(column: str) -> str:
-    return f"replace(regexp_replace({column}, '[^0-9,]', '', 'g'), ',', '.')"
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str, titles: dict[str, str]) -> list[dict[str, Any]]:

@@ -219,18 +219,18 @@ class SessionActivities:
             outward={tool: specs[tool].stays_here for tool in agent.tools if "reaches_out" in able[tool]},
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
             repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
-            at_once=tuple(tool for tool in agent.tools if _may_be_at_once(specs[tool])),
+            # A tool that can send something out may be used at once too: of that one, the workflow says when.
+            at_once=tuple(
+                each
+                for each in agent.tools
+                if not (specs[each].own_step or specs[each].acts or specs[each].credentials)
+            ),
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
             watched=watched_of(crew, agent),
             confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
             prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
         )
-
-
-def _may_be_at_once(spec: ToolSpec) -> bool:
-    """Whether a turn may use a tool; of one that can send something out, the workflow says when."""
-    return not (spec.own_step or spec.acts or spec.credentials)
 
 
 async def record_session(record: Record, request: SessionRequest, facts: SessionFacts) -> SessionFacts:

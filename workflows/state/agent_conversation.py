@@ -193,7 +193,10 @@ class Conversation:
         for draft in answer.notes if answer else ():
             if self.notes.add(draft.claim, draft.ref, draft.quote, read):
                 self.notes.add(draft.claim, draft.ref, "", read)
-        sources = tuple(_beginning(source) for source in list(self.read.values())[-_MOST_SOURCES:])
+        sources = tuple(
+            source.replace(quote=source.quote[:QUOTE_CHARACTERS])
+            for source in list(self.read.values())[-_MOST_SOURCES:]
+        )
         self._state = ConversationState(
             opening=next((past.said for past in reversed(self.rounds) if past.said), self._state.opening),
             summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
@@ -218,10 +221,6 @@ class Conversation:
 def _doubt(call: ToolCall) -> str:
     asked = json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]
     return f"Outcome unknown: whether {call.tool} {asked} was applied has to be checked by a person."
-
-
-def _beginning(source: Source) -> Source:
-    return source.replace(quote=source.quote[:QUOTE_CHARACTERS])
 
 
 def _list_of(sources: Sequence[Source]) -> str:

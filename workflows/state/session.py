@@ -208,10 +208,6 @@ class Session:
     def depth(self) -> int:
         return self.request.delegation.depth if self.request.delegation else 0
 
-    def path_of(self, subtask: str) -> str:
-        """Return the path of one of its subtasks below the root."""
-        return f"{self.request.delegation.path}/{subtask}" if self.request.delegation else subtask
-
     @property
     def ancestors(self) -> tuple[str, ...]:
         """Fingerprints of this session's work and of the work that it is part of."""

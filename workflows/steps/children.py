@@ -101,7 +101,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         session=session.root,
         crew=session.facts.crew.reference,
         subtask=subtask,
-        path=session.path_of(subtask.id) if session.depth else "",
+        path=f"{above.path}/{subtask.id}" if (above := session.request.delegation) else "",
         # Only its supervisor reads these.
         agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
@@ -231,7 +231,7 @@ def _delegation(session: Session, subtask: Subtask, planned: AgentCard | None, r
         session=session.root,
         run=session.run,
         depth=session.depth + 1,
-        path=session.path_of(subtask.id),
+        path=f"{above.path}/{subtask.id}" if (above := session.request.delegation) else subtask.id,
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         said=session.said,

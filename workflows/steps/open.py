@@ -162,7 +162,7 @@ def _new_session(
 def _show_in_lists(asked: SessionRequest) -> None:
     """Add the memo by which lists show a session, unless it was started with one."""
     present = workflow.info().raw_memo
-    missing = {name: text for name, text in listing_memo(asked).items() if name not in present}
+    missing = {name: text for name, text in listing_memo(asked.goal, asked.follows).items() if name not in present}
     if missing:
         workflow.upsert_memo(missing)
 

@@ -16,7 +16,6 @@ from activities.contracts.session import SessionFacts
 from activities.turn_kinds.judgements import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import OutputAnswer, OutputTask, RejectedOutput, SynthesisAnswer
 from chargehand.contracts import (
-    Contradiction,
     CrewVersion,
     FailureCause,
     Grade,
@@ -73,6 +72,7 @@ _DISPUTED: Final = "Outcomes disagree, and nothing decided which is right:"
 _SILENT: Final = "The report states nothing."
 """It greets, refuses or asks."""
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
+_DECIDED: Final = "A judge decided what was open about {0}: {1} Write it so, and name both sides."
 _ATTEMPTS: Final = 3
 """The first output, and two more after its errors were named."""
 _MOST_DATA_PROBLEMS: Final = 20
@@ -257,17 +257,13 @@ async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
         return draft
     settled = await settle_contradictions(session, new, outcomes)
     progress.add_contradictions(settled)
-    problems = [_decision(found) for found in settled if found.confidence]
+    problems = [_DECIDED.format(found.about, found.resolution) for found in settled if found.confidence]
     problems += [_COMPATIBLE.format(found.about) for found in new if found.about in progress.compatible]
     if _wants_critic(session, text):
         problems += await _criticise(session, text, material)
     if draft.has_to_cite and session.request.review != "never":
         problems += uncited_problems(text.answer, material, gaps_of(outcomes, text.gaps))
     return (await draft.rewrite(session, material, problems) if problems else None) or draft
-
-
-def _decision(found: Contradiction) -> str:
-    return f"A judge decided what was open about {found.about}: {found.resolution} Write it so, and name both sides."
 
 
 def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:

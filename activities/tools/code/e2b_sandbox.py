@@ -174,7 +174,9 @@ class SandboxRun:
             await _lay_out(sandbox, files, rows)
             if rows is not None:
                 seconds = self._limits.request.total_seconds()
-                loading = _LOADING if language == "python" else _javascript_rows(rows)
+                # What JavaScript's runtime may read differs from one template to the next.
+                written = f"globalThis.{ROWS} = JSON.parse({json.dumps(to_json(rows).decode())});"
+                loading = _LOADING if language == "python" else written
                 await sandbox.run_code(loading, language=language, timeout=seconds, request_timeout=seconds)
             printed = _Printed(self._limits.output_characters)
             execution = await self._execute(sandbox, code, language, printed)
@@ -256,11 +258,6 @@ async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | N
     if rows is not None:
         entries.append(AsyncWriteEntry(path=str(_ROWS_FILE), data=to_json(rows)))
     await sandbox.files.write_files(entries)
-
-
-def _javascript_rows(rows: Rows) -> str:
-    """Write the rows as a program: what JavaScript's runtime may read differs from one template to the next."""
-    return f"globalThis.{ROWS} = JSON.parse({json.dumps(to_json(rows).decode())});"
 
 
 def _figures(execution: Execution) -> tuple[ToolOutput, ...]:

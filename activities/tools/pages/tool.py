@@ -194,10 +194,6 @@ class PageCache:
         for key in dict.fromkeys(((session, entry.url), (session, url))):
             self._entries[key] = entry
             self._entries.move_to_end(key)
-        while sum(map(_size, self._entries.values())) > self._most:
+        while sum(len(each.page.text) + _FIXED_CHARACTERS for each in self._entries.values()) > self._most:
             self._entries.popitem(last=False)
         return entry
-
-
-def _size(entry: KeptPage) -> int:
-    return len(entry.page.text) + _FIXED_CHARACTERS

@@ -33,7 +33,7 @@ def start_options(request: SessionRequest) -> dict[str, Any]:
     return {
         "static_summary": summary,
         "static_details": request.goal if request.goal != summary else None,
-        "memo": listing_memo(request) | {"tenant": request.tenant},
+        "memo": listing_memo(request.goal, request.follows) | {"tenant": request.tenant},
         "execution_timeout": request.limits.deadline + _AFTER_THE_DEADLINE,
         "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
     }

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
-from chargehand.contracts import FailureCause, Question, SessionRequest, SessionState
+from chargehand.contracts import FailureCause, Question, SessionState
 from chargehand.contracts.problems import one_line, printable
 from chargehand.errors import InvalidInput
 from chargehand.history.records import OpenCall
@@ -96,13 +96,9 @@ class SessionSummary(BaseModel):
         return standing(self.state, self.stop_reason, self.verification or None)
 
 
-def listing_memo(request: SessionRequest) -> dict[str, str]:
+def listing_memo(goal: str, follows: str | None = None) -> dict[str, str]:
     """Build the memo by which lists show a session."""
-    return goal_memo(request.goal) | ({_FOLLOWS: request.follows} if request.follows else {})
-
-
-def goal_memo(goal: str) -> dict[str, str]:
-    return {_GOAL: one_line(goal, _GOAL_CHARACTERS)}
+    return {_GOAL: one_line(goal, _GOAL_CHARACTERS)} | ({_FOLLOWS: follows} if follows else {})
 
 
 def sessions_query(

@@ -36,7 +36,7 @@ from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, start_options, valid_id
-from chargehand.listing import SessionSummary, goal_memo, sessions_query, summarise
+from chargehand.listing import SessionSummary, listing_memo, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
 from chargehand.original_request import read_request, refuse_another
 from chargehand.shared_files import Document, SharedFiles
@@ -404,7 +404,7 @@ async def start_conversation(
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
     shown = {
         "static_summary": one_line(request.goal, 100) or _TITLE,
-        "memo": goal_memo(request.goal or _TITLE) | {"tenant": request.tenant},
+        "memo": listing_memo(request.goal or _TITLE) | {"tenant": request.tenant},
         "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
     }
     is_new = await _start(client, WorkflowType.CONVERSATION, request, name, task_queue, **shown)

@@ -55,19 +55,6 @@ _PLANNED = Status(
 )
 
 
-async def test_questions_are_asked_one_after_another(terminal: Terminal) -> None:
-    """The second one is put when the first is answered; an answer names its subtask."""
-    await terminal.update(_asking(_YEAR, _PLACE))
-    await terminal.typed.put("1987")
-    await until(lambda: len(terminal.sent) == 1)
-    await terminal.update(_asking(_PLACE))
-    await terminal.typed.put("Here")
-    await until(lambda: len(terminal.sent) == 2)
-    await terminal.close()
-
-    assert terminal.sent == [Answer(subtask="T1", text="1987"), Answer(subtask="T2", text="Here")]
-
-
 async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:

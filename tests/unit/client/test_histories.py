@@ -60,15 +60,12 @@ class Server:
         self.workflow_service = self
         self.client = cast("Client", cast("Any", self))
         self.read: list[str] = []
-        self.has_ended = False
 
     async def describe_workflow_execution(
         self, request: DescribeWorkflowExecutionRequest, **_: object
     ) -> DescribeWorkflowExecutionResponse:
         described = DescribeWorkflowExecutionResponse()
         described.workflow_execution_info.execution.run_id = "r"
-        if self.has_ended:
-            described.workflow_execution_info.close_time.GetCurrentTime()
         if request.execution.workflow_id == "s" and next(self._runs, False):
             child = PendingChildExecutionInfo(
                 workflow_id=CHILD, run_id="r", workflow_type_name=WorkflowType.SUBTASK, initiated_id=5
@@ -178,14 +175,3 @@ async def test_a_child_that_ends_meanwhile_counts_once() -> None:
     status, calls = await ask(server, [UNSETTLED, SETTLED])
 
     assert (status, calls, server.read) == (SETTLED, ["first", "again"], [])
-
-
-async def test_a_session_that_the_server_has_ended_is_told_as_ended() -> None:
-    """It does not know that itself: its histories say how it has ended, and what it has spent by then."""
-    server = Server()
-    server.has_ended = True
-
-    status, calls = await ask(server, [UNSETTLED])
-
-    assert (status.state, status.turns, status.spent_usd) == ("terminated", 1, Decimal("0.25"))
-    assert (status.goal, calls) == ("g", ["first"])

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from chargehand.environment import BAD_SETTINGS
@@ -75,7 +74,8 @@ class Keeper:
     def keep(self) -> int:
         """Run until no process uses the server."""
         for log in (self._state.server_log, self._state.worker_log, self._state.keeper_log):
-            _rotate(log)
+            if log.exists() and log.stat().st_size > _LOG_LIMIT:
+                log.replace(log.with_suffix(".log.1"))
         self._wait_for_orphan()
         try:
             self._start_server()
@@ -287,11 +287,6 @@ def _port(address: str) -> int | None:
     with suppress(ValueError):
         return int(address.rpartition(":")[2])
     return None
-
-
-def _rotate(log: Path) -> None:
-    if log.exists() and log.stat().st_size > _LOG_LIMIT:
-        log.replace(log.with_suffix(".log.1"))
 
 
 def _in_background(work: Callable[[], object]) -> None:

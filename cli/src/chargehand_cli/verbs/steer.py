@@ -265,7 +265,7 @@ def _open_question(status: "Status", subtask: str | None) -> "Question":
     if len(matching) == 1:
         return matching[0]
     if not status.questions:
-        raise BadRequest(f"Session {status.session} has no open question; its state is {status.state}.")
+        raise BadRequest(f"Session {status.session} has no open question; its state is {status.standing.words}.")
     known = "; ".join(f"{one_safe_line(each.subtask)}: {one_safe_line(each.text)}" for each in status.questions)
     problem = "Several questions are open" if subtask is None else f"Subtask {one_safe_line(subtask)} asks no question"
     raise BadRequest(f"{problem}. Choose one with --subtask: {known}")
@@ -278,7 +278,7 @@ def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
     if as_json:
         put_json(json.dumps([each.model_dump(mode="json") for each in shown], indent=2))
     elif not shown:
-        say(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+        say(f"No call of session {status.session} waits for approval; its state is {status.standing.words}.")
     for each in () if as_json else shown:
         put(f"{each.id} {one_safe_line(each.tool)}, by {one_safe_line(each.agent)} for {one_safe_line(each.subtask)}")
         for line in argument_lines(each):
@@ -297,7 +297,9 @@ def _chosen_call(status: "Status", call: str | None) -> "PendingCall":
     if len(matching) == 1:
         return matching[0]
     if not status.calls:
-        raise BadRequest(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+        raise BadRequest(
+            f"No call of session {status.session} waits for approval; its state is {status.standing.words}."
+        )
     known = join_problems(f"{each.id}: {each.tool} of {each.subtask}" for each in status.calls)
     problem = "Several calls wait" if call is None else f"Call {one_safe_line(call)} does not wait"
     raise BadRequest(f"{problem}. Choose one by its id: {known}")

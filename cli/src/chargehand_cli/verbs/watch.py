@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from chargehand import AlreadyEnded, ChargehandError, SessionEnded, UpdateRefused
+from chargehand import ChargehandError, SessionEnded, UpdateRefused
 from chargehand_cli.connection import Connection
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
 from chargehand_cli.verb import ReportOptions, SessionId, verb
@@ -94,11 +94,10 @@ async def follow_to_report(
             say("The session was stopped." if stopped else f"It is still stopping: `chargehand status {session_id}`")
             return Exit.INTERRUPTED
         if choice == "finish":
-            with suppress(SessionEnded):
-                try:
-                    await connection.session(session_id).finish_now()
-                except UpdateRefused as error:  # as once its report is being written
-                    say("" if isinstance(error, AlreadyEnded) else str(error))
+            try:
+                await connection.session(session_id).finish_now()
+            except (SessionEnded, UpdateRefused) as error:  # there is a report, or it is being written
+                say(str(error))
     code = await put_report(connection, report, shown, as_output=as_output)
     if not shown.quiet:
         put_web_ui(connection, session_id, is_told=shown.verbose)

@@ -117,14 +117,14 @@ def awaiting_records(
     records: Iterable[SubtaskRecord], waits: Iterable[PendingCall | Question], above: str = ""
 ) -> tuple[SubtaskRecord, ...]:
     """Say of running subtasks what a person has to decide for them, or below them; `above` is where their plan is."""
-    reasons = {
-        each.subtask.removeprefix(above).partition("/")[0]: each.state
-        for each in waits
-        if each.subtask.startswith(above)
+    awaited = {
+        each.subtask.removeprefix(above).partition("/")[0]: each for each in waits if each.subtask.startswith(above)
     }
     return tuple(
-        each.replace(reason=standing(reasons[each.id]).words)
-        if each.state == "running" and each.id in reasons
+        each.replace(
+            reason=standing(f"awaiting_{'call_approval' if isinstance(wait, PendingCall) else 'answer'}").words
+        )
+        if (wait := awaited.get(each.id)) and each.state == "running"
         else each
         for each in records
     )

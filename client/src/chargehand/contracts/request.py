@@ -107,10 +107,6 @@ SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=25
 """The id of a session, which is its workflow id."""
 
 
-def _one_or_several(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 Criterion = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
 ]
@@ -225,7 +221,10 @@ class SessionRequest(StartRequest):
         tuple[Criterion, ...],
         Field(max_length=20),
         NullIsEmpty,
-        BeforeValidator(_one_or_several, json_schema_input_type=Criterion | tuple[Criterion, ...]),
+        BeforeValidator(
+            lambda given: (given,) if isinstance(given, str) else given,
+            json_schema_input_type=Criterion | tuple[Criterion, ...],
+        ),
     ] = ()
     """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
     report by each of them; where one is not met, the report is revised, twice at most and within the limits."""

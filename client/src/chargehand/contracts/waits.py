@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import JsonValue, StringConstraints
 
 from chargehand.contracts.base import Contract, NoControlCharacters, left_out
-from chargehand.state_words import SessionState
 
 __all__ = ["DecisionRecord", "PendingCall", "Question", "Wait"]
 
@@ -52,8 +51,6 @@ class DecisionRecord(Contract):
 class Question(Contract):
     """A question of a subtask for a person."""
 
-    state: ClassVar[SessionState] = "awaiting_answer"
-
     subtask: str
     """The subtask's id in the plan; `Answer.subtask` repeats it."""
     agent: str
@@ -68,8 +65,6 @@ class Question(Contract):
 
 class PendingCall(Contract):
     """A tool call that waits for a person's approval."""
-
-    state: ClassVar[SessionState] = "awaiting_call_approval"
 
     id: str
     """Id of the call in the session: `c1`, `c2`, …"""

@@ -10,7 +10,7 @@ import sys
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,7 @@ from zlib import crc32
 
 from pydantic import Field, ValidationError
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from chargehand.contracts import AgentTextEvent, Contract, Event, LiveText, TextEvent, TurnEvent, left_out
 from chargehand.errors import ChargehandError
@@ -27,7 +27,7 @@ from chargehand.history.projection import Change, Child, Projection
 from chargehand.history.records import Decoder, Heartbeat
 from chargehand.history.runs import growing_history, run_before
 from chargehand.history.steps import Draft, Scope, Written
-from chargehand.visibility import describe
+from chargehand.visibility import UnlessGone, describe
 
 _WAITING: Final = 100
 """Events that wait for a slow consumer; nothing more is read meanwhile."""
@@ -251,7 +251,7 @@ class _Follower:
     async def _follow_run(self, branch: _Branch, number: int, run_id: str) -> str:
         """Read a run to its end; returns the one in which it continues."""
         continued_as = ""
-        try:
+        with nullcontext() if branch.is_root else UnlessGone():  # the namespace no longer retains a child
             async for event in growing_history(self._client, branch.workflow_id, run_id):
                 change = await branch.projection.read(event)
                 here = (number, event.event_id)
@@ -263,10 +263,6 @@ class _Follower:
                 if here >= branch.done[:2]:
                     self._catch_up(branch)
                 continued_as = change.continued_as
-        except RPCError as error:
-            # The namespace no longer retains a child.
-            if error.status is not RPCStatusCode.NOT_FOUND or branch.is_root:
-                raise
         return continued_as
 
     async def _give(self, branch: _Branch, change: Change, here: tuple[int, int]) -> None:

@@ -86,13 +86,13 @@ async def histories(client: Client, workflow_id: str, run_id: str | None = None)
     """
     read = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
     while run_id is None and (before := _continues(read[0].events[0])):
-        try:
+        with UnlessGone():
             read.insert(0, await client.get_workflow_handle(workflow_id, run_id=before).fetch_history())
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            break  # the namespace no longer retains it
-    while run_id is not None and (after := _continues_in(read[-1].events[-1])):
+            continue
+        break
+    while run_id is not None and (
+        after := read[-1].events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+    ):
         read.append(await client.get_workflow_handle(workflow_id, run_id=after).fetch_history())
     return read
 
@@ -113,8 +113,3 @@ def _continues(first: HistoryEvent) -> str:
     started = first.workflow_execution_started_event_attributes
     is_continued = started.initiator == ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
     return started.continued_execution_run_id if is_continued else ""
-
-
-def _continues_in(last: HistoryEvent) -> str:
-    """Return the run in which this one continues."""
-    return last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id

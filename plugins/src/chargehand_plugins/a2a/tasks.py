@@ -270,12 +270,10 @@ async def _wait(session: Session) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_LONGEST_WAIT), aclosing(session.follow()) as events:
             async for event in events:
-                if isinstance(event, StateEvent | QuestionEvent) and _needs_something(await session.status()):
-                    return
-
-
-def _needs_something(status: Status) -> bool:
-    return bool(status.questions) or status.state in NEEDS
+                if isinstance(event, StateEvent | QuestionEvent):
+                    status = await session.status()
+                    if status.questions or status.state in NEEDS:
+                        return
 
 
 @contextmanager

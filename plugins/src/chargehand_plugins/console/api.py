@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
@@ -15,7 +15,6 @@ from chargehand import (
     ChargehandError,
     ConversationRequest,
     Report,
-    Session,
     SessionRequest,
     SessionSummary,
     Trace,
@@ -183,16 +182,13 @@ async def follow(call: Call) -> Response:
     """Stream the events after the last one that the client has."""
     after = call.request.headers.get("last-event-id") or call.query(EventQuery).after or None
     try:
-        return await call.request.app.state.streams.open(_events(await call.backend.session(call.session_id), after))
+        events = (await call.backend.session(call.session_id)).follow(after)
+        sent = (message(event.model_dump_json(), event.kind, event.cursor) async for event in events)
+        return await call.request.app.state.streams.open(sent)
     except ChargehandError as error:
         if after and type(error) is ChargehandError:
             raise invalid("request", [str(error)]) from error
         raise
-
-
-async def _events(session: Session, after: str | None) -> AsyncGenerator[str]:
-    async for event in session.follow(after):
-        yield message(event.model_dump_json(), event.kind, event.cursor)
 
 
 async def list_artifacts(call: Call) -> Response:

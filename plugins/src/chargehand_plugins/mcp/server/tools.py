@@ -302,7 +302,9 @@ class SessionTools:
                     if words := _progress_words(event):
                         count += 1
                         await ctx.report_progress(count, None, words)
-                    if _may_need_something(event) and (position := await self._position(session)).next_tools:
+                    # It may wait for a decision, or have ended, since this event.
+                    is_news = isinstance(event, StateEvent | QuestionEvent | CallEvent | EndEvent)
+                    if is_news and (position := await self._position(session)).next_tools:
                         return position
         return await self._position(session)
 
@@ -350,11 +352,6 @@ def _position_of(status: Status) -> Position:
 
 def _next_tools(status: Status) -> str:
     return RESULT if status.state in ENDED else NEXT.get(status.state, "")
-
-
-def _may_need_something(event: Event) -> bool:
-    """Whether the session may wait for a decision, or have ended, since this event."""
-    return isinstance(event, StateEvent | QuestionEvent | CallEvent | EndEvent)
 
 
 def _progress_words(event: Event) -> str:
