@@ -1,1 +1,1 @@
-"""Decides. Deterministic: no clock, randomness, environment, I/O or model SDK; only contracts and pure rules."""
+"""Workflow code: deterministic decisions only. No clock, randomness, environment, I/O or model SDK."""

@@ -1,4 +1,4 @@
-"""State that a workflow changes as it goes, and that goes on with it in a new run."""
+"""Mutable workflow state that is handed on when the workflow continues as new."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from chargehand.contracts import Contract
 
 
 class Carried(Contract, frozen=False):
-    """Its fields are handed on when the workflow continues as new, but for those of the present run."""
+    """State whose fields are handed on when the workflow continues as new, except those of the current run."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # pydantic shares a default that can be hashed
 
 
 def present(default: Any) -> Any:
-    """Make a field that belongs to the present run, as do those that begin with `_`."""
+    """Declare a field of the current run, which is not handed on; so are fields that begin with `_`."""
     return Field(default=default, exclude=True)

@@ -9,7 +9,7 @@ MOST_BYTES: Final = 4 << 20
 
 
 def is_due() -> bool:
-    """Whether this run's history is so long that the workflow continues in a new one."""
+    """Whether this run's history is long enough to continue as new."""
     info = workflow.info()
     return (
         info.is_continue_as_new_suggested()

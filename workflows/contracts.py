@@ -1,4 +1,4 @@
-"""What a supervisor and the workflows of its subtasks exchange."""
+"""Inputs, results and carried state of the supervisor and of subtask workflows."""
 
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal
@@ -28,31 +28,31 @@ from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
 class ConversationState(Contract):
-    """What a conversation has come to; see `workflows.state.agent_conversation`."""
+    """The carried state of an agent's conversation; see `workflows.state.agent_conversation`."""
 
     opening: str = left_out("")
-    """In a conversation with a person, the message with which the rounds begin."""
+    """In a conversation with a person, the message that the rounds start from."""
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
     notes: tuple[Note, ...] = left_out(())
     opening_told: tuple[str, ...] = left_out(())
-    """What a person had written when it began."""
+    """What a person had written when the conversation began."""
     rounds: tuple[Round, ...] = left_out(())
     sources: tuple[Source, ...] = left_out(())
-    """What was read in earlier conversations, as are artifacts and addresses."""
+    """Read in earlier conversations; likewise artifacts and addresses."""
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
     kept: str = left_out("")
-    """Digest of the part of the conversation that a worker keeps, which has so many rounds."""
+    """Digest and number of rounds of the part of the conversation that a worker keeps."""
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)
     counted_rounds: int = left_out(0)
     is_private: bool = left_out(False)
-    """Whether private text was read in it, or is among what the agent was given."""
+    """Whether the agent has read or was given private text."""
     outgoing: int = left_out(0)
-    """Calls of tools that reach out, since private text was read."""
+    """Calls of tools that reach out since private text was read."""
 
 
 class SubtaskState(Contract):
@@ -65,22 +65,22 @@ class SubtaskState(Contract):
     corrections: int = left_out(0)
     """Unusable replies in a row."""
     cut: tuple[str, ...] = left_out(())
-    """The gap that a reply has left that was cut off, though it was asked for again."""
+    """The gap left by a reply that was truncated twice."""
     mailbox: MailboxState = left_out(MailboxState())
     messages: tuple[SteeringItem, ...] = left_out(())
-    """Messages that the agent has not read."""
+    """Messages that the agent has not read yet."""
     messages_read: tuple[int, ...] = left_out(())
     unusable: Outcome | None = left_out(None)
     """The latest answer, if its data is not valid."""
     answered: Outcome | None = left_out(None)
     """An answer after which a person has written."""
     answered_after: tuple[int, ...] = left_out(())
-    """Numbers of the messages that had been read then."""
+    """Numbers of the messages that had been read by then."""
     waited: timedelta = left_out(timedelta(0))
 
 
 class LimitUsage(Contract):
-    """The most that a session has used so far of each limit that no ledger counts."""
+    """Peak usage so far of the limits that no ledger counts."""
 
     attempts: int = 0
     rounds: int = 0
@@ -88,27 +88,27 @@ class LimitUsage(Contract):
     longest_attempt: timedelta = timedelta(0)
 
     def at_least(self, use: "LimitUsage") -> "LimitUsage":
-        """Return the greater of the two, limit by limit."""
+        """Return the maximum of both, limit by limit."""
         names = LimitUsage.model_fields
         return LimitUsage(**{name: max(getattr(self, name), getattr(use, name)) for name in names})
 
 
 class SupervisorRequest(SessionRequest, title="SessionRequest"):
-    """A request as the workflow takes it: what a client writes, and the state of a session that continues as new."""
+    """The workflow's input: a client's request, plus the state of a session that continues as new."""
 
     largest_bytes: ClassVar[int] = 50 << 20
-    """All outcomes are in the state."""
+    """The state contains all outcomes."""
 
     state: str = left_out("")
-    """Where the run before this one stopped: a `SupervisorState` as JSON, set by that run and refused from anyone else.
-    It is text so that what others send is not read as one."""
+    """The previous run's `SupervisorState` as JSON, refused unless that run set it.
+    It is text, so that input from others is never parsed as state."""
 
 
 class SubtaskRequest(Message):
-    """One subtask for one agent, with what it may spend."""
+    """One subtask for one agent, with its grant."""
 
     largest_bytes: ClassVar[int] = 50 << 20
-    """Outcomes of other subtasks are in it, or a conversation."""
+    """It contains outcomes of other subtasks, or a conversation."""
     most_values: ClassVar[int] = 500_000
 
     session: str
@@ -116,7 +116,7 @@ class SubtaskRequest(Message):
     crew: str
     subtask: Subtask
     path: str = left_out("")
-    """Of the subtask below the root, if a nested session has planned it."""
+    """The path of the subtask below the root, if a nested session planned it."""
     agent: AgentCard
     model: ModelCard
     output_caps: OutputCaps = left_out(OutputCaps())
@@ -125,38 +125,38 @@ class SubtaskRequest(Message):
     """Whether the caller vouches for all of them."""
     inputs: tuple[InputOutcome, ...] = left_out(())
     recallable: tuple[InputOutcome, ...] = left_out(())
-    """These in full, and those that they depend on, for an agent that can recall them."""
+    """Full inputs and what these depend on, for an agent that can recall them."""
     recallable_until: dict[str, datetime] = left_out({})
-    """When each of them can no longer be recalled, by the id of its subtask."""
+    """Until when each of them can be recalled, by subtask id."""
     final_instruction: str = left_out("")
-    """How its text is to be written, if the user reads it as it is."""
+    """How to write its text if it is delivered to the user unchanged."""
     length_words: int = left_out(0)
-    """About how long that text is to be; 0 if it is as long as it needs to be."""
+    """Approximate length of that text; 0 for no target."""
     notes: tuple[Note, ...] = left_out(())
-    """What earlier attempts at this subtask have noted."""
+    """Notes of earlier attempts at this subtask."""
     messages: tuple[SteeringItem, ...] = left_out(())
-    """What a person has written to its agents so far, those of earlier attempts included."""
+    """Messages of a person to its agents so far, earlier attempts included."""
     grant: Amount
     spare: Amount = left_out(Amount())
-    """What it may borrow beside its own, as long as no other agent needs it."""
+    """What it may borrow in addition to its own grant, unless another agent needs it."""
     max_rounds: int
     deadline: timedelta | None = left_out(None)
-    """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
+    """The attempt's time limit, excluding waits for a larger grant; None if only the session's deadline applies."""
     urgency: Literal["now", "batch"] = left_out("now")
     live_text: LiveTexts = left_out("report")
     turns_queue: str | None = left_out(None)
     tool_queues: ToolQueues = left_out(ToolQueues())
     reads: tuple[Capability, ...] = left_out(())
-    """What kinds of text it is given, or rests on."""
+    """Kinds of text that it is given or based on."""
     is_approved: bool = left_out(False)
-    """Whether a person approved the instruction as it is, so that its words may be sent out."""
+    """Whether a person approved the instruction, so that its words may be sent out."""
     state: SubtaskState | None = left_out(None)
     others_act: bool = left_out(False)
-    """Whether other agents of the session may change something in the world meanwhile."""
+    """Whether other agents of the session may have side effects in the meantime."""
     converses: bool = left_out(False)
-    """Whether it answers a message of a conversation: the state has the message, and its end is handed back."""
+    """Whether it answers a message of a conversation, which stands in `state`; the conversation is handed back."""
     said: tuple[str, ...] = left_out(())
-    """For an agent that reaches out: the user's own words, which may be sent although private text has them too."""
+    """For an agent that reaches out: the user's own words, which may be sent even if private text contains them."""
     tenant: str = left_out("default")
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""
@@ -170,37 +170,37 @@ class SubtaskResult(Contract):
     outcome: Outcome
     """Without quotations of sources that its findings repeat; see `workflows.rules.evidence.with_quotes`."""
     is_private: bool = left_out(False)
-    """Whether it rests on private text."""
+    """Whether it is based on private text."""
     wasted: Usage = left_out(Usage())
-    """Part of its spend whose turns gave nothing."""
+    """The part of its spend on turns without a usable result."""
     notes: tuple[Note, ...] = left_out(())
-    """What the agent noted, and what it was given of earlier attempts."""
+    """The agent's notes, and those it was given from earlier attempts."""
     messages_read: tuple[int, ...] = left_out(())
-    """Numbers of the messages of a person that its outcome takes into account."""
+    """Numbers of a person's messages that its outcome takes into account."""
     rounds: int = 0
     waited: timedelta = timedelta(0)
-    """Time spent waiting for a larger grant, or for a person."""
+    """Time spent waiting for a larger grant or a person."""
     overcharges: dict[str, Overcharge] = left_out({})
-    """How many times a reservation calls were seen to cost, by model."""
+    """Observed ratio of cost to reservation, by model."""
     conversation: ConversationState | None = left_out(None)
-    """What its conversation has come to, if it answers a message of one."""
+    """The state of its conversation, if it answers a message of one."""
     hand_over: str = left_out("")
     job: str = left_out("")
 
 
 class QueuedMessage(Contract):
-    """A message of a conversation that waits to be answered."""
+    """A message of a conversation that is waiting for a reply."""
 
     number: int
-    """Its place in the transcript; 0 if it is about a job."""
+    """Its position in the transcript; 0 if it is about a job."""
     text: str
 
 
 class ConversationStartRequest(ConversationRequest, title="ConversationRequest"):
-    """A request as the workflow takes it: what a client writes, and the state of one that continues as new."""
+    """The workflow's input: a client's request, plus the state of a conversation that continues as new."""
 
     largest_bytes: ClassVar[int] = 50 << 20
     most_values: ClassVar[int] = 500_000
 
     state: str = left_out("")
-    """Where the run before this one stopped: a `ConversationRunState` as JSON, as for a session."""
+    """The previous run's `ConversationRunState` as JSON, as for a session."""

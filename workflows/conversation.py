@@ -1,4 +1,4 @@
-"""The workflow of a conversation: messages in, replies out, tools and jobs between."""
+"""The conversation workflow: messages in, replies out, tools and jobs in between."""
 
 import asyncio
 from contextlib import suppress
@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn(name=WorkflowType.CONVERSATION)
 class ConversationWorkflow(SessionWorkflow):
-    """Holds one conversation: a session whose plan grows by a subtask for each message."""
+    """Runs one conversation: a session whose plan grows by one subtask per message."""
 
     @workflow.init
     def __init__(self, request: ConversationStartRequest) -> None:
@@ -124,7 +124,7 @@ class ConversationWorkflow(SessionWorkflow):
 
 
 def _state_of(request: ConversationStartRequest) -> ConversationRunState | None:
-    """Read the state of the run before; None if there was none, or if it is not one."""
+    """Parse the previous run's state; None if there is none or it is not valid."""
     if not request.state or workflow.info().continued_run_id is None:
         return None
     with suppress(ValidationError):

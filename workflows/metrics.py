@@ -1,4 +1,4 @@
-"""What workflows count. Nothing is counted again in a replay."""
+"""Metrics of workflows. A replay does not count again."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -22,10 +22,10 @@ _LIMITS: Final[Mapping[str, str]] = {
     "timeout": "deadline",
     ErrorType.TENANT_LIMIT: "tenant",
 }
-"""Limits of `Limits`, and the tenant's, by the reason that a session or an outcome gives."""
+"""Name of the limit by the stop or failure reason that it causes."""
 DEFAULT: Final = "default"
 _REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.PLAN_REJECTED, ErrorType.TENANT_LIMIT}
-"""Errors that end a session because of its request, its tenant's limits, or what a person decided."""
+"""Errors caused by the request, the tenant's limits, or a person's decision."""
 Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
 
 
@@ -57,7 +57,7 @@ def count_outcome(outcome: Outcome) -> None:
 
 
 def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
-    """Count what one call of a model was settled with."""
+    """Count the usage of one settled model call."""
     model, tenant = MODELS.of(model), TENANTS.of(tenant or DEFAULT)
     _count(metrics.TURNS, usage.turns, model=model, tenant=tenant)
     _count(metrics.COST, int(usage.cost_usd * _NANODOLLARS), model=model, tenant=tenant)
@@ -75,7 +75,7 @@ def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
 
 
 def count_lost_grant(usd: Decimal) -> None:
-    """Count what is charged for a child that did not report what it spent: a part may have been counted as its cost."""
+    """Count the charge for a child that did not report its spend; part of it may already be counted as cost."""
     tenant = TENANTS.of(workflow.info().priority.fairness_key or DEFAULT)
     _count(metrics.LOST_GRANTS, int(usd * _NANODOLLARS), tenant=tenant)
 

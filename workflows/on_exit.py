@@ -1,6 +1,6 @@
-"""What follows a block of a workflow however it ends, as `finally` does, but not when its coroutine is thrown away.
+"""Code to run after a block of a workflow, like `finally`, except when the coroutine is discarded.
 
-A coroutine that its worker leaves behind is closed by the garbage collector, perhaps while another workflow runs. A
+A coroutine that its worker discards is closed by the garbage collector, possibly while another workflow runs. A
 `finally` would then act on that other workflow.
 """
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def on_exit(act: Callable[[], object]) -> Generator[None]:
-    """Act once the block has ended, unless its coroutine is thrown away."""
+    """Call `action` after the block, unless its coroutine is discarded."""
     try:
         yield
     except GeneratorExit:

@@ -10,19 +10,19 @@ from activities.heartbeat import HEARTBEAT_TIMEOUT
 from chargehand.contracts import SessionRequest
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
-"""What an activity gets even when its time is up."""
+"""Minimum time for an activity, even past its deadline."""
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
-# It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
+# Free of charge, so it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
 _LONGEST_TURN: Final = timedelta(days=7)
-"""The time of a turn whose workflow has no deadline."""
+"""Time limit of a turn whose workflow has no deadline."""
 MOST_CALLS_OF_A_TURN: Final = 10
-"""Whatever keeps a turn from being answered."""
-# What was not billed is retried until the turn's time is up; the activity ends the retries in all other cases.
+"""Upper limit, whatever the reasons for repeating the call."""
+# Unbilled failures are retried until the turn's time is up; the activity ends the retries in all other cases.
 TURN_RETRIES: Final = RetryPolicy(
-    # After a lost worker. After an error of the provider, `activities.turn.retry_policy` says how long to wait.
+    # After a lost worker. After a provider error, `activities.turn.retry_policy` sets the delay.
     initial_interval=timedelta(milliseconds=100),
     maximum_interval=timedelta(seconds=60),
     non_retryable_error_types=["PayloadsTooLarge"],
@@ -36,32 +36,32 @@ _TOOL_RETRIES: Final = RetryPolicy(
 )
 
 REPORT_TIME: Final = timedelta(minutes=2)
-"""The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
+"""Time reserved for writing the report, thinking included: this, or a fifth of the session's time if less."""
 LEAST_REPORT_TIME: Final = timedelta(seconds=1)
-"""What the writer gets even when the deadline has passed."""
+"""Minimum time for the writer, even past the deadline."""
 _NESTED_MARGIN: Final = timedelta(seconds=5)
-"""How much earlier than the parent's report a nested session has to end; a fifth of the time left if that is less."""
+"""A nested session ends this long before its parent's report, or a fifth of the time left if less."""
 STOP_TIMEOUT: Final = timedelta(seconds=5)
-"""How long a subtask that is asked to stop may take to return what it has."""
+"""Time for a stopping subtask to return its results."""
 HANDLER_TIMEOUT: Final = timedelta(seconds=1)
-"""How long a session that failed waits for its message handlers before it closes."""
+"""Time that a failed session waits for its message handlers before it closes."""
 QUEUE_MARGIN: Final = timedelta(minutes=10)
-"""How long before the server would end it a session gives up waiting to begin."""
+"""A queued session gives up this long before the server would end it."""
 ASK_AGAIN: Final = timedelta(minutes=5)
-"""After how long a session that waits asks its tenant's ledger again, which an operator may have terminated."""
+"""Interval after which a queued session asks its tenant's ledger again, in case that was terminated."""
 MOST_ASK_AGAIN: Final = timedelta(hours=1)
-"""The same when it has asked several times: it waits twice as long each time."""
+"""Maximum of that interval, which doubles each time."""
 NEXT_TASK: Final = timedelta(milliseconds=1)
-"""A timer that ends in the next workflow task."""
+"""A timer that fires in the next workflow task."""
 
 
 def execution_timeout() -> timedelta | None:
-    """Return after how long the server ends this workflow; None if it never does, for which Temporal's CLI sends 0."""
+    """Return this workflow's execution timeout; None if it has none, which Temporal's CLI sends as 0."""
     return workflow.info().execution_timeout or None
 
 
 class ActivityLimits(TypedDict, total=False):
-    """The options of an activity that limit its time and its attempts."""
+    """Timeout and retry options of an activity."""
 
     start_to_close_timeout: timedelta
     schedule_to_close_timeout: timedelta
@@ -71,7 +71,7 @@ class ActivityLimits(TypedDict, total=False):
 
 
 def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
-    """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
+    """Translate a request's tenant and priority for the server; a child's activities inherit them."""
     return Priority(
         priority_key=request.priority,
         fairness_key=request.tenant,
@@ -80,7 +80,7 @@ def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
 
 
 def _limits(patience: timedelta, retries: RetryPolicy) -> ActivityLimits:
-    """Limit an activity that heartbeats to a time in which it has to end with all its attempts."""
+    """Limit all attempts of a heartbeating activity to a total time."""
     return ActivityLimits(
         start_to_close_timeout=patience,
         schedule_to_close_timeout=patience,
@@ -90,38 +90,37 @@ def _limits(patience: timedelta, retries: RetryPolicy) -> ActivityLimits:
 
 
 def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
-    """Build the limits of the activity that opens a session; documents are fetched and indexed by it."""
+    """Build the limits of the activity that opens a session, which fetches and indexes documents."""
     limits = _limits(max(deadline, _OPEN_SESSION_TIMEOUT), _OPEN_SESSION_RETRIES)
     return limits if has_documents else {**limits, "start_to_close_timeout": _OPEN_SESSION_TIMEOUT}
 
 
 def turn(left: timedelta | None) -> ActivityLimits:
-    """Build the limits of a model turn; `left` is the time until it has to end with all its attempts.
+    """Build the limits of a model turn; `left` is the time for all its attempts.
 
-    A provider that sends nothing is given up much sooner, by the adapter.
+    The adapter gives up a silent provider much sooner.
     """
     return _limits(_within(left, _LONGEST_TURN), TURN_RETRIES)
 
 
 def tool(left: timedelta) -> ActivityLimits:
-    """Build the limits of a tool call; `left` is the time until it has to end with all its attempts.
+    """Build the limits of a tool call; `left` is the time for all its attempts.
 
-    A tool that makes no progress is given up much sooner, by the activity.
+    The activity gives up a tool without progress much sooner.
     """
     return _limits(_within(left, timedelta(minutes=10)), _TOOL_RETRIES)
 
 
 OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
-"""Of a session without documents that is opened within a workflow task: well below the ten seconds after which the
-server gives the task to another worker."""
+"""For a session without documents, opened within a workflow task: well below the task's timeout of ten seconds."""
 VERIFICATION: Final = _limits(timedelta(minutes=10), _TOOL_RETRIES)
-"""Verifies a report; it reads all documents of a session."""
+"""Verifies a report, reading all documents of a session."""
 CHECK: Final = ActivityLimits(schedule_to_close_timeout=timedelta(seconds=20), retry_policy=_OPEN_SESSION_RETRIES)
-"""Checks or records what a person has written; the person waits for it."""
+"""Checks or records a person's input while the person waits."""
 FIRST: Final = Priority(priority_key=1)
-"""Of an activity that goes before those of all sessions."""
+"""For an activity that precedes those of all sessions."""
 RUNNING_DUPLICATE: Final = ActivityLimits(
-    # The longest that a session may run; its own deadline ends the wait sooner.
+    # The longest that a session may run; its deadline ends the wait sooner.
     start_to_close_timeout=timedelta(days=7),
     heartbeat_timeout=HEARTBEAT_TIMEOUT,
     retry_policy=_OPEN_SESSION_RETRIES,
@@ -133,24 +132,24 @@ BACKLOG: Final = ActivityLimits(
     start_to_close_timeout=timedelta(seconds=10),
     retry_policy=_OPEN_SESSION_RETRIES,
 )
-"""Reads a backlog: without an answer, nothing is slow."""
+"""Reads a queue's backlog; without an answer, no agent counts as slow."""
 FIND_ENDED: Final = _limits(timedelta(minutes=2), _OPEN_SESSION_RETRIES)
-"""Looks for ended sessions, and is called again anyway."""
+"""Looks for ended sessions; repeated regularly, so failures need no retry."""
 COUNT_SPENT: Final = ActivityLimits(
     start_to_close_timeout=timedelta(minutes=10),
     heartbeat_timeout=HEARTBEAT_TIMEOUT,
     retry_policy=_OPEN_SESSION_RETRIES,
 )
-"""Counts what a tenant's sessions have spent: without that, none of them is admitted."""
+"""Counts what a tenant's sessions have spent, which admission requires."""
 COUNT_AGAIN: Final = timedelta(minutes=1)
-"""The least time between two counts."""
+"""Minimum interval between two counts."""
 ADD_AGENTS: Final = ActivityLimits(
     start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
     schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,
     heartbeat_timeout=HEARTBEAT_TIMEOUT,
     retry_policy=_OPEN_SESSION_RETRIES,
 )
-"""Gives a session's crew more agents; it only writes to a store."""
+"""Adds agents to a session's crew; it only writes to a store."""
 
 
 def report_time(session_time: timedelta) -> timedelta:
@@ -158,7 +157,7 @@ def report_time(session_time: timedelta) -> timedelta:
 
 
 def nested_margin(left: timedelta) -> timedelta:
-    """Choose how much earlier than its parent's report a nested session has to end."""
+    """Choose how long before its parent's report a nested session ends."""
     return min(_NESTED_MARGIN, left / 5)
 
 

@@ -1,4 +1,4 @@
-"""The workflows that a worker runs, and how it runs them."""
+"""The workflows that a worker registers, and their runner."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -42,7 +42,7 @@ _UPDATES: Final = {**UPDATES, **CONVERSATION_MESSAGES}
 _EXPECTED: Final = "input: one JSON object is expected; {} were given"
 WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, ConversationWorkflow, SubtaskWorkflow)
 
-# Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
+# Our modules and pydantic are loaded once instead of per workflow start, which halves the worker's load.
 _SHARED_MODULES: Final = (
     "pydantic",
     "pydantic_core",
@@ -58,7 +58,7 @@ _HOOKS: Final = (
 
 
 def added_workflows(*, with_versioning: bool = False) -> list[type]:
-    """Return the workflows of plug-ins: only with Worker Versioning may one of them say that it changes its build."""
+    """Return the workflows of plug-ins; one that changes the build requires Worker Versioning."""
     plugins = installed()
     added = plugins.versioned_workflows if with_versioning else plugins.workflows
     return [extension.load(type) for extension in added]
@@ -67,16 +67,16 @@ def added_workflows(*, with_versioning: bool = False) -> list[type]:
 def workflow_runner() -> SandboxedWorkflowRunner:
     shared = {*_SHARED_MODULES, *installed().in_workflows}
     for hook in _HOOKS:
-        installed().functions(hook)  # here, since nothing is imported in the sandbox
+        installed().functions(hook)  # imported here: the sandbox must not import anything
     return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 
 
 class _Sandbox(SandboxedWorkflowRunner):
-    """The SDK's sandbox, entered for the code of workflows only.
+    """The SDK's sandbox, entered for workflow code only.
 
-    The SDK enters it up to four times for every payload, to ask in which context a converter serializes. Ours does the
-    same in every context, and those entries take a quarter of a worker's processor time. External storage gets the
-    workflow that stores, or is told that clients read the payload.
+    The SDK enters it up to four times per payload to determine a converter's serialization context. Our converter does
+    not depend on it, and these entries would take a quarter of a worker's CPU time. External storage gets the
+    storing workflow, or is told that clients read the payload.
     """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -89,9 +89,9 @@ class _Sandbox(SandboxedWorkflowRunner):
 
 
 class _Instance(WorkflowInstance):
-    """One workflow, whose task is carried out to its end even if the SDK has given it up (docs/decisions/0013).
+    """A workflow instance whose task runs to its end even after the SDK gave it up (docs/decisions/0013).
 
-    The SDK would interrupt the task's thread, and throw the workflow away in another one meanwhile.
+    The SDK would interrupt the task's thread and meanwhile discard the workflow in another one.
     """
 
     def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
@@ -115,7 +115,7 @@ class _Instance(WorkflowInstance):
         return self._sandboxed.get_info()
 
     def get_thread_id(self) -> None:
-        """Name no thread that could be interrupted."""
+        """Return no thread id, so that no thread is interrupted."""
 
     def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002  # the SDK's own signature
         return None
@@ -130,11 +130,11 @@ class _Instance(WorkflowInstance):
 
 
 class RefuseBadInput(Interceptor):
-    """Keeps what is sent to a workflow from making its tasks fail for ever.
+    """Prevents bad input from failing a workflow's tasks forever.
 
     Signals with no input or with several are dropped, as the SDK drops those whose input it cannot read, and updates
-    are refused. An error in a handler ends that message only: it is a bug, and the log says where.
-    A session's details are rendered when the Web UI asks for them.
+    are refused. An exception in a handler ends that message only: it is a bug, and is logged.
+    Current details are rendered when the Web UI queries them.
     """
 
     def workflow_interceptor_class(
@@ -146,7 +146,7 @@ class RefuseBadInput(Interceptor):
 
 class _RefuseBadInput(WorkflowInboundInterceptor):
     async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # the SDK's own name
-        """Render the details of a session only on request: to render them at every change is quadratic."""
+        """Render a session's details on request only; rendering at every change would be quadratic."""
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SessionWorkflow):

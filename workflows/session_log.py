@@ -1,4 +1,4 @@
-"""What the log and the metrics say at the start and at the end of a session; a replay says nothing."""
+"""Log records and metrics at the start and end of sessions; none in a replay."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from workflows.steps.report import cause_of
 
 
 class ObserveSessions(Interceptor):
-    """Logs and counts sessions that begin and end, and logs conversations; nested ones are parts of theirs."""
+    """Logs and counts starts and ends of root sessions, and logs those of conversations."""
 
     def workflow_interceptor_class(
         self,
@@ -45,8 +45,8 @@ class _ObservedSession(WorkflowInboundInterceptor):
                 metrics.count_start(tenant)
         try:
             result: object = await super().execute_workflow(input)
-        except (asyncio.CancelledError, FailureError) as error:  # any other fails the task, and is tried again
-            if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
+        except (asyncio.CancelledError, FailureError) as error:  # others fail the task, which is retried
+            if workflow.in_workflow():  # otherwise the coroutine is discarded with its worker
                 _log_error(error)
                 if is_counted:
                     metrics.count_error(error, tenant)

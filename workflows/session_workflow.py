@@ -1,4 +1,4 @@
-"""What the workflows of sessions and of conversations have in common: their state, and the messages that both take."""
+"""The common base of the session and conversation workflows: their state and shared message handlers."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,7 +28,7 @@ _ENDED = frozenset[SessionState]({"failed", "cancelled"})
 
 
 class SessionWorkflow:
-    """A session that may not be open yet, and its handlers."""
+    """A session, possibly not open yet, and its message handlers."""
 
     def __init__(self) -> None:
         self._progress = Progress(session=workflow.info().workflow_id)
@@ -78,7 +78,7 @@ class SessionWorkflow:
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
-        """Settle a reply, or act on anything else; what cannot come from any of these is ignored and counted."""
+        """Settle a reply or act on a request or notice; anything that cannot be genuine is ignored and counted."""
         if not envelope.is_reply:
             await workflow.wait_condition(lambda: self._session is not None or self._progress.state in _ENDED)
         is_expected = self._mailbox.receive(envelope)
@@ -89,7 +89,7 @@ class SessionWorkflow:
 
     @workflow.signal(dynamic=True, description="Any other signal does nothing: sessions are steered by updates.")
     def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
-        """Show that a signal was ignored, to those who would wait for its effect."""
+        """Count and show an unknown signal, for senders who wait for its effect."""
         self._progress.ignore_unknown(signal)
 
     @property
@@ -100,13 +100,13 @@ class SessionWorkflow:
 
     @property
     def _is_resuming(self) -> bool:
-        """Whether another run has continued in this one, which is open before any handler is."""
+        """Whether this run continues another one, and is therefore opened before any handler runs."""
         return self._session is None and workflow.info().continued_run_id is not None
 
     async def _record(self, decision: TypedByPeople, wait_id: str = "") -> None:
-        """Record a decision outside Temporal before it has an effect, which it has in a later workflow task, as below.
+        """Record a decision outside Temporal before it takes effect in a later workflow task (see `next_task`).
 
-        The wait that it ends takes no other one meanwhile. One that could not be recorded is refused.
+        Meanwhile the wait accepts no other decision. One that could not be recorded is refused.
         """
         info, update = workflow.info(), workflow.current_update_info()
         if update is None:
@@ -136,15 +136,15 @@ class SessionWorkflow:
             raise Refused("It could not be recorded and has no effect; try again, or see the worker's log.") from error
 
     def _check(self, rule: Callable[[Session], object]) -> None:
-        """Apply a rule to an update before it is accepted, unless the session is only about to continue."""
+        """Validate an update before it is accepted, unless the session is only about to continue."""
         if not self._is_resuming:
             rule(self._open)
 
 
 async def next_task() -> None:
-    """Wait for the next workflow task before an update changes anything.
+    """Wait for the next workflow task before an update takes effect.
 
-    Without a cached workflow the SDK can deliver an update together with what an earlier, commandless task already
-    decided, and the update first; a replay then sees them one after the other (docs/decisions/0008).
+    Without a cached workflow, the SDK can deliver an update together with what an earlier, commandless task already
+    decided, and the update first, while a replay sees them in the other order (docs/decisions/0008).
     """
     await workflow.sleep(options.NEXT_TASK, summary="apply an update")

@@ -36,7 +36,7 @@ class SubtaskWorkflow:
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
-        """Think, use tools, answer; return what there is when cancelled."""
+        """Think, use tools, answer; when cancelled, return the results so far."""
         _require_parent()
         try:
             outcome = await self._work(request)
@@ -48,7 +48,7 @@ class SubtaskWorkflow:
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the session sends: replies, and a person's messages.")
     def receive(self, envelope: Envelope) -> None:
-        """Settle a reply, or keep what a person tells the agent; anything else is ignored."""
+        """Settle a reply, or store a person's message to the agent; ignore anything else."""
         if self._mailbox.receive(envelope) and isinstance(envelope.body, SteeringItem):
             self._agent.inbox.receive(envelope.body)
 
@@ -85,9 +85,9 @@ class SubtaskWorkflow:
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
 
     async def _make_room(self, request: SubtaskRequest, *, is_first: bool) -> None:
-        """Begin a long conversation anew, and continue a long run in a new one.
+        """Compact a long conversation, and continue a long run as new.
 
-        Between two rounds no call is open, and no request for a larger grant.
+        Between two rounds, no call and no grant request is open.
         """
         if self._agent.is_long():
             await self._compact(request)
@@ -96,7 +96,7 @@ class SubtaskWorkflow:
             workflow.continue_as_new(request.replace(state=self._agent.state(workflow.now())))
 
     async def _compact(self, request: SubtaskRequest) -> None:
-        """Have the agent sum up its conversation, and begin a new one with that; by rule if no model does it."""
+        """Have the agent summarise its conversation and start anew from that; by rule if no model can."""
         conversation = self._agent.conversation
         try:
             result = await self._take(request, conversation.compact_task())
@@ -106,7 +106,7 @@ class SubtaskWorkflow:
             conversation.begin_anew(result.answer_as(CompactAnswer))
 
     async def _task(self, why_last: str) -> WorkTask:
-        """Ask the agent to go on, or to answer if this is its last turn or no other can be paid."""
+        """Ask the agent to go on, or to answer if this is its last or last affordable turn."""
         agent, task = self._agent, self._agent.conversation.task()
         why = why_last or ("it kept repeating itself" if agent.is_stuck() else "")
         if not why and agent.request.agent.tools:

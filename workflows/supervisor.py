@@ -1,4 +1,4 @@
-"""The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
+"""The session workflow: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
 from typing import Final
@@ -44,7 +44,7 @@ class SupervisorWorkflow(SessionWorkflow):
             await close_early(error, self._session, self._progress, self._place)
             if self._session is None or request.delegation is None:
                 raise
-            # The parent session has to learn what was spent and found.
+            # The parent session needs the spend and the findings.
             return await report_after(error, self._session)
 
     @workflow.query(**handles(Messages.plan))
@@ -117,7 +117,7 @@ class SupervisorWorkflow(SessionWorkflow):
 
 
 async def _plan(session: Session) -> Plan | None:
-    """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
+    """Make a plan, and have a person approve it if requested; None if time is up."""
     plan = await within_time(session.clock, _route_or_plan(session))
     if plan is not None and session.request.approval == "plan":
         plan = await within_time(session.clock, await_approval(session))

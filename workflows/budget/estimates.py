@@ -23,34 +23,34 @@ from workflows.rules.plan_validation import LEAST_TURNS_OF_SESSION
 from workflows.rules.report_content import sections_for
 
 CATALOG_BYTES: Final = 12_000
-"""The most that a prompt says about the session's documents, if there are any and it may name them."""
+"""Upper bound for the document catalog in a prompt that may name the session's documents."""
 _MARGIN_BYTES: Final = 2_000
 _ITEM_BYTES: Final = 6
-"""By how much a line of a prompt may be longer than the same item in a JSON list."""
+"""Extra bytes of a line in a prompt over the same item in a JSON list, at most."""
 _ROUND_BYTES: Final = 150
-"""By how much a round of a conversation may be longer in a prompt than in JSON, apart from what a person wrote."""
+"""Extra bytes of a conversation round in a prompt over its JSON, at most; a person's messages are counted apart."""
 _TOLD_BYTES: Final = 20
 _END_OF_DATA: Final = "</data>"
-"""Takes one byte more in a prompt, where it is escaped."""
+"""Escaped in prompts, which adds one byte."""
 _REPORT_TASK_BYTES: Final = 20_000
-"""The most that is set aside for what the writer reads beside the outcomes: the goal, and the list of sources."""
+"""Reserved for the writer's input other than the outcomes: the goal and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
-"""What a first task says beyond its fixed parts, when the smallest workable limits are named."""
+"""Assumed size of a first task, beyond its fixed parts, when computing the smallest workable limits."""
 _USUAL_BYTES_PER_TOKEN: Final = 3
-"""Of prompts in practice: English has more, other scripts about as many."""
+"""Typical for prompts: English averages more, other scripts about this many."""
 LIKELY_BYTES_PER_TOKEN: Final = 3
-"""Few prompts have more tokens than that; one that has is refused unpaid, and reserved again as it was counted."""
+"""Few prompts are denser. A denser one is refused before it is paid for, and reserved again as counted."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
 NEXT_ROUND_BYTES: Final = 10_000
-"""By how much a conversation usually grows in a round of tool calls."""
+"""Typical growth of a conversation per round of tool calls."""
 OUTPUT_SHARE: Final = Decimal("0.5")
-"""How much of what is unspent a turn of a supervisor may reserve to write more than the least."""
+"""Share of the unspent budget that a supervisor turn may reserve for output beyond the minimum."""
 ROOM_TO_WORK: Final = 8_000
-"""Tokens that a turn with tools may write at least, thinking included, unless the limits are nearly used up."""
+"""Minimum output cap of a turn with tools, thinking included, unless the limits are nearly used up."""
 _ROOM_TO_ANSWER: Final = 6_000
-"""Tokens that are kept for an agent's answer at least, before it goes on using tools."""
+"""Minimum output tokens reserved for an agent's answer before it takes another turn with tools."""
 _STEP: Final = 500
-"""Output caps between the least and the most are multiples of this many tokens."""
+"""Output caps between the minimum and the maximum are multiples of this many tokens."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Purpose:
     name: Literal["plan", "work", "report", "decision"]
     effort: Effort
     least_output: int
-    """Tokens without which a turn of this purpose is not worth its input."""
+    """With fewer output tokens, a turn of this purpose is not worth its input."""
 
     def effort_in(self, crew_effort: Effort | None) -> Effort:
-        """Choose the effort of a turn, given that of its crew or agent; small decisions do not follow it."""
+        """Choose the effort of a turn from its crew's or agent's; decisions always use their own."""
         return self.effort if self is DECISION else crew_effort or self.effort
 
 
@@ -83,11 +83,11 @@ _BY_KIND: Final[Mapping[str, Purpose]] = {
     "outline": PLAN,
     "output": OUTPUT,
 }
-"""Kinds of tasks that are no decision; another effort in mid-conversation would miss the cache of the prompt."""
+"""Task kinds that are not decisions. Changing the effort in mid-conversation would miss the prompt cache."""
 
 
 def purpose_of(task: Task) -> Purpose:
-    """Find what a task is for; the summary of a part is a decision about what matters in it."""
+    """Return the purpose of a task; summarising a part counts as a decision."""
     if isinstance(task, SynthesisTask) and task.is_part:
         return DECISION
     return _BY_KIND.get(task.kind, DECISION)
@@ -99,15 +99,15 @@ def lower(effort: Effort) -> Effort:
 
 @dataclass(frozen=True)
 class OutputRange:
-    """How much one turn may write: at least what it needs, at most what its purpose and its model allow."""
+    """Output tokens of one turn: the least it needs, the most its purpose and model allow."""
 
     least: int
     most: int
 
     def affordable(self, price: Callable[[int], Decimal], usd: Decimal) -> int:
-        """Return the largest cap whose turn costs no more than an amount, but never less than the least.
+        """Return the largest cap whose turn costs at most `usd`, but never less than the least.
 
-        `price` is the worst case of the turn at a cap; it is the same for every further token.
+        `price` is the worst case of the turn at a cap, linear in the cap.
         """
         least, most = price(self.least), price(self.most)
         if most <= usd or most == least:
@@ -122,7 +122,7 @@ def output_range(purpose: Purpose, caps: OutputCaps, model: ModelCard) -> Output
 
 
 def double_range(cap: int, model: ModelCard) -> OutputRange:
-    """Return how much a turn may write that repeats one which was cut off at a cap."""
+    """Return the output range of a turn that repeats one truncated at `cap`."""
     return OutputRange(cap, max(cap, _within(2 * cap, model)))
 
 
@@ -133,19 +133,19 @@ def _within(tokens: int, model: ModelCard) -> int:
 def input_bound(task: Task, prompt_bytes: int) -> int:
     """Bound the input tokens of a turn by the bytes of its prompt.
 
-    Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
-    worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
-    `prompt_bytes` is everything in the prompt that does not depend on the task, the catalog included.
+    Every tokeniser in use encodes at least one byte per token, so no prompt has more tokens than bytes. The
+    worker checks the rendered prompt against this bound before the call, and refuses a longer one.
+    `prompt_bytes` covers everything that does not depend on the task, the catalog included.
     """
     return prompt_bytes + _task_bytes(task) + _MARGIN_BYTES
 
 
 def conversation_bound(counted: Counted, rounds: Sequence[Round]) -> int:
-    """Bound the input tokens of a conversation's next turn: what the provider has counted, and the bytes of the rest.
+    """Bound the input tokens of a conversation's next turn: the provider's count so far, plus the bytes added since.
 
     Args:
-        counted: a prompt of the conversation, and the reply to it.
-        rounds: the round that this reply began, and all later ones.
+        counted: the provider's count of an earlier prompt and its reply.
+        rounds: the round that began with this reply, and all later ones.
     """
     answered = rounds[0].replace(calls=(), provider_items=())
     new = WorkTask(goal="", instruction="", rounds=(answered, *rounds[1:]))
@@ -164,21 +164,21 @@ def _task_bytes(task: Task) -> int:
 
 
 def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
-    """Bound what a prompt contains beside its task: its fixed parts, and the catalog of documents that it may name."""
+    """Bound the bytes of a prompt other than its task: its fixed parts, and the document catalog if it has one."""
     may_name = isinstance(card, CrewCard) or (bool(card.tools) and "reaches_out" not in card.capabilities)
     return card.prompt_bytes + (CATALOG_BYTES if documents and may_name else 0)
 
 
 def usual_tokens(input_bound: int, counted: Counted | None) -> int:
-    """Estimate how many tokens a prompt probably has; of their bound, what was counted is exact."""
+    """Estimate the tokens of a prompt from its bound; the counted part is exact."""
     tokens = counted.tokens if counted else 0
     return tokens + (input_bound - tokens) // _USUAL_BYTES_PER_TOKEN
 
 
 def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
-    """Choose how many input tokens to reserve for a turn when the bound by its bytes is too dear.
+    """Choose how many input tokens to reserve when the byte bound costs too much.
 
-    If the provider counts prompts, the worker has it count this one, and refuses it if it is longer.
+    If the provider can count prompts, the worker has this one counted, and refuses it if it is longer.
     """
     if not model.counts_input:
         return bound
@@ -187,7 +187,7 @@ def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
-    """Price a turn at the most that it can cost, whichever of the price steps up to there it ends on."""
+    """Price a turn at its maximum, whichever price tier it ends in."""
     reachable = [step for step in model.prices if step.above_input_tokens <= input_tokens]
     dearest_input = max(step.input_usd_per_million for step in reachable)
     dearest_output = max(step.output_usd_per_million for step in reachable)
@@ -197,37 +197,37 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 
 def doubtful_cost(worst: Decimal, cost: Decimal, worst_of_answered: Decimal) -> Decimal:
-    """Estimate what a call of unknown outcome cost: as much below its worst case as the call that repeated it.
+    """Estimate the cost of a call of unknown outcome: as far below its worst case as the call that repeated it.
 
-    A repetition that could write less says nothing of what the lost call wrote beyond that.
-    `cost` and `worst_of_answered` are the repetition's; 0 if there was none.
+    A repetition with a lower cap does not bound what the lost call wrote above that cap.
+    `cost` and `worst_of_answered` belong to the repetition; 0 if there was none.
     """
     return min(worst, max(cost, worst - (worst_of_answered - cost)))
 
 
 def likely_cost(model: ModelCard, bound: int, output: int, counted: Counted | None = None) -> Amount:
-    """Price a turn whose input is reserved as it probably is."""
+    """Price a turn at its likely input and its full output cap."""
     return worst_case(model, likely_input(model, bound, counted), output)
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Dollars that a turn leaves in the ledger for the one that answers."""
+    """Dollars that a turn leaves in the ledger for the turn that answers."""
 
     most: Decimal = Decimal(0)
-    """For an answer at its full cap: left as long as the turn before it has room to work all the same."""
+    """Covers an answer at its full cap; left if the current turn still has `room`."""
     least: Decimal = Decimal(0)
     room: int | None = ROOM_TO_WORK
-    """Tokens that the turn before it is to have; None for all that its purpose allows."""
+    """Output tokens that the current turn should have; None for its purpose's full cap."""
 
 
 NOTHING_ASIDE: Final = SetAside(room=None)
-"""Of the turn that answers."""
+"""For the turn that answers."""
 
 
 @dataclass(frozen=True)
 class GoingOn:
-    """What it takes that an agent uses tools in a turn and can still answer in the next one."""
+    """The cost of taking one more turn with tools and then answering."""
 
     roomy: Amount
     least: Amount
@@ -236,16 +236,16 @@ class GoingOn:
 
 @dataclass(frozen=True)
 class TurnCosts:
-    """What the turns of an agent cost, by its model and by how much it writes."""
+    """Turn costs of an agent, from its model and the average length of its replies."""
 
     model: ModelCard
     caps: OutputCaps
     counted: Counted | None
     written: int
-    """Tokens of its replies so far, on average."""
+    """Average tokens of its replies so far."""
 
     def going_on(self, bound: int) -> GoingOn:
-        """Estimate what a turn costs that uses tools, with the turn that follows it and answers."""
+        """Estimate the cost of one more turn with tools and of the answer after it."""
         model, following = self.model, usual_tokens(bound + NEXT_ROUND_BYTES, self.counted)
         most = output_range(WORK, self.caps, model).most
         answer = worst_case(model, following, min(_ROOM_TO_ANSWER, most))
@@ -256,7 +256,7 @@ class TurnCosts:
         )
 
     def turns_paid_by(self, left: Amount, bound: int) -> int:
-        """Estimate how many of the turns that are left the dollars pay for, the one that answers included."""
+        """Estimate how many of the remaining turns the dollars pay for, including the one that answers."""
         turns, usd = 1, left.usd
         most = output_range(WORK, self.caps, self.model).most
         while turns < left.turns and usd >= self._least(bound, most).usd:
@@ -266,7 +266,7 @@ class TurnCosts:
         return turns
 
     def _least(self, bound: int, most: int) -> Amount:
-        """Price a turn that may write so much at what its kind needs, with the turn that follows it."""
+        """Price a working turn at the least it needs, plus the turn after it."""
         work = likely_cost(self.model, bound, min(max(WORK.least_output, self.written), most), self.counted)
         return work + self._usual(bound + NEXT_ROUND_BYTES)
 
@@ -275,13 +275,13 @@ class TurnCosts:
 
 
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
-    """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
+    """Estimate the worst case of an agent's early turn, before there is a task to measure."""
     bound = prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES
     return likely_cost(model, bound, output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0, words: int = 0) -> Amount:
-    """Estimate the worst case of the turns that write a report of so many words from so many bytes of outcomes."""
+    """Estimate the worst case of the turns that write a report of `words` words from `outcome_bytes` of outcomes."""
     shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
     turn = likely_cost(model, prompt_bytes + shown, REPORT.least_output)
     turns = 1 + sections_for(words)
@@ -289,7 +289,7 @@ def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0, wo
 
 
 def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amount:
-    """Estimate the worst case of the turn that puts the report into the shape of a schema."""
+    """Estimate the worst case of the turn that fills the requested output schema."""
     shown = _REPORT_TASK_BYTES + _MARGIN_BYTES + 2 * len(to_json(schema))
     return likely_cost(model, prompt_bytes + shown, OUTPUT.least_output)
 
@@ -302,9 +302,9 @@ def worst_judge(model: ModelCard, prompt_bytes: int) -> Amount:
 def most_of_agent(
     agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps, rounds: int
 ) -> Amount:
-    """Estimate the most that is granted to an agent at first: all its rounds, at what turns usually cost.
+    """Estimate an agent's largest initial grant: all its rounds, at the usual cost of a turn.
 
-    What else is unspent stays in the session, where agents borrow it if they need it.
+    The rest stays in the session, where agents can borrow it.
     """
     usual = cost_of_turns(agent, model, documents, rounds if agent.tools else 1)
     roomy = early_turn(model, fixed_bytes(agent, documents), output_range(WORK, caps, model).most)
@@ -312,7 +312,7 @@ def most_of_agent(
 
 
 def cost_of_turns(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:
-    """Estimate what the turns of an agent cost: the first one at worst, the others as usual."""
+    """Estimate the cost of an agent's turns: the first at its worst case, the others at the usual cost."""
     prompt_bytes = fixed_bytes(agent, documents)
     amount = early_turn(model, prompt_bytes)
     for number in range(1, turns):
@@ -322,7 +322,7 @@ def cost_of_turns(agent: AgentCard, model: ModelCard, documents: Sequence[str], 
 
 
 def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
-    """Estimate the smallest limits that pay for a plan, the least of an agent, and the report."""
+    """Estimate the smallest limits that pay for a plan, one agent's fewest turns, and the report."""
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))

@@ -1,4 +1,4 @@
-"""The parent's side of a grant: what a supervisor sets aside for its children and for its own report. Pure."""
+"""The parent's side of grants: what a supervisor has granted to its children. Pure."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -10,7 +10,7 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import usage_of
 
 _SPEND_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
-"""Failures after which a child cannot report what it spent."""
+"""Failures after which a child does not report its spend."""
 
 
 class Grants:
@@ -20,12 +20,11 @@ class Grants:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
         self._waiting: list[tuple[str, bool]] = []
-        """Children that wait for a larger grant in the order in which they asked, and whether each can go on without.
-        """
+        """Children waiting for a larger grant, in request order, and whether each can go on without it."""
         self.lost_spend: list[SpendLine] = []
-        """What was charged for children that did not report what they spent."""
+        """Charged for children that did not report their spend."""
         self.closed = 0
-        """How many grants were closed so far: when it changes, there may be something left to share."""
+        """How many grants were closed so far; a change means that budget may have been returned."""
 
     @property
     def amounts(self) -> Mapping[str, Amount]:
@@ -33,31 +32,31 @@ class Grants:
 
     @property
     def all_wait(self) -> bool:
-        """Whether nothing can come back: no child runs, or none that runs can go on without a larger grant."""
+        """Whether no budget can be returned: no child runs, or all that run need a larger grant to go on."""
         return set(self._open) <= {child for child, is_optional in self._waiting if not is_optional}
 
     def reserve(
         self, least: Amount, most: Amount, not_started: int, most_usd: Decimal | None = None
     ) -> Reservation | None:
-        """Reserve a share of what is left for a subtask; None if not even the least can be paid.
+        """Reserve a subtask's share of the unspent budget; None if it does not cover even the least.
 
-        All that have not started, this one included, have the same share. `most_usd` bounds what it is enlarged to.
+        All subtasks that have not started, this one included, get equal shares, up to `most_usd` each.
         """
         fair = self._ledger.unspent.share(not_started)
         share = most.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
         return self._ledger.reserve(share, most_usd) or self._ledger.reserve(least, most_usd)
 
     def open(self, child: str, reservation: Reservation) -> bool:
-        """Grant a reservation to a child; False, and nothing changes, if a child of that id holds one already."""
+        """Grant a reservation to a child; False, without effect, if that child already holds one."""
         if child in self._open:
             return False
         self._open[child] = reservation
         return True
 
     def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:
-        """Enlarge a child's grant; returns by how much: nothing, or at least what it asked for.
+        """Enlarge a child's grant; return by how much: nothing, or at least what it asked for.
 
-        To let a child with much to do ask seldom, its grant is doubled if that is within its share of what is left.
+        The grant is doubled if that is within the child's share, so that a busy child asks less often.
         """
         grant = self._open.get(child)
         left = self._ledger.unspent
@@ -72,7 +71,7 @@ class Grants:
         return more
 
     def close(self, child: str, agent: str, outcome: Outcome) -> Outcome:
-        """Settle a child's grant; an outcome that does not tell what was spent is charged the whole grant."""
+        """Settle a child's grant; an outcome without its spend is charged the whole grant."""
         grant = self._open.pop(child)
         unknown = _SPEND_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _SPEND_UNKNOWN
         if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
@@ -86,7 +85,7 @@ class Grants:
         self._ledger.settle(reservation, Amount())
 
     def charge_lost(self) -> Decimal:
-        """Charge the grants of children that did not end, in full; return their dollars."""
+        """Charge in full the grants of children that did not end; return the dollars charged."""
         charged = sum((grant.amount.usd for grant in self._open.values()), Decimal(0))
         for child, grant in self._open.items():
             self.lost_spend.append(_full_charge(child.split("/")[-2], grant.amount))
@@ -101,13 +100,13 @@ class Grants:
         self._waiting.remove((child, is_optional))
 
     def may_grow(self, child: str, more: Amount) -> bool:
-        """Whether a child's grant may be so much larger, if there is enough."""
+        """Whether a child's grant may grow by an amount, budget permitting."""
         return child in self._open and self._open[child].may_grow(more)
 
     def is_hopeless(self, child: str, *, is_optional: bool) -> bool:
-        """Whether waiting is in vain: all that run wait, and this child goes without.
+        """Whether waiting is pointless: all running children wait, and this is the one to be refused.
 
-        That is the last that asked of those that can go on without, else the last of all.
+        The last to ask is refused first, and those that can go on without it before all others.
         """
         if child not in self._open:
             return True

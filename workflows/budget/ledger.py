@@ -1,7 +1,7 @@
-"""The budget ledger of one workflow, and what was spent line by line. Pure bookkeeping in exact amounts.
+"""The budget ledger of one workflow, and its spend line by line. Pure bookkeeping in exact amounts.
 
-At every step `spent + reserved + unspent = granted`, in turns and in dollars, unless a provider has charged more than
-could be reserved: every cost is reserved at its worst case before it arises, and settled at its true amount afterwards.
+At every step `spent + reserved + unspent = granted`, in turns and in dollars, unless a provider charged more than
+its reservation: every cost is reserved at its worst case beforehand, and settled at its true amount afterwards.
 A grant to a child is a reservation like any other.
 """
 
@@ -19,7 +19,7 @@ from workflows.carried import Carried
 from workflows.rules.report_content import merge_spend
 
 _LARGEST_SHARE: Final = 3
-"""The part of what was granted, 1 divided by this, that is set aside for the report at most."""
+"""At most 1 divided by this of the granted amount is reserved for the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Reservation:
     number: int
     amount: Amount
     most_usd: Decimal | None = None
-    """What it may be enlarged to; None for as much as there is."""
+    """Upper limit when it is enlarged; None for no limit."""
 
     def may_grow(self, more: Amount) -> bool:
         return self.most_usd is None or self.amount.usd + more.usd <= self.most_usd
 
 
 class Ledger(Carried):
-    """The budget of one supervisor or one subtask; no call is open when it is carried on."""
+    """The budget of one supervisor or subtask. No reservation is open when the workflow continues as new."""
 
     granted: Amount
     spent: Amount = left_out(Amount())
@@ -82,11 +82,11 @@ class Ledger(Carried):
         return self.granted.beyond(self.spent + self.reserved)
 
     def missing(self, amount: Amount) -> Amount:
-        """Compute what would have to be granted so that an amount could be reserved."""
+        """Return the additional grant needed to reserve an amount."""
         return (self.spent + self.reserved + amount).beyond(self.granted)
 
     def reserve(self, amount: Amount, most_usd: Decimal | None = None) -> Reservation | None:
-        """Reserve an amount; None, and nothing changes, if it does not fit."""
+        """Reserve an amount; None, without effect, if it does not fit."""
         if not self.unspent.covers(amount):
             return None
         self._numbers += 1
@@ -95,7 +95,7 @@ class Ledger(Carried):
         return reservation
 
     def extend(self, reservation: Reservation, more: Amount) -> Reservation | None:
-        """Enlarge a reservation; None, and nothing changes, if it does not fit."""
+        """Enlarge a reservation; None, without effect, if it does not fit."""
         if not self.unspent.covers(more):
             return None
         known = self._open[reservation.number]
@@ -106,7 +106,7 @@ class Ledger(Carried):
         self.granted += more
 
     def settle(self, reservation: Reservation, cost: Amount) -> None:
-        """Book the true cost of what was reserved, even where it is above the reservation, and free the rest."""
+        """Book the true cost of a reservation, even above it, and free the rest."""
         del self._open[reservation.number]
         self.book(cost)
 
@@ -115,7 +115,7 @@ class Ledger(Carried):
 
 
 class ReportReserve:
-    """The worst case of the turn that writes the report, reserved before anything else is paid."""
+    """The reservation for the turn that writes the report, made before anything else is paid."""
 
     def __init__(self, ledger: Ledger, worst: Amount) -> None:
         self._ledger = ledger
@@ -131,13 +131,13 @@ class ReportReserve:
         return self.is_held or self._ledger.unspent.covers(self.worst)
 
     def hold(self) -> bool:
-        """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""
+        """Reserve the report's worst case once; False if the ledger does not cover it."""
         if self._reservation is None:
             self._reservation = self._ledger.reserve(self.worst)
         return self._reservation is not None
 
     def grow(self, needed: Amount) -> None:
-        """Reserve more, as far as the ledger covers it and up to a third of what was granted."""
+        """Reserve more, as far as the ledger covers it, up to a third of the granted amount."""
         if self._reservation is None:
             return
         wanted = needed.at_most(self._ledger.granted.share(_LARGEST_SHARE))
@@ -146,7 +146,7 @@ class ReportReserve:
         self._reservation = self._ledger.extend(self._reservation, affordable) or self._reservation
 
     def release(self) -> None:
-        """Free the reserve, when the report is due or needs no turn."""
+        """Free the reservation when the report is due or needs no turn."""
         if self._reservation is not None:
             self._ledger.settle(self._reservation, Amount())
             self._reservation = None
@@ -158,20 +158,20 @@ class Mark(NamedTuple):
 
 
 class Spending(Carried):
-    """The ledger of a workflow, and a line for each call that was settled in it."""
+    """The ledger of a workflow, and a line for each settled call."""
 
     ledger: Ledger
     lines: list[SpendLine] = left_out([])
     wasted: Usage = left_out(Usage())
-    """Part of `lines` for turns that gave nothing."""
+    """The part of `lines` spent on turns without a usable result."""
     overcharges: dict[str, Overcharge] = left_out({})
-    """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
+    """Highest observed ratio of cost to reservation by model name, if above 1."""
     turns: int = left_out(0)
-    """Turns taken, which number the next ones."""
+    """Turns taken so far; numbers the next one."""
 
     @classmethod
     def of(cls, granted: Amount) -> Self:
-        """Begin with a grant."""
+        """Start with a grant."""
         return cls(ledger=Ledger(granted=granted))
 
     @field_serializer("lines")
@@ -180,7 +180,7 @@ class Spending(Carried):
 
     @property
     def mean_output(self) -> int:
-        """Tokens that a reply had on average, thinking included; 0 before the first."""
+        """Average tokens per reply, thinking included; 0 before the first."""
         used = sum((line.usage for line in self.lines), Usage())
         return used.output_tokens // max(used.turns, 1)
 
@@ -189,14 +189,14 @@ class Spending(Carried):
         return self.turns
 
     def settle(self, reservation: Reservation, line: SpendLine, *, wasted: bool) -> None:
-        """Book what a call has cost in place of what was reserved for it."""
+        """Book the cost of a call in place of its reservation."""
         self.ledger.settle(reservation, Amount(line.usage.turns, line.usage.cost_usd))
         self.lines.append(line)
         if wasted:
             self.wasted += line.usage
 
     def book(self, line: SpendLine) -> None:
-        """Book a cost that was not reserved, and that gave nothing."""
+        """Book a wasted cost that was not reserved."""
         self.ledger.book(Amount(line.usage.turns, line.usage.cost_usd))
         self.lines.append(line)
         self.wasted += line.usage
@@ -205,14 +205,14 @@ class Spending(Carried):
         self.lines.append(SpendLine(agent=agent, model="", purpose="tools", usage=Usage(tool_calls=1)))
 
     def include(self, lines: Iterable[SpendLine]) -> None:
-        """Note what a child has cost, whose grant is settled by itself."""
+        """Add a child's lines; its grant is settled separately."""
         self.lines = [*merge_spend([*self.lines, *lines])]
 
     def waste_last(self) -> None:
         self.wasted += self.lines[-1].usage
 
     def keep_turn(self) -> None:
-        """Count one turn as not wasted, since the call that repeated it is the one that did not count."""
+        """Count one turn as not wasted: it counts instead of the call that repeated it."""
         self.wasted = self.wasted.replace(turns=self.wasted.turns - 1)
 
     def mark(self) -> Mark:
@@ -222,15 +222,15 @@ class Spending(Carried):
         self.wasted = sum((line.usage for line in self.lines[mark.lines :]), mark.wasted)
 
     def with_overcharge(self, model: ModelCard) -> ModelCard:
-        """Return a model that is reserved at what it has proven to cost."""
+        """Return the model with the overcharge observed so far applied to its reservations."""
         return model.replace(overcharge=max(model.overcharge, self.overcharges.get(model.name, 1.0)))
 
     def learn(self, overcharges: Mapping[str, float]) -> None:
-        """Take over what another workflow of the session has seen models cost."""
+        """Merge the overcharges that another workflow of the session observed."""
         for name, factor in overcharges.items():
             self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
 
     def prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
-        """Note that a call of a model cost more than its worst case, if it did."""
+        """Record the overcharge if a call cost more than its worst case."""
         if cost > worst > 0:
             self.overcharges[model.name] = min(model.overcharge * float(cost / worst), MOST_OVERCHARGE)

@@ -1,6 +1,6 @@
-"""Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards.
+"""Metered model calls: every turn is reserved in the ledger before the call, and settled afterwards.
 
-A parent is asked for what the ledger lacks.
+If the ledger runs short, the parent workflow is asked for more.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ _REASONS: Final[dict[str, FailureReason]] = {
 
 
 def was_reset() -> bool:
-    """Whether this run continues from the middle of another one, after an operator's `workflow reset`."""
+    """Whether this run resulted from an operator's `workflow reset`."""
     info = workflow.info()
     return info.run_id != info.original_execution_run_id
 
@@ -61,7 +61,7 @@ class TurnLost(Exception):  # noqa: N818  # it is raised as a statement of fact
     """A turn failed for good."""
 
     def __init__(self, reason: FailureReason, message: str, error_type: str, *details: Any) -> None:
-        """Say how a turn failed; `details` are those of the activity's error."""
+        """Describe the failure; `details` are those of the activity's error."""
         super().__init__(message)
         self.reason: FailureReason = reason
         self.message = message
@@ -70,7 +70,7 @@ class TurnLost(Exception):  # noqa: N818  # it is raised as a statement of fact
 
 
 class CannotPay(TurnLost):
-    """The ledger does not cover the worst case of the next turn, which was not called."""
+    """The ledger does not cover the worst case of the next turn; no call was made."""
 
     def __init__(self, reason: FailureReason) -> None:
         super().__init__(reason, reason, ErrorType.LIMIT_TOO_SMALL)
@@ -83,7 +83,7 @@ class ModelCalls:
     spending: Spending
     output_caps: OutputCaps
     mailbox: Mailbox | None = None
-    """By which a parent is asked for a larger grant when the ledger runs short."""
+    """Used to ask the parent for a larger grant when the ledger runs short."""
     queue: str | None = None
     """Task queue of the turns, if it is not the workflow's own."""
     priority: Priority = Priority.default
@@ -94,7 +94,7 @@ class ModelCalls:
         return self.spending.ledger
 
     async def can_pay(self, amount: Amount, *, is_optional: bool = False) -> bool:
-        """Whether the ledger covers an amount, after asking the parent for what is missing, and waiting for it."""
+        """Whether the ledger covers an amount; asks the parent for what is missing and waits for the reply."""
         if self.mailbox is not None:
             await request_grant(self.mailbox, self.ledger, amount, is_optional=is_optional)
         return self.ledger.unspent.covers(amount)
@@ -107,21 +107,21 @@ class ModelCalls:
         whole: Task | None = None,
         set_aside: SetAside | None = None,
     ) -> TurnResult:
-        """Take one turn. A reply that is cut off is asked for once more, at twice the cap and with less effort.
+        """Take one turn. A truncated reply is requested once more, with twice the cap and less effort.
 
-        How much the model may write depends on what the ledger holds: a turn reserves up to half of it for that, or all
-        but what is set aside. A reply that was cut off and its repetition count as one turn; each costs what it costs.
+        The output cap depends on the unspent budget: a turn reserves up to half of it for output, or all of it except
+        what is set aside. A truncated reply and its repetition count as one turn, and both are paid for.
 
         Args:
-            request: the turn; its step and its cap are chosen here.
-            model: the model of its tier, and its prices.
-            until: returns when its time is up with all its attempts.
-            whole: what is asked, if a worker keeps a part of it and only the rest is sent.
-            set_aside: what this turn leaves in the ledger; half of what is there if None.
+            request: the turn; its step and output cap are set here.
+            model: the model of its tier, with prices.
+            until: returns the time by which all attempts must have ended.
+            whole: the full task, if a worker keeps a part of it and only the rest is sent.
+            set_aside: what this turn must leave in the ledger; half of the unspent budget if None.
 
         Raises:
-            CannotPay: the ledger does not cover it; nothing was called.
-            TurnLost: it was called and failed.
+            CannotPay: the ledger does not cover the turn; no call was made.
+            TurnLost: the call failed.
         """
         task = whole or request.task
         outputs = output_range(purpose_of(task), self.output_caps, model)
@@ -139,12 +139,12 @@ class ModelCalls:
         return repeated
 
     async def _keeps_aside(self, turn: "_Turn", aside: SetAside) -> bool:
-        """Whether a repetition at its full cap leaves what the turn that answers takes, if one is to follow."""
+        """Whether a repetition at its full cap leaves enough for the turn that answers, if one follows."""
         return aside.least == 0 or await self.can_pay(turn.repeated + Amount(1, aside.least))
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         turn.change(step=f"turn-{self.spending.begin_turn()}")
-        # What a repeated call has not settled was never answered: nothing better than its worst case is known.
+        # Doubts that no repeated call has settled are charged at their worst case.
         with on_exit(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
 
@@ -155,7 +155,7 @@ class ModelCalls:
             try:
                 result = await self._call(turn.request, repetition, until())
             except asyncio.CancelledError:
-                # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
+                # Cancelled in the same workflow task that delivered the result, which can no longer be read.
                 turn.doubt(reservation)
                 raise
             except ActivityError as error:
@@ -194,10 +194,10 @@ class ModelCalls:
         )
 
     async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
-        """Settle a call that failed, and prepare its repetition, if there is one."""
+        """Settle a failed call, and prepare its repetition if there is one."""
         cause = error.cause
         if not isinstance(cause, ApplicationError):
-            # Timed out or cancelled while a call was in flight: whether it was charged is unknown.
+            # Timed out or cancelled in flight: whether it was charged is unknown.
             turn.doubt(reservation)
             if is_cancelled_exception(error):
                 raise error
@@ -225,7 +225,7 @@ class ModelCalls:
                 ) from error
 
     def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
-        """Charge a turn's calls whose outcome is unknown by the cost of the call that repeated them, 0 if none did."""
+        """Charge a turn's calls of unknown outcome, estimated from the call that repeated them (0 if none did)."""
         for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
             estimate = doubtful_cost(worst, cost, worst_of_answered)
@@ -252,7 +252,7 @@ class ModelCalls:
             self._book_discarded(turn, result.discarded, result.model)
 
     def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
-        """Book what this step has cost before a reset or a restore, even where the ledger does not cover it."""
+        """Book the cost of this step before a reset or restore, even beyond the ledger."""
         paid = Amount(discarded.turns, discarded.cost_usd).at_most(self.ledger.unspent)
         reservation = self.ledger.reserve(paid)
         if reservation is not None:
@@ -271,23 +271,22 @@ class ModelCalls:
 
 @dataclass
 class _Turn:
-    """A turn that is being taken: the call that is made next, and what is still to be counted."""
+    """A turn in progress: the next call, and what is still to be settled."""
 
     request: TurnRequest
     model: ModelCard
     whole: Task
-    """What is asked, even if only a part of it is sent."""
+    """The full task, even if only a part of it is sent."""
     outputs: OutputRange
     set_aside: SetAside | None
-    """What the call leaves of what is unspent; None for half of it."""
+    """What the call leaves unspent; None for half of the unspent budget."""
     has_counted: bool = False
-    """Whether less than the bound by its bytes was reserved for the prompt."""
+    """Whether less than the byte bound was reserved for the prompt."""
     lost_workers: int = 0
     uncounted: int = 1
-    """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
+    """Turns that the next settlement counts; a turn counts once, however often it is called."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
-    """Calls whose outcome is unknown, which stay reserved until it is known what the repeated call costs, and the turns
-    that each counts."""
+    """Calls of unknown outcome, reserved until the repeated call's cost is known, and the turns each counts as."""
 
     @property
     def worst(self) -> Amount:
@@ -295,13 +294,13 @@ class _Turn:
 
     @property
     def roomy(self) -> Amount:
-        """What the call costs at worst with the room that it is to have, and what is set aside at least."""
+        """The worst case of the call with the room it should have, plus the least that is set aside."""
         least = self.set_aside.least if self.set_aside else Decimal(0)
         return Amount(self.uncounted, self._worst_usd(self._room) + least)
 
     @property
     def repeated(self) -> Amount:
-        """What a repetition costs at worst with all the room that it is to have."""
+        """The worst case of a repetition at its full cap."""
         return Amount(self.uncounted, self._worst_usd(self.outputs.most))
 
     @property
@@ -316,7 +315,7 @@ class _Turn:
         return self.lost_workers
 
     def fit(self, unspent: Decimal) -> None:
-        """Let the model write as much as can be paid; a repetition is the same call if all that is left pays for it."""
+        """Set the output cap to what can be paid. A repetition keeps the cap if the unspent budget covers it."""
         outputs, aside = self.outputs, self.set_aside
         cap = outputs.affordable(self._worst_usd, unspent * OUTPUT_SHARE if aside is None else unspent - aside.most)
         if aside is not None and cap < self._room:
@@ -325,7 +324,7 @@ class _Turn:
         self.change(max_output_tokens=cap)
 
     def prepare_repetition(self) -> bool:
-        """Make the next call repeat one that was cut off; False if it would only be cut off again."""
+        """Prepare a repetition of a truncated call; False if it would only be truncated again."""
         cap, effort = self.request.max_output_tokens, self.request.effort
         self.outputs = double_range(cap, self.model)
         self.change(effort=lower(effort), provider_failures=0)
@@ -335,7 +334,7 @@ class _Turn:
         return worst_case(self.model, self.request.max_input_tokens, output_tokens).usd
 
     def count_input(self) -> None:
-        """Reserve what the prompt probably has, and leave it to the worker to have it counted; once a turn."""
+        """Reserve the likely input instead of the bound, once per turn; the worker has the prompt counted."""
         if not self.has_counted:
             self.has_counted = True
             request = self.request
@@ -352,13 +351,13 @@ class _Turn:
         return doubts
 
     def take_count(self) -> int:
-        """Return how many turns a settlement counts; the next one counts none."""
+        """Return how many turns this settlement counts; later ones count none."""
         turns, self.uncounted = self.uncounted, 0
         return turns
 
 
 async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
-    """Wait before repeating a call that the provider may have worked on without answering."""
+    """Wait before repeating a call that the provider may still have worked on."""
     failures, seconds = int(cause.details[0]), float(cause.details[1])
     if failures >= BILLED_FAILURES:
         kind = ErrorType.PROVIDER_UNAVAILABLE
@@ -375,13 +374,13 @@ async def request_grant(
     *,
     is_optional: bool = False,
 ) -> None:
-    """Ask the parent workflow for what is missing of an amount, and wait while it may still become free."""
+    """Ask the parent workflow for the missing part of an amount, and wait for its reply."""
     parent, missing = workflow.info().parent, ledger.missing(needed)
     if parent is None or missing == Amount():
         return
 
     def take(grant: Grant) -> bool:
-        """Take nothing, or at least what is missing and at most as much again beside it as was granted before."""
+        """Accept nothing, or at least what is missing and at most that plus the previous grant."""
         amount = Amount(grant.turns, grant.usd)
         if amount != Amount() and not (amount.covers(missing) and (missing + ledger.granted).covers(amount)):
             return False

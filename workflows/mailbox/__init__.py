@@ -1,1 +1,1 @@
-"""How workflows of a session tell each other something: one envelope, one signal, one mailbox in each workflow."""
+"""Messages between the workflows of a session: one envelope, one signal, one mailbox per workflow."""

@@ -1,4 +1,4 @@
-"""What one workflow may tell another: an envelope, and the kinds of what is in it. Anyone with access can send one."""
+"""The envelope between workflows, and the kinds of its body. Anyone with access to the namespace can send one."""
 
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ from chargehand.contracts import Contract, Dollars, Message, Obligation, left_ou
 Turns = Annotated[int, Field(ge=0, le=1_000)]
 Token = Annotated[str, Field(max_length=40)]
 Key = Annotated[str, Field(min_length=1, max_length=100)]
-"""The run that opened a session, by which its tenant's ledger knows it, in later runs too."""
+"""The run that opened a session; its tenant's ledger keeps identifying it by this run."""
 
 
 class GrantRequest(Contract):
@@ -18,11 +18,11 @@ class GrantRequest(Contract):
     turns: Turns
     usd: Dollars
     is_optional: bool = left_out(False)
-    """Whether it can do without: it waits for what other children return, but for no person and no other session."""
+    """Whether the child can go on without it: it waits for other children's returns, but not for a person."""
 
 
 class Grant(Contract):
-    """The reply: by how much the grant grows, at least what was asked for or nothing."""
+    """The reply: how much the grant grows, at least the amount requested or nothing."""
 
     kind: Literal["grant"] = "grant"
     turns: Turns
@@ -35,7 +35,7 @@ Verdict = Literal[
 
 
 class CallRequest(Contract):
-    """A subtask asks the session at the root whether it may make a tool call."""
+    """A subtask asks the root session whether it may make a tool call."""
 
     kind: Literal["call_request"] = "call_request"
     subtask: Annotated[str, Field(max_length=300)]
@@ -45,41 +45,41 @@ class CallRequest(Contract):
     arguments: dict[str, JsonValue]
     needs_approval: bool = left_out(False)
     why: Annotated[str, Field(max_length=1_000)] = left_out("")
-    """Why a person decides about this call although its tool needs no approval."""
+    """Why a person decides about this call even though its tool needs no approval."""
     policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
     acts: bool = left_out(False)
-    """Whether it changes something in the world: one that was made before is not made again."""
+    """Whether it has side effects: a call made before is not made again."""
     is_doubtful: bool = left_out(False)
-    """Whether it was made and may not have been applied: a person decides whether it is made again."""
+    """Whether it was made but may not have been applied: a person decides whether to repeat it."""
 
 
 class CallReply(Contract):
     kind: Literal["call_reply"] = "call_reply"
     verdict: Verdict
-    """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
-    `too_early` if another tool must have succeeded before; `applied_before` and `unknown_before` if the session has
+    """`allowed`, `denied`: by the policy; `approved`, `edited`, `rejected`: by a person; `expired`: without a decision;
+    `too_early` if another tool must succeed first; `applied_before` and `unknown_before` if the session has already
     made the same call."""
     reason: str = left_out("")
-    """Why it is not allowed, or what the policy would have denied, if it only reports."""
+    """Why it is not allowed, or what a policy in report-only mode would have denied."""
     arguments: dict[str, JsonValue] | None = left_out(None)
-    """What a person has made of the arguments; None if they stay as they are."""
+    """The arguments as edited by a person; None if unchanged."""
     by: str = left_out("")
-    """Who decided, if a person has said so."""
+    """Who decided, if stated."""
 
 
 class CallReport(Contract):
-    """What became of a call that a policy waits for, or that acts; it has no reply."""
+    """The result of a call that a policy depends on or that acts; there is no reply."""
 
     kind: Literal["call_report"] = "call_report"
     keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
-    """Of the successes that policies wait for."""
+    """Keys of successes that policies depend on."""
     acted: Annotated[str, Field(max_length=64)] = left_out("")
-    """Hash of a call that acts, and whose outcome is known."""
+    """Hash of an acting call whose outcome is known."""
     is_applied: bool = left_out(False)
 
 
 class QuestionRequest(Contract):
-    """A subtask asks the session at the root what a person has to answer before a tool goes on."""
+    """A subtask asks the root session for a person's answer that a tool needs to continue."""
 
     kind: Literal["question_request"] = "question_request"
     subtask: Annotated[str, Field(max_length=40)]
@@ -91,33 +91,33 @@ class QuestionRequest(Contract):
 class QuestionReply(Contract):
     kind: Literal["question_reply"] = "question_reply"
     content: dict[str, JsonValue] | None = left_out(None)
-    """None without an answer."""
+    """None if there was no answer."""
 
 
 class SteeringItem(Contract):
-    """One thing that a person tells an agent, or the agents of a nested session; it has no reply."""
+    """A person's message to an agent, or to the agents of a nested session; there is no reply."""
 
     kind: Literal["steering"] = "steering"
     number: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Larger than that of everything told before by the same session."""
+    """Increases with every message of the same session."""
     text: Annotated[str, Field(max_length=20_000)] = left_out("")
-    """The message; empty to end the tools that the agent is using."""
+    """The message; empty to interrupt the agent's tools."""
     path: Annotated[str, Field(max_length=300)] = left_out("")
-    """For a nested session: the subtask that it is for; empty for all."""
+    """For a nested session: the subtask addressed; empty for all."""
 
 
 class Places(Contract):
-    """A session tells a nested one how many agents may work in it at once, and whether time counts; it has no reply."""
+    """A session tells a nested one how many agents may run at once and whether its clock runs; there is no reply."""
 
     kind: Literal["places"] = "places"
     total: Annotated[int, Field(ge=1, le=100)]
-    """Never fewer than before."""
+    """Never decreases."""
     is_paused: bool = left_out(False)
-    """Whether the root waits for a person, so that the clocks of the tree stand still."""
+    """Whether the root waits for a person, which stops the clocks of the tree."""
 
 
 class AdmissionRequest(Contract):
-    """A session asks the ledger of its tenant to begin, or, once it runs, for a larger budget."""
+    """A session asks its tenant's ledger for admission or, once running, for a larger budget."""
 
     kind: Literal["admission_request"] = "admission_request"
     key: Key
@@ -127,15 +127,15 @@ class AdmissionRequest(Contract):
 
 
 class Admission(Contract):
-    """The reply: the session may begin or has the larger budget, unless it is told why not."""
+    """The reply: granted, unless it states a refusal."""
 
     kind: Literal["admission"] = "admission"
     refusal: str = left_out("")
-    """Why not, and what to do; empty if it may."""
+    """The reason and the remedy; empty if granted."""
 
 
 class Idling(Contract):
-    """A conversation waits for its user, and takes no place among sessions that run, or goes on; it has no reply."""
+    """A conversation is idle, which frees its place among running sessions, or goes on; there is no reply."""
 
     kind: Literal["idling"] = "idling"
     key: Key
@@ -143,7 +143,7 @@ class Idling(Contract):
 
 
 class Leaving(Contract):
-    """A session has ended, or will not begin; it has no reply."""
+    """A session has ended or will not start; there is no reply."""
 
     kind: Literal["leaving"] = "leaving"
     key: Key
@@ -166,21 +166,21 @@ Body = (
     | Leaving
 )
 Reply = Grant | CallReply | QuestionReply | Admission
-"""What settles the request whose number and token its envelope repeats."""
+"""Settles the request whose number and token the envelope repeats."""
 
 
 class Envelope(Message):
-    """A request, a reply or a notice from one workflow to another."""
+    """A request, reply or notice from one workflow to another."""
 
     most_values: ClassVar[int] = 70_000
-    """More than the longest arguments of a call have."""
+    """Above the number of values in the longest arguments of a call."""
 
     sender: Annotated[str, Field(max_length=1_000)]
-    """Workflow id of the sender, to which a reply goes."""
+    """Workflow id of the sender, which receives the reply."""
     number: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Counts what the sender has written; a reply repeats that of its request."""
+    """Sequence number of the sender; a reply repeats its request's."""
     token: Token
-    """Drawn at random; a reply repeats that of its request."""
+    """Random; a reply repeats its request's."""
     body: Annotated[Body, Field(discriminator="kind")]
 
     @property
@@ -189,7 +189,7 @@ class Envelope(Message):
 
 
 class MailboxState(Contract):
-    """The mailbox of a workflow that continues as new; no request is open then."""
+    """The mailbox of a workflow that continues as new, when no request is open."""
 
     written: int = left_out(0)
     received: tuple[Token, ...] = left_out(())

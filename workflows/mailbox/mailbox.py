@@ -1,8 +1,8 @@
-"""The mailbox of one workflow, pure: what it has written, what waits for a reply or to be sent, what has arrived.
+"""The mailbox of one workflow, pure: outgoing messages, requests awaiting replies, and arrivals.
 
-Whatever happens between two workflows, what one sends has its effect in the other once, in the order in which it was
-written. A token is drawn for each envelope: a workflow that was reset draws others than before, so that what it sends
-again is told from what it had sent.
+Messages between two workflows take effect exactly once and in the order they were
+written. Each envelope has a random token: a workflow that was reset draws new ones, which distinguishes its new
+messages from those sent before the reset.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _Reply = TypeVar("_Reply", bound=Reply)
 
 
 class Sender(Protocol):
-    """What a reply has to know of its request: its envelope, or what was kept of that."""
+    """What a reply needs of its request: its envelope, or the kept part of that."""
 
     @property
     def sender(self) -> str: ...
@@ -31,11 +31,11 @@ class Request(Generic[_Reply]):
     envelope: Envelope
     kind: type[_Reply]
     take: Callable[[_Reply], bool]
-    """Takes a reply when it arrives; false if no honest reply is like that."""
+    """Accepts a reply on arrival; false if it cannot be genuine."""
     reply: _Reply | None = None
 
     def settle(self, reply: Reply) -> bool:
-        """Take the reply; of several, the first."""
+        """Accept the reply; only the first counts."""
         if self.reply is not None or not isinstance(reply, self.kind) or not self.take(reply):
             return False
         self.reply = reply
@@ -44,7 +44,7 @@ class Request(Generic[_Reply]):
 
 @dataclass(eq=False)
 class Outbox:
-    """What is to be sent to one workflow: one after another, nothing before it has started or after it has ended."""
+    """Messages for one workflow, sent one at a time while it is running."""
 
     address: str
     is_started: bool = True
@@ -72,9 +72,9 @@ class Mailbox:
         self._address = address
         self._written = 0
         self._received: dict[str, None] = {}
-        """Tokens of what has arrived that was no reply."""
+        """Tokens of arrivals other than replies."""
         self._requests: dict[str, Request[Any]] = {}
-        """Those that wait for a reply, by token."""
+        """Requests awaiting a reply, by token."""
         self._outboxes: dict[str, Outbox] = {}
         self._waited = timedelta(0)
         self._waiting_since: datetime | None = None
@@ -87,7 +87,7 @@ class Mailbox:
         self._received = dict.fromkeys(before.received)
 
     def waited(self, now: datetime) -> timedelta:
-        """Return the time in which at least one request waited for its reply."""
+        """Return the total time during which at least one request awaited its reply."""
         return self._waited + (timedelta(0) if self._waiting_since is None else now - self._waiting_since)
 
     def write(self, body: Body, token: str) -> Envelope:
@@ -98,7 +98,7 @@ class Mailbox:
         return Envelope(sender=self._address, number=request.number, token=request.token, body=reply)
 
     def outbox(self, address: str) -> Outbox:
-        """Find the way to a workflow that is running, as far as is known."""
+        """Return the outbox for a workflow, which is running as far as is known."""
         return self._outboxes.setdefault(address, Outbox(address))
 
     def open(
@@ -109,13 +109,13 @@ class Mailbox:
         return request
 
     def close(self, request: Request[Any], now: datetime) -> None:
-        """Expect no reply any more; one that comes all the same is ignored."""
+        """Stop expecting replies; later ones are ignored."""
         del self._requests[request.envelope.token]
         if not self._requests:
             self._waited, self._waiting_since = self.waited(now), None
 
     def receive(self, envelope: Envelope) -> bool:
-        """Take what arrives: settle the request that it replies to, or note that it came; false to ignore it."""
+        """Process an arrival: settle the request it replies to, or record it; false to ignore it."""
         if isinstance(envelope.body, Reply):
             request = self._requests.get(envelope.token)
             return request is not None and request.settle(envelope.body)

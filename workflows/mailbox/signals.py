@@ -1,6 +1,6 @@
-"""The way of an envelope from one workflow to another: Temporal's signals.
+"""Delivery of envelopes between workflows by Temporal signals.
 
-They go by workflow id alone: after a reset, or when a workflow has continued as new, its newest run gets them.
+They are addressed by workflow id alone, so the latest run gets them after a reset or continue-as-new.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _Reply = TypeVar("_Reply", bound=Reply)
 
 
 def raise_if_cancelled() -> None:
-    """Stop a workflow that was cancelled while a signal was being sent: the SDK does not raise there."""
+    """Raise if the workflow was cancelled while it sent a signal, where the SDK does not raise."""
     if workflow.cancellation_reason() is not None:
         raise asyncio.CancelledError
 
@@ -36,16 +36,16 @@ async def ask(
     is_over: Callable[[], bool] = lambda: False,
     patience: timedelta | None = None,
 ) -> _Reply | None:
-    """Send a request and wait for its reply; None if its receiver is not there or the wait is over before.
+    """Send a request and wait for its reply; None if the receiver does not exist or the wait ends first.
 
     Args:
-        mailbox: of this workflow.
+        mailbox: this workflow's mailbox.
         address: workflow id of the receiver.
         body: the request.
-        kind: of the reply.
-        take: takes the reply when it arrives; false if no honest reply is like that.
-        is_over: whether a reply is of no use any more.
-        patience: how long to wait for it; None for as long as it takes.
+        kind: the type of the reply.
+        take: accepts the reply on arrival; false if it cannot be genuine.
+        is_over: whether a reply is no longer needed.
+        patience: the longest wait; None for no limit.
 
     Raises:
         CancelledError: this workflow was cancelled.
@@ -64,17 +64,17 @@ async def ask(
 
 
 async def answer(mailbox: Mailbox, request: Sender, reply: Reply) -> bool:
-    """Send the reply to a request; false if the workflow that sent it has ended."""
+    """Send the reply to a request; false if the requesting workflow has ended."""
     return await _send(mailbox.outbox(request.sender), mailbox.answer(request, reply))
 
 
 async def notify(mailbox: Mailbox, outbox: Outbox, body: Body) -> bool:
-    """Send what has no reply; false if its receiver has ended."""
+    """Send a message without a reply; false if the receiver has ended."""
     return await _send(outbox, mailbox.write(body, _token()))
 
 
 async def _send(outbox: Outbox, envelope: Envelope) -> bool:
-    """Send an envelope when its turn has come; false if its receiver is not there."""
+    """Send an envelope in its order; false if the receiver does not exist."""
     outbox.put(envelope)
     with on_exit(lambda: outbox.remove(envelope)):
         await workflow.wait_condition(lambda: outbox.is_over or outbox.is_next(envelope))

@@ -1,1 +1,1 @@
-"""Pure rules: they import contracts only and are tested without Temporal."""
+"""Pure rules, which import contracts only and are tested without Temporal."""

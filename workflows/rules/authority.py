@@ -1,7 +1,7 @@
-"""Authority: what the agents of a session may do, and how it shrinks on the way down.
+"""Authority: what the agents of a session may do, and how nested sessions and fallbacks narrow it.
 
-A nested session gets the authority of its parent, and an agent that takes over a subtask acts with no tool that the
-planned agent had not. What bound the parent, or the planned agent, binds the agent that continues its work.
+A nested session has the authority of its parent, and an agent that takes over a subtask uses no acting tool that the
+planned agent did not have. Policies on the parent or the planned agent apply to the agent that continues its work.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _Item = TypeVar("_Item")
 
 
 def authority_of(crew: CrewCard, inherited: Authority | None) -> Authority:
-    """Name what the agents of a crew may do together; of obligations, those under which every agent has a tool."""
+    """Return the combined authority of a crew's agents; a tool keeps only obligations that all its agents share."""
     above = inherited or Authority()
     tools = _unique(tool for card in crew.agents for tool in card.tools)
     return Authority(
@@ -27,7 +27,7 @@ def authority_of(crew: CrewCard, inherited: Authority | None) -> Authority:
 
 
 def narrow_crew(crew: CrewCard, authority: Authority) -> CrewCard:
-    """Reduce a crew to what its parent session may do: without agents that could do more, nor tools that act more."""
+    """Reduce a crew to its parent session's authority: drop agents and acting tools that exceed it."""
     cards = {
         card.name: _bound(_without(card, {tool for tool in card.acting if tool not in authority.acting}), authority)
         for card in crew.agents
@@ -45,7 +45,7 @@ def narrow_crew(crew: CrewCard, authority: Authority) -> CrewCard:
 
 
 def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
-    """Reduce an agent that takes over a subtask: it acts with no tool that the planned agent had not."""
+    """Reduce an agent that takes over a subtask to the acting tools of the planned agent."""
     if planned is None or planned.name == card.name:
         return card
     gained = {tool for tool in card.acting if tool not in planned.acting}
@@ -53,9 +53,9 @@ def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
 
 
 def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_approved: bool) -> Authority:
-    """Name what a nested session may do; one that takes over an agent's subtask acts with that agent's tools only.
+    """Return a nested session's authority; one that takes over an agent's subtask has that agent's acting tools only.
 
-    Where a person has approved the plan, it reaches out only if that agent does.
+    If a person has approved the plan, it reaches out only if that agent does.
     """
     if planned is None:
         return authority
@@ -69,7 +69,7 @@ def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_ap
 
 
 def _bound(card: AgentCard, authority: Authority) -> AgentCard:
-    """Add what binds the tools of a card."""
+    """Add obligations to the tools of a card."""
     return card.replace(
         approvals=_unique((*card.approvals, *(tool for tool in authority.approvals if tool in card.tools))),
         policy=_unique((*card.policy, *(each for each in authority.policy if each.tool in card.tools))),
@@ -90,7 +90,7 @@ def _always_approved(crew: CrewCard, tool: str) -> bool:
 
 
 def _common_policy(crew: CrewCard, tool: str) -> list[Obligation]:
-    """Collect the obligations of a tool, unless an agent has it without any."""
+    """Collect the obligations of a tool, or none if an agent has the tool without obligations."""
     owners = [card for card in crew.agents if tool in card.tools]
     each = [[obligation for obligation in card.policy if obligation.tool == tool] for card in owners]
     return [obligation for obligations in each for obligation in obligations] if all(each) else []

@@ -1,7 +1,7 @@
-"""What the statements of a text rest on: its citations, and whether quoted words and figures stand where it says.
+"""What the statements of a text are based on: its citations, and whether its quotations are in the cited sources.
 
-Nothing here compares words to find a source: a statement has the sources that its author wrote behind it, or none. Code
-alone shows nothing to be right: it says how well a statement may be verified at best, and a judge decides.
+No source is guessed by comparing words: a statement has the sources that its author cited, or none. Code alone
+proves nothing right: it limits how well a statement can be verified, and a judge decides.
 """
 
 import re
@@ -25,20 +25,20 @@ _WORTH: Final[Mapping[Verification, int]] = {
     "computed": 100,
     "supported": 100,
 }
-"""The most confidence that a claim allows."""
+"""Maximum confidence of a report, by the verification of its weakest claim."""
 _MOST_CLAIMS: Final = 300
 _CLAIM_CHARACTERS: Final = 600
 _LEAST_QUOTATION: Final = 12
-"""Characters between quotation marks that count as quoted words; fewer are a term or a title."""
+"""Minimum characters of an inline quotation; fewer are a term or a title."""
 _LEAST_BYTES: Final = 6
-"""Fewer bytes stand in every text, and are no quotation."""
+"""Fewer bytes occur in any text and do not count as a quotation."""
 NO_SOURCE: Final = "*(no source)*"
 
 _LIST_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
 _HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)|[ \t]*(\*\*|__)[^*_\d]{1,80}(?<![.!?…。])\1[ \t]*$")
-"""With `#`, or a line of its own in bold that is no sentence."""
+"""A line with `#`, or a bold line that is not a sentence."""
 _LEAD_IN: Final = re.compile(r"[ \t]*(\*\*|__)[^*_]{1,40}[.:]\1")
-"""Words in bold that begin a paragraph, and belong to its first sentence."""
+"""Bold words at the start of a paragraph, part of its first sentence."""
 _RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
@@ -52,29 +52,29 @@ _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
 _NEAREST: Final = 5
-"""Quotations of each source that is cited as a whole on which one claim may rest."""
+"""Maximum quotations of a source cited as a whole that are considered for one claim."""
 _RUN: Final = 12
-"""Letters that two texts share if one quotes the other."""
+"""Minimum run of letters that two texts share if one quotes the other."""
 
 
 @dataclass(frozen=True)
 class _Statement:
     text: str
-    """As it is written, with its citations."""
+    """The text as written, with its citations."""
     numbers: tuple[int, ...]
-    """Of the sources that are cited for it."""
+    """Numbers of the sources cited for it."""
     is_quotation: bool = False
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A paragraph, list item, table row or quotation; its statements share its citations."""
+    """A paragraph, list item, table row or block quotation, whose statements share its citations."""
 
     lines: tuple[str, ...]
     last_line: int
-    """Where it ends in its text."""
+    """Its last line in the text."""
     inherits: tuple[int, ...] = ()
-    """Numbers that the line introducing it cites."""
+    """Source numbers cited by the line that introduces it."""
 
     @property
     def text(self) -> str:
@@ -90,7 +90,7 @@ class _Block:
 
     @property
     def is_statement(self) -> bool:
-        """Whether it states something: no remark in italics or brackets, no introduction and no address."""
+        """Whether it states something, rather than being a remark, an introduction or an address."""
         said = without_citations(self.text).strip()
         is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "：", ",", "，"))
         return any(map(str.isalnum, said)) and not is_remark
@@ -98,48 +98,48 @@ class _Block:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a text may rest on."""
+    """What a text may be based on."""
 
     sources: Sequence[Source]
-    """The first is cited as `[S1]`."""
+    """In citation order: the first is `[S1]`."""
     quotations: Mapping[str, Sequence[str]]
-    """Words that stand in a source, by its `ref`: the first is cited as `[S1.1]`."""
+    """Verified quotations by the source's `ref`: the first is cited as `[S1.1]`."""
     findings: Sequence[Finding] = ()
-    """Claims of agents, already checked: a statement in the very same words is one of them."""
+    """Checked claims of agents, recognised in a text by identical wording."""
     remarks: Sequence[str] = ()
-    """What is known to be missing: to say so is no claim."""
+    """Known gaps; stating one is not a claim."""
 
 
 @dataclass(frozen=True)
 class Objection:
-    """What code finds against a claim, as a sentence for a writer."""
+    """An objection to a claim found by code, worded for the writer."""
 
     reason: str
     is_certain: bool = False
-    """Whether no judge may overrule it; any other is put to the judge as a statement of its own."""
+    """Whether it is final; any other objection is put to the judge as a separate statement."""
 
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """A claim, and all that it rests on."""
+    """A claim and its evidence."""
 
     claim: Claim
-    """`unsupported`, or `cited` until a judge has decided."""
+    """`unsupported`, or `cited` until a judge decides."""
     sources: Sequence[Source] = ()
     quotes: Sequence[tuple[Source, str]] = ()
-    """Words on which it rests, each with the source in which they stand."""
+    """Quotations that support it, each with its source."""
     missing: Sequence[str] = ()
-    """Words that it quotes, and that stand in none of its sources."""
+    """Quoted words that are in none of its sources."""
 
     @property
     def rests_on(self) -> str:
-        """The words and results that a judge has to read; empty if there are none."""
+        """The quotations and results that a judge has to read; empty if there are none."""
         results = [f"{source.title}\n{source.quote}" for source in self.sources if is_computed(source)]
         return PASSAGE_GAP.join(filter(None, [self.claim.quote, *results]))
 
     @cached_property
     def objections(self) -> tuple[Objection, ...]:
-        """What speaks against it, as far as plug-ins find it, and what it quotes and is not there."""
+        """Objections raised by plug-ins, and quoted words that were not found."""
         said = [quote for source, quote in self.quotes if not is_computed(source)]
         results = [source.quote for source in self.sources if is_computed(source)]
         titles = [source.title for source in self.sources]
@@ -150,13 +150,13 @@ class CheckedClaim:
 
     @property
     def doubts(self) -> str:
-        """What a judge has to decide before it is shown to be right; empty if nothing is open."""
+        """What a judge still has to decide before the claim counts as verified; empty if nothing."""
         is_open = not any(each.is_certain for each in self.objections)
         return " ".join(each.reason for each in self.objections) if is_open else ""
 
     @property
     def at_best(self) -> Verification:
-        """What it is if its sources are judged to say it, and no objection to it to be right."""
+        """Its status if a judge confirms it and rejects all objections."""
         if not self.sources or not self.rests_on or any(each.is_certain for each in self.objections):
             return self.claim.verification
         has_words = any(not is_computed(source) for source, _ in self.quotes)
@@ -166,7 +166,7 @@ class CheckedClaim:
     def as_judged(
         self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str, *, is_doubted: bool
     ) -> Claim:
-        """Return the claim with what a judge decided; what code finds against it counts unless it was judged wrong."""
+        """Return the claim as judged; an objection counts unless the judge rejected it."""
         if verdict == "contradicts":
             return self.claim.replace(verification="contradicted", problem=reason)
         if verdict == "does_not_say":
@@ -178,7 +178,7 @@ class CheckedClaim:
 
 
 def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
-    """List the statements of a text whose sources are numbered, each with what it rests on."""
+    """List the statements of a text with numbered sources, each with its evidence."""
     findings = {plain(finding.claim): finding for finding in evidence.findings}
     remarks = {plain(remark) for remark in evidence.remarks}
     claims: list[CheckedClaim] = []
@@ -194,34 +194,34 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
 
 
 def _says_nothing(statement: _Statement) -> bool:
-    """Whether it greets, refuses or asks, and cites nothing for it."""
+    """Whether it greets, refuses or asks, without citing anything."""
     said = plain(statement.text)
     return not is_cited(statement.text) and (is_courtesy(said) or said.endswith(("?", "？")))
 
 
 def weakest(claims: Iterable[Claim]) -> Verification | None:
-    """Return the weakest verification of some claims; None if there are none."""
+    """Return the weakest verification among claims; None if there are none."""
     there: list[Verification] = [claim.verification for claim in claims]
     return min(there, key=_WEAKEST_FIRST.index, default=None)
 
 
 def most_confidence(claims: Sequence[Claim]) -> int:
-    """Compute the confidence, 0 to 100, that a report with these claims may have at most."""
+    """Compute the maximum confidence, 0 to 100, of a report with these claims."""
     return sum(_WORTH[claim.verification] for claim in claims) // len(claims) if claims else 100
 
 
 def is_code(text: str) -> bool:
-    """Whether a text has code, which states nothing."""
+    """Whether a block is code, which states nothing."""
     return any(map(_FENCE.match, text.split("\n")))
 
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
-    """List the paragraphs, list items and rows that state something without any citation."""
+    """List the paragraphs, list items and rows that state something without a citation."""
     return [said[:_CLAIM_CHARACTERS] for said, _ in _uncited(text, evidence)]
 
 
 def mark_uncited(text: str, evidence: Evidence) -> str:
-    """Mark each of them as without a source."""
+    """Mark each uncited statement as having no source."""
     lines = text.split("\n")
     for _, block in _uncited(text, evidence):
         line = lines[block.last_line].rstrip()
@@ -240,7 +240,7 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
 
 
 def assign_by_words(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
-    """Assign each problem to the texts whose words it quotes, and one that quotes no text's words to all of them."""
+    """Assign each problem to the texts that it quotes, or to all texts if it quotes none."""
     runs = [_runs(text) for text in texts]
     assigned: list[list[str]] = [[] for _ in texts]
     for problem in problems:
@@ -254,29 +254,29 @@ def assign_by_words(problems: Iterable[str], texts: Sequence[str]) -> list[list[
 
 
 def _runs(text: str) -> frozenset[str]:
-    """List every run of so many letters and digits that a text has, whatever stands between them."""
+    """List every run of `_RUN` consecutive letters and digits of a text, ignoring all other characters."""
     letters = "".join(filter(str.isalnum, text.casefold()))
     return frozenset(letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1))
 
 
 def is_computed(source: Source) -> bool:
-    """Whether a source is what a query or a program returned."""
+    """Whether a source is the result of a query or a program."""
     return source.url is None and source.ref.startswith(("sql:", "code:"))
 
 
 def stands_in(quote: str, text: str) -> bool:
-    """Whether a text contains the words of a quotation, however white space, hyphens, ligatures and quotes are set."""
+    """Whether a text contains a quotation, ignoring differences in white space, hyphens, ligatures and quotes."""
     return len(quote.strip().encode()) >= _LEAST_BYTES and as_compared(quote) in _words(text)
 
 
 @lru_cache(maxsize=8)
 def _words(text: str) -> str:
-    """Prepare what was read, once for all quotations from it."""
+    """Normalise a source text, cached for all quotations from it."""
     return as_compared(text)
 
 
 def plain(text: str) -> str:
-    """Return the words of a statement without citations, emphasis and list marks."""
+    """Return a statement without citations, emphasis and list marks."""
     lines = (_LIST_ITEM.sub("", line.strip().lstrip("> "), count=1) for line in without_citations(text).split("\n"))
     words = " ".join(_EMPHASIS.sub("", " ".join(lines)).strip("| \t").split())
     return _LOOSE_MARK.sub(r"\1", words)
@@ -287,10 +287,10 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
     inline, missing = _inline_quotes(statement, sources, evidence)
     quotes = list(_cited_quotes(statement, evidence))
     if finding is not None and (not sources or not {source.ref for source in sources}.isdisjoint(finding.sources)):
-        # The very words of an agent's finding rest on what the agent has quoted for it.
+        # A statement identical to an agent's finding has the finding's quotation.
         sources = sources or [source for source in evidence.sources if source.ref in finding.sources]
         quotes += [(source, finding.quote) for source in sources if source.ref in finding.sources[:1] and finding.quote]
-    # A source that is cited as a whole says what agents have quoted from it; the claim rests on all of its sources.
+    # A source cited as a whole stands for what agents quoted from it; all cited sources are evidence.
     text = plain(_ATTRIBUTION.sub("", statement.text))
     named = {source.ref for source, _ in quotes}
     whole = [source for source in sources if source.ref not in named and not (inline and statement.is_quotation)]
@@ -318,9 +318,9 @@ def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[S
 def _inline_quotes(
     statement: _Statement, sources: Sequence[Source], evidence: Evidence
 ) -> tuple[list[tuple[Source, str]], list[str]]:
-    """Find what the statement itself quotes, each with a source in which it stands, and what stands in none."""
+    """Find the inline quotations of a statement, each with a source that contains it, and those found in none."""
     if statement.is_quotation:
-        # By line: between two paragraphs or items that are quoted, other words and marks may stand in the source.
+        # Line by line: between quoted paragraphs or items, the source may contain other words and marks.
         lines = _ATTRIBUTION.sub("", statement.text).split("\n")
         said = ["\n".join(filter(None, map(plain, lines)))]
     else:
@@ -337,13 +337,13 @@ def _inline_quotes(
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Cut Markdown into blocks that state something; headings, rules and code are left out."""
+    """Split Markdown into blocks that state something, without headings, rules and code."""
     inherited: tuple[int, ...] = ()
     for block in _cut(text):
         if block.is_statement:
             yield replace(block, inherits=inherited) if _is_introduced(block) else block
         if not _is_introduced(block):
-            # What stands under "All of it from [S1]:" rests on that.
+            # Blocks under "All of it from [S1]:" inherit that citation.
             inherited = block.numbers if without_citations(block.text).rstrip().endswith((":", "：")) else ()
 
 
@@ -367,14 +367,14 @@ def _cut(text: str) -> Iterator[_Block]:
 
 
 def _states_nothing(line: str, following: str) -> bool:
-    """Whether a line is empty, a heading, a rule or the head of a table."""
+    """Whether a line is empty, a heading, a rule or a table header."""
     bare, after = line.strip(), following.strip()
     is_table_head = bare.startswith("|") and "-" in after and bool(_RULE.fullmatch(after))
     return not bare or is_table_head or bool(_HEADING.match(line) or _RULE.fullmatch(bare))
 
 
 def _begins(line: str, first: str) -> bool:
-    """Whether a line begins another block than the one with this first line."""
+    """Whether a line begins a new block after the one with this first line."""
     is_item = bool(_LIST_ITEM.match(line)) or line.lstrip().startswith("|")
     return is_item or line.lstrip().startswith(">") != first.lstrip().startswith(">")
 
@@ -392,5 +392,5 @@ def _statements(block: _Block) -> Iterator[_Statement]:
         sentence, start = text[start:end], end
         said = without_citations(sentence).strip()
         if any(map(str.isalnum, said)) and not _REMARK.fullmatch(said):
-            # A citation at the end of a paragraph stands for the sentences before it as well, but quotes none of them.
+            # A citation at the end of a paragraph covers the sentences before it, but does not quote them.
             yield _Statement(sentence, tuple(cited_numbers(sentence)) if is_cited(sentence) else block.numbers)

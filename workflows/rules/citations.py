@@ -1,10 +1,10 @@
-"""Citations in a text, and links of it.
+"""Citations and links in a text.
 
 `[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for a source by its name.
 
-A citation without a source is removed together with what joined it to others. Citations are never added. A link or a
-picture that leads to what was not read is text, so that following it takes the whole address: a viewer of Markdown
-fetches pictures by itself, and shows other words than the address of a link.
+A citation without a source is removed together with its separator. Citations are never added. A link or a
+picture to an address that was not read becomes plain text, which shows the whole address: Markdown viewers
+fetch pictures by themselves, and hide the address of a link behind other words.
 """
 
 import re
@@ -17,33 +17,33 @@ from chargehand.contracts import Source
 CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
 _CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
 CITES_NOTHING: Final = "[S0]"
-"""Stands for a citation of what no tool returned, until the report is finished: its statement has no other source."""
+"""Placeholder, until the report is finished, for a citation of something that no tool returned."""
 _BY_NAME: Final = re.compile(r"\[(?:p[1-9][0-9]{0,3}|(?:sql|code):\w+|[^\[\]\s#]+#L[0-9]+(?:-L[0-9]+)?)\](?!\()")
-"""A citation by the name of a source that is not there, as names that are there have become numbers."""
+"""A citation by an unknown ref; known refs have become numbers by then."""
 _JOINED: Final = re.compile(r"\[(S[0-9]+(?:\.[0-9]+)?(?:[,;] ?S[0-9]+(?:\.[0-9]+)?)+)\]")
 """Several citations in one pair of brackets."""
 _LONGEST_NUMBER: Final = 6
-"""Digits; a longer number cites nothing, and is too long to be read as a number."""
+"""Maximum digits; a longer number cites nothing, and is too long to be parsed."""
 _SEPARATOR: Final = re.compile(r"[ \t]{0,3}(?:[,;/&]|,?[ \t]{1,3}(?:and|or|und|oder|et|ou|y|o|e)[ \t])?[ \t]{0,3}")
-"""What stands between citations of one list."""
+"""Separators between citations of one list."""
 _NEEDS_NOUN: Final = re.compile(
     r"\b(?:according to|and|by|cf\.|from|in|of|or|per|see|to|with)[ \t]{1,3}$", re.IGNORECASE
 )
-"""Words before a citation that is a part of the sentence."""
+"""Words before a citation that is part of the sentence."""
 _STARTS: Final = ".!?:\n"
 _UNNAMED: Final = "an unnamed source"
 _DESTINATION: Final = re.compile(r"(?<=\])\((\s*<?)")
 _DEFINITION: Final = re.compile(r"(?<=\]):(?=[\s<>]*(?:[A-Za-z][\w+.-]*:|[/\\&]))")
 _TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/])")
-"""The beginning of an HTML tag that may have attributes."""
+"""The start of an HTML tag that may have attributes."""
 _LOCAL: Final = re.compile(r"#[\w-]+(?=[\s)>])|[\w-][\w.-]*(?=[\s)>])")
-"""A place in the text, or the name of a file."""
+"""An anchor in the text, or a file name."""
 _ADDRESS: Final = re.compile(r"(?:[^\s()<>]|\([^\s()<>]*\))+(?=[)> \n])")
-"""That of a link, as far as it goes: there may be many links, and many sources to look it up among."""
+"""The address of a link, bounded because many links may be looked up among many sources."""
 
 
 def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
-    """Replace every `[S<number>]`; an empty replacement, or what can be no source's number, removes the citation."""
+    """Replace every `[S<number>]`; an empty replacement or an impossible number removes the citation."""
 
     def replaced(match: re.Match[str]) -> str:
         number = _number(match[1])
@@ -53,19 +53,19 @@ def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
 
 
 def cited_numbers(text: str) -> list[int]:
-    """List the numbers that a text cites, each once, in the order of their first appearance."""
+    """List the numbers that a text cites, each once, in order of first appearance."""
     numbers = (_number(match[1]) for match in _CITATION.finditer(text))
     return list(dict.fromkeys(number for number in numbers if number))
 
 
 def cited_quotations(text: str) -> list[tuple[int, int]]:
-    """List the quotations that a text cites, as the number of the source and that of its quotation."""
+    """List the quotations that a text cites, as pairs of source and quotation number."""
     found = ((_number(match[1]), _number(match[2] or "")) for match in _CITATION.finditer(text))
     return list(dict.fromkeys((number, quotation) for number, quotation in found if number and quotation))
 
 
 def without_citations(text: str) -> str:
-    """Remove every `[S<number>]`, and nothing else."""
+    """Remove every `[S<number>]` and nothing else."""
     return _CITATION.sub("", text)
 
 
@@ -75,17 +75,17 @@ def name_refs(text: str, refs: Sequence[str]) -> str:
 
 
 def is_cited(text: str) -> bool:
-    """Whether a text cites something, be it nothing that a tool returned."""
+    """Whether a text has a citation, even one that no tool returned."""
     return bool(CITATION.search(text) or _BY_NAME.search(text))
 
 
 def number_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
-    """Replace every `[ref]` by `[S<number>]`; numbers that are in the text already cite nothing and are replaced."""
+    """Replace every `[ref]` by `[S<number>]`; numbers already in the text cite nothing and are removed."""
     return _numbered(text, numbers, lambda _: unknown)
 
 
 def number_more_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
-    """Replace every `[ref]` by `[S<number>]` in a text that cites by these numbers already, and other numbers."""
+    """Replace every `[ref]` by `[S<number>]` in a text that already cites by these numbers."""
     known = set(numbers.values())
 
     def kept(match: re.Match[str]) -> str:
@@ -104,13 +104,13 @@ def _numbered(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[st
 
 @lru_cache(maxsize=4)
 def _pattern_of(refs: tuple[str, ...]) -> re.Pattern[str]:
-    """Match a citation by ref or number; built once for the many texts of a report, whose refs may be a thousand."""
+    """Match a citation by ref or number; cached, since a report has many texts and up to a thousand refs."""
     names = "|".join(re.escape(ref) for ref in sorted(refs, key=len, reverse=True)) or "(?!)"
     return re.compile(rf"\[({names})\]|{_CITATION.pattern}")
 
 
 def _number(digits: str) -> int:
-    """Read a citation's number; 0 if no source can have it."""
+    """Parse a citation's number; 0 if no source can have it."""
     significant = digits.lstrip("0")
     return int(significant) if 0 < len(significant) <= _LONGEST_NUMBER else 0
 
@@ -131,7 +131,7 @@ def _rewrite(text: str, citation: re.Pattern[str], replacement: Callable[[re.Mat
 
 
 def _lists(text: str, citation: re.Pattern[str]) -> Iterator[list[re.Match[str]]]:
-    """Group citations that follow each other, such as `[S1], [S2] and [S3]`."""
+    """Group adjacent citations, such as `[S1], [S2] and [S3]`."""
     group: list[re.Match[str]] = []
     for match in citation.finditer(text):
         if group and not _SEPARATOR.fullmatch(text, group[-1].end(), match.start()):
@@ -143,7 +143,7 @@ def _lists(text: str, citation: re.Pattern[str]) -> Iterator[list[re.Match[str]]
 
 
 def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
-    """Close the gap that a removed list leaves: the text before it, what replaces it, and where the text continues."""
+    """Close the gap of a removed list; return the text before it, its replacement, and where the text continues."""
     if before.endswith("(") and text[end : end + 1] == ")":
         before, end = before[:-1], end + 1
     bare = before.rstrip(" \t")
@@ -159,7 +159,7 @@ def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
 
 
 def inert_links(text: str, sources: Collection[Source]) -> str:
-    """Break the links and pictures that lead elsewhere than to a source or a file of the report."""
+    """Turn links and pictures into text unless they lead to a source or a file of the report."""
     known = {each.url for each in sources}
 
     def is_known(at: int) -> bool:

@@ -1,6 +1,6 @@
-"""Words by which two texts are compared, in seven languages: months, units, directions, modal verbs. Data, read once.
+"""Words for comparing two texts in seven languages: months, units, directions, modal verbs. Data, loaded once.
 
-`claim_words.json` lists them by language as parts of regular expressions; a further language is a further entry.
+`claim_words.json` lists them by language as parts of regular expressions; add an entry to add a language.
 """
 
 import json
@@ -16,9 +16,9 @@ _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\
 _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
-"""Common words of a language that a text has at least, for it to be in this language."""
+"""Minimum number of a language's common words for a text to be in this language."""
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mayo"})
-"""Months that are other words as well: they count beside a number, or with a capital in the middle of a sentence."""
+"""Months that are also other words; they count next to a number, or capitalised inside a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
 
 
@@ -28,18 +28,18 @@ class Language:
 
     common: frozenset[str]
     letters: frozenset[str]
-    """That few other languages have."""
+    """Letters that few other languages have."""
     months: Mapping[str, re.Pattern[str]]
     scales: Mapping[str, str]
-    """Factor to the words for it, those of languages that have no other words here last."""
+    """Words by factor; languages without other words here come last."""
     numbers: Mapping[str, str]
-    """Value to the words for it; `50 percent` and `2 times` have a unit of their own."""
+    """Words by value; `50 percent` and `2 times` have units of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
-    """For each subject, its sides: up and down, more and less, before and after, must and may, all and some."""
+    """Opposites by subject: up and down, more and less, before and after, must and may, all and some."""
     phrases: Mapping[str, re.Pattern[str]]
-    """Words that deny without a negation, and that plan."""
+    """Words that deny without a negation, and words for plans."""
     courtesy: re.Pattern[str]
-    """What a greeting, a refusal or a remark to the reader begins with."""
+    """Beginnings of greetings, refusals and remarks to the reader."""
 
 
 @cache
@@ -49,19 +49,19 @@ def _data() -> dict[str, Any]:
 
 @cache
 def languages() -> Mapping[str, Language]:
-    """Return all languages that have words here, by their code."""
+    """Return all supported languages by code."""
     return {code: _language(words) for code, words in _data()["languages"].items()}
 
 
 @cache
 def units() -> Mapping[str, Mapping[str, str]]:
-    """Return for each dimension its units: the size of each, and the words for it in any language."""
+    """Return the units by dimension: the size of each, and its words in any language."""
     return _data()["units"]
 
 
 @cache
 def not_ended() -> re.Pattern[str]:
-    """Match a full stop that ends no sentence: of an abbreviation, an initial, or `31.` before a month or a span."""
+    """Match a full stop that does not end a sentence: abbreviations, initials, `31.` before a month or a span."""
     months = (month for words in _data()["languages"].values() for month in words["months"])
     dated = "|".join([*months, *units()["calendar"].values()])
     return re.compile(
@@ -97,7 +97,7 @@ def _month(name: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def language_of(text: str) -> str | None:
-    """Return the code of the language that a text is in; None if its words do not tell."""
+    """Detect the language of a text; None if its words do not tell."""
     words = [word.casefold() for word in _WORD.findall(text)]
     letters = set(text.casefold())
     counts = {
@@ -112,13 +112,13 @@ def language_of(text: str) -> str | None:
 
 
 def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
-    """Return the code of the language of a text or else of what it is said of, or all codes if neither can be told."""
+    """Return the language of a text, or else of its context; all languages if neither can be detected."""
     code = language_of(text) or language_of(context)
     return (code,) if code else tuple(languages())
 
 
 def is_courtesy(text: str) -> bool:
-    """Whether a sentence greets, refuses or speaks to the reader, and states no figure."""
+    """Whether a sentence greets, refuses or addresses the reader, without stating a figure."""
     says_nothing = not any(map(str.isdigit, text))
     return says_nothing and any(languages()[code].courtesy.match(text) for code in spoken_in(text))
 
@@ -131,7 +131,7 @@ def has_number(text: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def content(text: str) -> frozenset[str]:
-    """List the stems of what a text says; of a script without blanks, each two characters."""
+    """List the stems of a text's content words; for scripts without spaces, its character pairs."""
     common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
     words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
     return frozenset(
@@ -140,12 +140,12 @@ def content(text: str) -> frozenset[str]:
 
 
 def covered(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Compute which part of some words others have as well."""
+    """Compute the share of words that also occur among the others."""
     return len(mine & theirs) / len(mine) if mine else 0.0
 
 
 def shared(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Compute which part of the shorter of two lists of words the other has as well."""
+    """Compute the share of the shorter list of words that also occurs in the other."""
     return max(covered(mine, theirs), covered(theirs, mine))
 
 

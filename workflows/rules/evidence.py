@@ -1,4 +1,4 @@
-"""Grounding: an agent's claims, and the notes that it keeps, have only sources that a tool really returned."""
+"""Grounding: an agent's claims and notes keep only sources that a tool really returned."""
 
 import re
 from collections import Counter
@@ -28,12 +28,12 @@ from workflows.rules.citations import name_refs
 from workflows.rules.inputs import by_name
 
 EARLIER: Final = "earlier report"
-"""Id of the outcome that stands for the session that this one follows; no subtask can have it."""
+"""Id of the outcome that stands for the previous session; no subtask can have it."""
 CONTENT_CHARACTERS: Final = 80_000
-"""The longest answer of a subtask, more than its turn may write."""
+"""Maximum length of a subtask's answer, more than its turn may write."""
 QUOTE_CHARACTERS: Final = 600
 _SOURCE_CHARACTERS: Final = 2_400
-"""Of what is kept of a source: its quotations, or the result of a query."""
+"""Maximum that is kept of a source: its quotations, or the result of a query."""
 CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
@@ -41,19 +41,19 @@ GAPS: Final = 20
 ISSUES: Final = 200
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 _NUMBER: Final = re.compile(r"\d+")
-"""Of a page, line or row in what follows the name of a document."""
+"""Number of a page, line or row after the name of a document."""
 MOST_NOTES: Final = 100
 _MOST_BYTES: Final = 60_000
-"""Of all notes as JSON: each new conversation begins with them."""
+"""Total of all notes as JSON, since each compacted conversation begins with them."""
 
 
 def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, Source]:
-    """Collect everything that a claim of this subtask may rest on, by `ref`: what was known, and what was read."""
+    """Collect the sources that a claim of this subtask may cite, by `ref`: known before, or read."""
     read: dict[str, Source] = {}
     for source in (*known, *(source for past in rounds for result in past.results for source in result.sources)):
         before = read.get(source.ref)
         if before is None or (before.session and not source.session):
-            read[source.ref] = source  # what stood there for an earlier session may stand there no longer
+            read[source.ref] = source  # the source may have changed since an earlier session read it
         elif source.quote not in before.quote:
             read[source.ref] = before.replace(quote=PASSAGE_GAP.join((before.quote, source.quote)))
     return read
@@ -94,7 +94,7 @@ def ground(
 
 
 def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
-    """Have an answer that is less sure than its crew wants handed back to the supervisor."""
+    """Turn an answer below its crew's confidence threshold into an escalation to the supervisor."""
     if not isinstance(outcome, Success | Partial) or outcome.confidence >= threshold:
         return outcome
     message = f"Its confidence of {outcome.confidence} is below the {threshold} that the crew asks for."
@@ -103,7 +103,7 @@ def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
 
 
 def _counts(agent: str, findings: int, issues: Sequence[IssueDraft | Issue]) -> list[str]:
-    """Count what an agent has found more than is kept."""
+    """Count the findings of an agent beyond those that are kept."""
     files = Counter(issue.file for issue in issues[ISSUES:])
     more = max(findings - FINDINGS, 0)
     return [
@@ -140,7 +140,7 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
 
 
 def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
-    """Whether the words of a quotation begin in a passage and end in the next ones of its document."""
+    """Whether a quotation begins in a passage and ends in a following passage of its document."""
     start = f"{ref.partition('#')[0]}#"
     parts = [other for other in read if other.startswith(start)]
     places = sorted(([*map(int, _NUMBER.findall(part.removeprefix(start)))], part) for part in parts)
@@ -153,20 +153,20 @@ def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
 
 
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
-    """Keep of a source what is quoted from it; all of it, up to a limit, if nothing is or if it is a result."""
+    """Keep only the quoted parts of a source; all of it, up to a limit, if nothing is quoted or it is a result."""
     if is_computed(source):
         return source.replace(quote=source.quote[:_SOURCE_CHARACTERS])
     return source.replace(quote=_quote(source, findings) or source.quote[:QUOTE_CHARACTERS])
 
 
 def _quote(source: Source, findings: Iterable[Finding]) -> str:
-    """Join what findings quote from a source."""
+    """Join the quotations of findings from a source."""
     quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[:1] == (source.ref,))
     return PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS]
 
 
 def without_quotes(outcome: Outcome) -> Outcome:
-    """Leave out what is kept of a source where the findings repeat it: a history holds each outcome twice."""
+    """Drop source texts that the findings repeat, since a history holds each outcome twice."""
     sources = (
         each.replace(quote="") if each.quote == _quote(each, outcome.findings) else each for each in outcome.sources
     )
@@ -174,25 +174,25 @@ def without_quotes(outcome: Outcome) -> Outcome:
 
 
 def with_quotes(outcome: Outcome) -> Outcome:
-    """Put back what `without_quotes` has left out."""
+    """Restore what `without_quotes` dropped."""
     sources = (each if each.quote else each.replace(quote=_quote(each, outcome.findings)) for each in outcome.sources)
     return outcome.replace(sources=tuple(sources))
 
 
 def percentage(value: int) -> int:
-    """Clamp a model's own number to a confidence: 0 to 100."""
+    """Clamp a number from a model to a confidence between 0 and 100."""
     return min(max(value, 0), 100)
 
 
 def without_data(outcome: Outcome, problems: str) -> Failure:
-    """Turn an outcome whose data was never valid into a failure that keeps its text."""
+    """Turn an outcome whose data never became valid into a failure that keeps its text."""
     kept = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
     message = f"Its data is not valid by the agent's output schema: {problems}"[:MESSAGE_CHARACTERS]
     return Failure(reason="invalid_output", message=message, **kept)
 
 
 def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:
-    """Name what went wrong before an answer; the answer is then looked at again, however sure its agent was."""
+    """Add problems from before an answer as gaps, which cause a review however confident the agent was."""
     if not gaps:
         return outcome
     outcome = outcome.replace(gaps=(*gaps, *outcome.gaps))
@@ -202,7 +202,7 @@ def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:
 
 
 def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason: str, gap: str) -> Partial | None:
-    """Build an outcome from what a subtask had noted and read when it had to stop; None if that is nothing."""
+    """Build an outcome from the notes and sources of a stopped subtask; None if there are none."""
     if not notes and not read:
         return None
     sources = [note.source for note in notes if note.source is not None]
@@ -229,7 +229,7 @@ def _unweighed(claim: str, source: Source | None, confidence: int) -> Finding:
 
 
 def out_of_time(notes: Sequence[Note], read: Mapping[str, Source], gap: str) -> Outcome:
-    """Build an outcome from what an attempt had when its time was up: its supervisor may split the work."""
+    """Build an escalation from the work of an attempt that ran out of time; the supervisor may split the work."""
     partial = unfinished_outcome(notes, read, "timeout", gap) or Partial()
     facts = partial.model_dump(exclude={"kind", "reason"})
     message = "The time for this subtask was used up before it had an answer."
@@ -237,7 +237,7 @@ def out_of_time(notes: Sequence[Note], read: Mapping[str, Source], gap: str) -> 
 
 
 def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
-    """Turn what is known of an earlier session into an outcome: its numbered citations become refs again."""
+    """Turn the report of an earlier session into an outcome; numbered citations become refs again."""
     return InputOutcome(
         id=EARLIER,
         agent="the session before this one",
@@ -247,7 +247,7 @@ def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
 
 
 def nested_outcome(report: Report, subtask: str) -> Outcome:
-    """Turn the report of a subtask's session into an outcome: its citations become refs again, its gaps name it."""
+    """Turn the report of a subtask's session into an outcome: citations become refs again, gaps name the subtask."""
     content = name_refs(report.answer, [source.ref for source in report.sources])
     if report.stop_reason == "nothing_succeeded":
         ending: dict[str, object] = {
@@ -284,7 +284,7 @@ def nested_outcome(report: Report, subtask: str) -> Outcome:
 
 
 class Notes:
-    """The notes of one subtask, each kept once, up to a bound in number and bytes."""
+    """The notes of one subtask, without duplicates, bounded in number and bytes."""
 
     def __init__(self, kept: Iterable[Note] = ()) -> None:
         self._kept: dict[tuple[str, str], Note] = {}
@@ -310,7 +310,7 @@ class Notes:
         return ToolResult(call_id=call.id, tool=NOTE.name, ok=not problem, output={**output})
 
     def add(self, claim: str, ref: str, quote: str, read: Mapping[str, Source]) -> str:
-        """Keep a claim that rests on a source that was read, or on none; returns why not, or nothing."""
+        """Keep a claim citing a source that was read, or none; return why it was refused, or an empty text."""
         claim, ref, quote = claim.strip(), ref.strip().removeprefix("[").removesuffix("]"), quote.strip()
         source = read.get(ref)
         if not claim or len(claim) > CLAIM_CHARACTERS:

@@ -1,4 +1,4 @@
-"""What a person writes into a form: an object of plain values, as MCP servers ask for them."""
+"""Answers to forms: objects of plain values, as requested by MCP servers."""
 
 import json
 import math
@@ -55,13 +55,13 @@ class _Options(Contract):
 
     @property
     def choices(self) -> tuple[_Choice, ...]:
-        """What may be chosen; empty if anything may."""
+        """Allowed values; empty for any."""
         named = zip_longest(self.enum, self.names[: len(self.enum)], fillvalue="")
         return (*(_Choice(const=value, title=title) for value, title in named), *self.one_of, *self.any_of)
 
 
 class FormField(_Options):
-    """One value of a form."""
+    """One field of a form."""
 
     type: Literal["string", "boolean", "integer", "number", "array"]
     description: str = ""
@@ -78,13 +78,13 @@ class FormField(_Options):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the most of a number, or of the length of what has one."""
+        """Bounds of a number, or of the length of a text or list."""
         lengths = {"string": (self.min_length, self.max_length), "array": (self.min_items, self.max_items)}
         return lengths.get(self.type, (self.minimum, self.maximum))
 
     @property
     def limits(self) -> str:
-        """Say what a value of the type has to be; empty if it may be any."""
+        """Describe the constraints on a value; empty if there are none."""
         least, most = self.bounds
         what = {"string": " characters", "array": " values"}.get(self.type, "")
         said = [f"at least {least:g}{what}"] if least > (0 if what else -math.inf) else []
@@ -107,17 +107,17 @@ class FormField(_Options):
 
 
 class Form(Contract):
-    """A JSON Schema of an object of plain values, as far as answers are checked here."""
+    """The part of a JSON Schema for an object of plain values that is checked here."""
 
     properties: Annotated[dict[str, FormField], Field(min_length=1, max_length=20)]
     required: tuple[str, ...] = ()
 
 
 def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue]:
-    """Read an answer: a JSON object, or just the value if one is asked for.
+    """Parse an answer: a JSON object, or just the value if the form has one field.
 
     Raises:
-        Refused: it does not fit; the message says what to write.
+        Refused: the answer does not fit; the message says what to write.
     """
     form = Form.model_validate(schema)
     try:
@@ -142,7 +142,7 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
 
 
 def _typed(text: str, read: JsonValue, field: FormField) -> JsonValue:
-    """Take a text for what a field wants; as it is, if it cannot be that."""
+    """Convert a text to the type of a field; unchanged if that is not possible."""
     if field.type == "boolean":
         return _TRUTHS.get(text.lower(), text)
     return text if field.type == "string" or read is None else read

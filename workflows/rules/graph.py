@@ -8,11 +8,11 @@ from typing import Final
 from chargehand.contracts import Failure, Outcome, Plan, Subtask
 
 USABLE: Final = frozenset({"success", "partial"})
-"""Kinds of outcomes that others can build on."""
+"""Kinds of outcomes that other subtasks can use."""
 
 
 def ready(planned: Iterable[Subtask], started: Collection[str], ended: Collection[str]) -> list[Subtask]:
-    """List the subtasks that have not started and whose inputs have all ended, in the plan's order."""
+    """List the subtasks that have not started and whose inputs have all ended, in plan order."""
     return [
         subtask
         for subtask in planned
@@ -21,7 +21,7 @@ def ready(planned: Iterable[Subtask], started: Collection[str], ended: Collectio
 
 
 def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
-    """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
+    """Return the failure of a subtask whose required inputs failed; None if it can run with gaps stated."""
     failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
     if not failed:
         return None
@@ -38,7 +38,7 @@ def cycle(dependencies: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def critical_path(plan: Plan, durations: Mapping[str, timedelta]) -> timedelta:
-    """Add up the longest chain of dependent subtasks; one without a duration took no time."""
+    """Return the duration of the longest chain of dependent subtasks; one without a duration counts as zero."""
     longest: dict[str, timedelta] = {}
     dependencies = {subtask.id: subtask.depends_on for subtask in plan.subtasks}
     for node in TopologicalSorter(dependencies).static_order():

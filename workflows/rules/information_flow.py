@@ -1,6 +1,6 @@
 """Information flow: untrusted text, private text and a way out never come together without a person's approval.
 
-An agent that reads untrusted text can be manipulated by it; with private text in its context and a tool that reaches
+Untrusted text can manipulate the agent that reads it; with private text in its context and a tool that reaches
 out, it could leak that text. Any two of the three are harmless.
 """
 
@@ -13,72 +13,72 @@ from chargehand.contracts import Capability, Subtask, left_out
 from workflows.carried import Carried
 
 Reads = frozenset[Capability]
-"""What kinds of text something rests on."""
+"""Kinds of text that something is based on."""
 
 _READS: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
 _NOTHING: Final[Reads] = frozenset()
 
 
 class Provenance(Carried):
-    """What the instructions and outcomes of one session rest on."""
+    """The kinds of text that the instructions and outcomes of one session are based on."""
 
     inherited: Reads = left_out(_NOTHING)
-    """What the goal rests on, if the parent session put text into it."""
+    """Kinds of text in the goal, if the parent session put text into it."""
     outcomes: dict[str, Reads] = left_out({})
     instructions: dict[str, Reads] = left_out({})
 
     @property
     def everything(self) -> Reads:
-        """What a reader of all outcomes rests on."""
+        """Kinds of text behind all outcomes together."""
         return self.inherited.union(*self.outcomes.values())
 
     def of_inputs(self, subtask: Subtask, planned: Subtask) -> Reads:
-        """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
+        """Return the kinds of text behind a subtask's inputs, and behind its instruction if a model rewrote it."""
         rewritten = self.of_attempts(subtask.id) if planned.instruction != subtask.instruction else _NOTHING
         return self.inherited.union(
             self.instructions.get(subtask.id, _NOTHING), rewritten, *map(self.of_attempts, subtask.depends_on)
         )
 
     def of_attempts(self, subtask_id: str) -> Reads:
-        """Name what the attempts at a subtask rest on, and what they noted with them."""
+        """Return the kinds of text behind the attempts at a subtask and their notes."""
         return self.outcomes.get(subtask_id, _NOTHING)
 
     def is_as_planned(self, subtask: Subtask, planned: Subtask) -> bool:
-        """Whether an instruction is the first plan's, and nothing that a model wrote later."""
+        """Whether an instruction is unchanged from the first plan."""
         return planned.instruction == subtask.instruction and subtask.id not in self.instructions
 
     def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
-        """Note what an attempt's outcome rests on, in addition to what earlier attempts rest on."""
+        """Record the kinds of text behind an attempt's outcome, in addition to earlier attempts'."""
         self.outcomes[subtask_id] = reads_of([inputs, self.of_attempts(subtask_id)], own)
 
     def record_instructions(self, subtask_ids: Iterable[str], reads: Reads) -> None:
-        """Note what instructions rest on that were written after others had ended."""
+        """Record the kinds of text behind instructions that were written after other subtasks had ended."""
         self.instructions.update(dict.fromkeys(subtask_ids, reads))
 
 
 def capabilities_of(agent: str, crew: CrewCard) -> Reads:
-    """Look up what an agent can do; a nested session reads what any of them may, and sends out what its plan may."""
+    """Return an agent's capabilities; a nested session reads what any agent may, and sends out what its plan may."""
     known: dict[str, Reads] = {card.name: frozenset(card.capabilities) for card in crew.agents}
     return known.get(agent, _READS & _NOTHING.union(*known.values()))
 
 
 def reads_of(inputs: Collection[Reads], own: Reads) -> Reads:
-    """Name the text that an outcome rests on: what the agent itself reads, and what its inputs rest on."""
+    """Return the kinds of text behind an outcome: what the agent reads, and what is behind its inputs."""
     return own.union(*inputs) & _READS
 
 
 def is_leak(own: Reads, inputs: Reads) -> bool:
-    """Whether an agent's capabilities and its inputs together bring all three together."""
+    """Whether an agent's capabilities and inputs combine all three."""
     return "reaches_out" in own and own | inputs >= _READS
 
 
 def leaks(subtasks: Sequence[Subtask | SubtaskDraft], crew: CrewCard, inherited: Reads) -> Mapping[str, frozenset[str]]:
-    """Find the subtasks that reach out with private text in their context, each with the inputs that bring it.
+    """Find the subtasks that reach out with private text in their context, each with the inputs that contain it.
 
     Args:
-        subtasks: without cycles. Inputs that are not among them rest on what was inherited.
+        subtasks: without cycles. Inputs that are not among them count as `inherited`.
         crew: the agents and their capabilities.
-        inherited: what the session's goal rests on.
+        inherited: the kinds of text in the session's goal.
     """
     by_id = {subtask.id: subtask for subtask in subtasks}
     reads: dict[str, Reads] = {}

@@ -1,4 +1,4 @@
-"""What models read of outcomes: as much as fits, and by the numbers of their sources what a report is written from."""
+"""The outcomes that models read: as much as fits, and with numbered sources for writing a report."""
 
 import string
 from collections import Counter
@@ -20,17 +20,17 @@ from chargehand.contracts import Finding, Source
 from workflows.rules.citations import number_refs
 
 WRITER_TOKENS: Final = 50_000
-"""The most that the writer of a report reads, and its critic."""
+"""Maximum for the writer of a report and its critic."""
 SUBTASK_TOKENS: Final = 25_000
-"""The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
+"""Maximum that a subtask reads of the outcomes it depends on, which multiply in dense plans."""
 EARLIER_TOKENS: Final = 6_000
-"""The most that a planner or an agent reads of the session before this one."""
+"""Maximum that a planner or an agent reads of the previous session."""
 REVIEW_TOKENS: Final = 15_000
-"""The most that a reviewer reads."""
+"""Maximum for a reviewer."""
 DECISION_TOKENS: Final = 12_000
-"""The most that any other decision rests on."""
+"""Maximum for any other decision."""
 _BYTES_PER_TOKEN: Final = 6
-"""The most that outcomes take as JSON, with what is not rendered: their turn is reserved by these bytes."""
+"""Maximum JSON bytes of outcomes per token, parts that are not rendered included; used to reserve their turn."""
 _STEPS: Final = (
     (128_000, 600, None),
     (64_000, 600, None),
@@ -46,11 +46,11 @@ _STEPS: Final = (
     (100, 0, 1),
     (0, 0, 0),
 )
-"""Characters of prose, characters of each source and number of findings that are left of each outcome."""
+"""Kept per outcome at each step: characters of prose, characters of each source, number of findings."""
 _GAP_CHARACTERS: Final = 200
 _ISSUE_CHARACTERS: Final = 100
 _CHARACTERS_PER_TOKEN: Final = 3
-"""At least, of letters and spaces of English; fewer of everything else."""
+"""A lower bound for English letters and spaces; everything else has fewer."""
 _PLAIN: Final = (string.ascii_letters + " ").encode()
 
 _Task = TypeVar("_Task", bound=TurnTask)
@@ -60,15 +60,15 @@ _MOST_NAMES: Final = 8
 
 @dataclass(frozen=True)
 class Numbering:
-    """The numbers under which a report cites its sources and their quotations."""
+    """The numbers by which a report cites its sources and their quotations."""
 
     sources: list[Source]
     """In citation order."""
     quotations: Mapping[str, Sequence[str]]
-    """Words that stand in each source, by its `ref`."""
+    """Verified quotations by the source's `ref`."""
 
     def add(self, source: Source) -> int:
-        """Number what was read after the outcomes, or add its words to the source that it is; return the number."""
+        """Add a source that was read after the outcomes, or extend the one it repeats; return its number."""
         number = self.numbers.get(source.ref)
         if number is None:
             self.sources.append(source)
@@ -83,7 +83,7 @@ class Numbering:
 
 
 def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text, rather too many than too few, by how many bytes its characters take."""
+    """Estimate the tokens of a text, rather too high than too low, from its bytes per character."""
     size, wide = len(text.encode(errors="surrogatepass")), len(text.encode("utf-16-le", errors="surrogatepass")) // 2
     ascii_only = text.encode("ascii", errors="ignore")
     of_four = wide - len(text)
@@ -100,12 +100,12 @@ def beginning(text: str, most_tokens: int) -> str:
 
 
 def rendered_tokens(task: TurnTask) -> int:
-    """Estimate the tokens of a task as its model reads it, without the user's documents."""
+    """Estimate the tokens of a rendered task, without the user's documents."""
     return tokens_of("\n\n".join((*task.shared_sections(None), *task.sections(None))))
 
 
 def with_outcomes(task: _CitingTask, outcomes: Sequence[InputOutcome], numbering: Numbering) -> _CitingTask:
-    """Have a task read outcomes and their sources as they are."""
+    """Give a task outcomes and their sources unchanged."""
     read = {"outcomes": numbered_outcomes(outcomes, numbering), "sources": cited_sources(outcomes, numbering)}
     return task.replace(**read)
 
@@ -116,7 +116,7 @@ def fit_task(
     numbering: Numbering,
     can_be_paid: Callable[[_CitingTask], bool] = lambda _: True,
 ) -> _CitingTask:
-    """Have a task that cites by numbers read outcomes."""
+    """Give outcomes to a task that cites by numbers, shortened to fit."""
     return fit(outcomes, lambda read: with_outcomes(task, read, numbering), WRITER_TOKENS, can_be_paid)
 
 
@@ -126,9 +126,9 @@ def fit(
     most_tokens: int,
     can_be_paid: Callable[[_Task], bool] = lambda _: True,
 ) -> _Task:
-    """Have a task read outcomes, shortened evenly until it fits; findings and their quotations are the last to go.
+    """Give a task outcomes, shortened evenly until they fit; findings and their quotations are dropped last.
 
-    `most_tokens` is what outcomes may add to the task, as its model reads it.
+    `most_tokens` is what the outcomes may add to the rendered task.
     """
     *longer, shortest = _versions(outcomes, most_tokens)
     least = reading(shortest())
@@ -142,7 +142,7 @@ def fit(
 
 
 def prior_knowledge(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
-    """Shorten what an earlier session found to what every plan and every agent of this one may read of it."""
+    """Shorten the findings of an earlier session to what each plan and agent of this one may read."""
     if not earlier:
         return ()
     return fit(earlier, lambda read: WorkTask(goal="", instruction="", inputs=read), EARLIER_TOKENS).inputs
@@ -153,7 +153,7 @@ def _json_bytes(task: TurnTask) -> int:
 
 
 def numbered_outcomes(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tuple[InputOutcome, ...]:
-    """Cite by number in outcomes; what the list of sources says is left out of them."""
+    """Number the citations in outcomes, and drop what the list of sources repeats."""
     numbers = numbering.numbers
 
     def numbered(finding: Finding) -> Finding:
@@ -176,7 +176,7 @@ def numbered_outcomes(outcomes: Sequence[InputOutcome], numbering: Numbering) ->
 
 
 def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tuple[CitedSource, ...]:
-    """List the sources of outcomes, with the quotations that these outcomes rest on."""
+    """List the sources of outcomes, with the quotations taken from them."""
     refs = {source.ref for entry in outcomes for source in entry.outcome.sources}
     quoted = {
         (finding.sources[0], finding.quote)
@@ -202,7 +202,7 @@ def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tup
 
 
 def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Callable[[], tuple[InputOutcome, ...]]]:
-    """List versions of outcomes, each made when it is tried: evenly shortened, without those that cannot fit."""
+    """Yield ever shorter versions of outcomes, skipping those that cannot fit."""
     most_characters = most_tokens * 2 * _CHARACTERS_PER_TOKEN
     if sum(len(entry.outcome.content) for entry in outcomes) <= most_characters:
         yield partial(tuple[InputOutcome, ...], outcomes)
@@ -212,7 +212,7 @@ def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Ca
 
 
 def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome], reader: str) -> list[str]:
-    """Name the issues that a subtask was not given, since they did not fit."""
+    """Name the issues that a subtask was not given because they did not fit."""
     counts: Counter[str] = Counter()
     for whole, part in zip(outcomes, read, strict=True):
         counts[whole.agent] += len(whole.outcome.issues) - len(part.outcome.issues)
@@ -245,7 +245,7 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
 
 
 def by_name(counts: Counter[str]) -> str:
-    """List counts, the largest first: `logic 5, style 2`; the smallest of many are one count."""
+    """List counts, largest first: `logic 5, style 2`; the smallest of many are combined."""
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     listed = [f"{name or 'no file'} {count}" for name, count in ordered[:_MOST_NAMES]]
     others = sum(count for _, count in ordered[_MOST_NAMES:])

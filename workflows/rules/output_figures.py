@@ -1,4 +1,4 @@
-"""Figures of a report's output that neither the report nor anything it may rest on has: claims without a source."""
+"""Figures in a report's output that occur neither in the report nor in its sources: unsupported claims."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ from workflows.rules.citation_checks import is_computed
 
 _MOST_VALUES: Final = 500
 _MOST_READ: Final = 100_000
-"""Characters of what was read: workflows have little time."""
+"""Maximum characters of sources that are compared, since workflow tasks have little time."""
 _LONGEST_VALUE: Final = 200
 _PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives it."
 
 
 def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
-    """List the values of an output with a figure that is not in what was said or read, as far as plug-ins compare."""
+    """List the values of an output with a figure that was neither stated nor read, as far as plug-ins compare."""
     values = dict(islice(_values("output", output), _MOST_VALUES))
-    # Of a ref, a page may be a figure of the output, but not a line.
+    # Of a ref, the page may be a figure of the output, but not the line.
     read = (f"{each.ref.partition('#L')[0]} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
     words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
     finding = installed().functions(Hook.UNKNOWN_FIGURES) if values else ()
@@ -33,7 +33,7 @@ def claims_without_source(output: JsonValue, said: Sequence[str], sources: Seque
 
 
 def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Yield each number and text by its name; what says whether, or how many a list beside it has, is no figure."""
+    """Yield each number and text with its name, except booleans and the length of a list beside it."""
     match value:
         case dict():
             counts = {len(each) for each in value.values() if isinstance(each, list)}

@@ -1,6 +1,6 @@
-"""Changes of a plan that is carried out: people change what has not begun, and a template becomes subtasks.
+"""Changes to a running plan: people edit what has not begun, and templates are expanded into subtasks.
 
-A template stands for one subtask for each item of a list that is known only once another subtask has ended.
+A template stands for one subtask per item of a list that another subtask produces.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,17 +22,17 @@ from chargehand.contracts.problems import printable
 from workflows.rules.plan_validation import InvalidPlan
 
 _BEFORE_CHARACTERS: Final = 200
-"""Of what was there; the report names every edit."""
+"""Maximum of the previous text, since the report names every edit."""
 MOST_ITEMS: Final = 50
-"""Subtasks that one template may become."""
+"""Maximum subtasks of one template."""
 _LONGEST_BASE: Final = 16
-"""Characters of a template's id that the ids of its items begin with; theirs have 20 at most."""
+"""Characters of a template's id that its items' ids begin with; ids have at most 20."""
 
 
 def apply_edits(
     plan: Plan, edits: Sequence[PlanChange], begun: Collection[str], at: datetime
 ) -> tuple[Plan, tuple[EditRecord, ...]]:
-    """Apply edits in their order; the result is still to be checked as a plan. What has begun can no longer be changed.
+    """Apply edits in order; the result still has to be validated. Subtasks that have begun cannot be changed.
 
     Raises:
         InvalidPlan: an edit names a subtask that is not in the plan, or that has begun.
@@ -96,7 +96,7 @@ class _Draft:
         return None if place is None else self.subtasks.pop(place)
 
     def _change(self, id_: str, where: str, **values: str) -> Subtask | None:
-        """Change a subtask; returns what it was before, None if it cannot be changed."""
+        """Change a subtask; return its previous version, or None if it cannot be changed."""
         place = self._changeable(id_, where)
         if place is None:
             return None
@@ -123,10 +123,10 @@ class _Draft:
 
 
 def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan:
-    """Replace a template by one subtask for each instruction, not yet checked.
+    """Replace a template by one subtask per instruction; the result still has to be validated.
 
-    What depends on the template depends on all that it becomes. Where it is required, a single subtask still is; of
-    several, those that are lost become gaps.
+    Dependents of the template depend on all its subtasks. A required template stays required if it is a single subtask;
+    of several, lost ones become gaps.
     """
     ids = _item_ids(template.id, len(instructions), {subtask.id for subtask in plan.subtasks})
     items = tuple(
@@ -141,12 +141,12 @@ def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) 
 
 
 def item_ids(before: Plan, after: Plan) -> frozenset[str]:
-    """Name the subtasks that an expansion has made."""
+    """List the ids of the subtasks that an expansion created."""
     return frozenset(subtask.id for subtask in after.subtasks) - {subtask.id for subtask in before.subtasks}
 
 
 def _item_ids(template: str, count: int, taken: Collection[str]) -> tuple[str, ...]:
-    """Number the items of a template, past the ids that are taken."""
+    """Number the items of a template, skipping ids that are taken."""
     candidates = (f"{template[:_LONGEST_BASE]}-{number}" for number in range(1, count + len(taken) + 1))
     free = [candidate for candidate in candidates if candidate not in taken]
     return tuple(free[:count])

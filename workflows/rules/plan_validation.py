@@ -1,4 +1,4 @@
-"""Plan validation: every reason against a plan, in words that a model can act on."""
+"""Plan validation: every error of a plan, in words that a model can act on."""
 
 import json
 import re
@@ -26,39 +26,39 @@ from workflows.rules.refusal import Refused
 from workflows.rules.task_deduplication import fingerprint, normalise, task_text
 
 SUPERVISOR: Final = "supervisor"
-"""The agent name that stands for a nested session."""
+"""The agent name of a nested session."""
 LEAST_TURNS_OF_SESSION: Final = 3
-"""A plan, and an agent that looks and answers."""
+"""One turn to plan, and two for an agent that looks and answers."""
 _MOST_CHARACTERS: Final = 4_000
 _INPUT_STEPS: Final = 5_000
-"""A tenth of a second, in a workflow task."""
+"""About a tenth of a second of a workflow task."""
 _MOST_SUBTASKS: Final = 200
-"""A longer plan is not checked any further."""
+"""A longer plan is refused without further checks."""
 _MOST_BYTES: Final = 200_000
-"""Of all instructions together: the status and every client's copy of the plan repeat them."""
+"""Total of all instructions, since the status and every client's copy of the plan repeat them."""
 _NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
 _MOST_ERRORS: Final = 20
-"""The most errors that a model is sent at once."""
+"""Maximum errors sent to a model at once."""
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
 _MARKS: Final = re.compile(r"[\d#%@/\\+<>=€$£§]|\S[._-]\S")
-"""Figures, paths, identifiers: what has one of them names something."""
+"""Figures, paths and identifiers; an instruction with one of these names something specific."""
 _SPACES: Final = dict.fromkeys(map(ord, ".,;:!?¿¡()[]\"'’“”„«»…。、，！？：；・¡-–—"), " ")
 
 
 class Funds(NamedTuple):
-    """What the subtasks of a plan may spend, and what those take that have not begun."""
+    """What the subtasks of a plan may spend, and what those that have not begun need."""
 
     usd: Decimal
-    """All that is left for them."""
+    """Dollars left for them."""
     first: Decimal
-    """What the dearest has to have to start."""
+    """What the most expensive one needs to start."""
     others: Decimal
-    """What each of the others adds to that: most of what is set aside comes back before they need it."""
+    """What the others add to that; most of each reservation is returned before they need it."""
 
 
 class InvalidPlan(Refused):
-    """A plan is invalid; `errors` lists every reason."""
+    """A plan is invalid; `errors` lists all reasons."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__(join_problems(errors))
@@ -77,21 +77,21 @@ def check_plan(
     inherited: frozenset[Capability] = frozenset(),
     is_approved_by_person: bool = False,
 ) -> Plan:
-    """Turn a draft into a valid plan.
+    """Validate a draft and return it as a plan.
 
     Args:
         draft: the plan as a model or a person wrote it.
         crew: the agents that exist.
-        turns: how many the limits leave for its subtasks.
-        funds: the dollars that they leave; None if these are not counted.
-        begun: ids of its subtasks that have their turns, or need none any more.
+        turns: how many turns the limits leave for its subtasks.
+        funds: the dollars that the limits leave; None if dollars are not checked.
+        begun: ids of subtasks that already have their turns or need no more.
         may_nest: whether a subtask may be a nested session.
-        ancestors: fingerprints of the work that this session is part of.
-        inherited: what kinds of text the goal rests on.
-        is_approved_by_person: whether a person approves the plan, and so may allow private text to be sent out.
+        ancestors: fingerprints of the work above this session.
+        inherited: the kinds of text in the goal.
+        is_approved_by_person: whether a person approves the plan and thereby may allow sending out private text.
 
     Raises:
-        InvalidPlan: with every reason against it.
+        InvalidPlan: with all errors.
     """
     draft = _with_strategy(_with_lists_as_inputs(draft), crew)
     agents = {agent.name for agent in crew.agents}
@@ -123,7 +123,7 @@ def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 
 
 def _with_strategy(draft: PlanAnswer | Plan, crew: CrewCard) -> PlanAnswer | Plan:
-    """Have a plan follow its crew's strategy; of a single subtask there is only one text to deliver."""
+    """Apply the crew's strategy to a plan; a single subtask is always delivered."""
     if crew.strategy is not None:
         draft = draft.replace(strategy=crew.strategy)
     if draft.strategy == "deliver" and not draft.deliver and len(draft.subtasks) == 1:
@@ -132,7 +132,7 @@ def _with_strategy(draft: PlanAnswer | Plan, crew: CrewCard) -> PlanAnswer | Pla
 
 
 def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:
-    """Have every template depend on the subtask that lists its items."""
+    """Make every template depend on the subtask that lists its items."""
     subtasks = [
         subtask.replace(depends_on=type(subtask.depends_on)((subtask.for_each, *subtask.depends_on)))
         if subtask.for_each and subtask.for_each not in subtask.depends_on
@@ -160,7 +160,7 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 def _limit_errors(
     draft: PlanAnswer | Plan, crew: CrewCard, turns: int, funds: Funds | None, begun: Collection[str]
 ) -> Iterator[str]:
-    """Compare what the subtasks that have not begun take, all together, with what is left."""
+    """Compare the total needs of the subtasks that have not begun with what is left."""
     new = [subtask for subtask in draft.subtasks if subtask.id not in begun]
     is_one = len(new) == 1
     each = {agent.name: agent.least_turns if is_one else agent.planned_turns for agent in crew.agents}
@@ -223,7 +223,7 @@ def _input_errors(subtask: SubtaskDraft | Subtask, crew: CrewCard) -> Iterator[s
     try:
         entry = Subtask.model_validate({"id": "T", "agent": "a", "instruction": "", "input": subtask.input})
     except ValidationError:
-        return  # named by the shape errors
+        return  # reported by the shape errors
     yield from value_problems(schema, entry.input or {}, where, _INPUT_STEPS)
 
 
@@ -232,7 +232,7 @@ def _name(subtask_id: str) -> str:
 
 
 def _is_too_long(instruction: str) -> bool:
-    """Whether it is refused for its length, which the shape errors name already."""
+    """Whether it is refused for its length, which the shape errors report."""
     return len(instruction.strip()) > _MOST_CHARACTERS
 
 
@@ -271,17 +271,17 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 
 
 def is_vague(instruction: str, *, has_inputs: bool) -> bool:
-    """Whether an instruction names neither an object nor what a good answer contains.
+    """Whether an instruction names neither an object nor the content of a good answer.
 
-    "Analyze the data" does not: every word of it fits any task. The words that do are in `vague_words.json`, by
-    language; one word beside them (a name, a figure, a column, a question word) is enough, so that no good instruction
-    is refused. What it depends on is an object, too.
+    "Analyze the data" is vague: each of its words fits any task. Such words are listed in `vague_words.json` by
+    language; any other word (a name, a figure, a column, a question word) is enough, so that no good instruction
+    is refused. A dependency also counts as an object.
     """
     return _is_short(instruction) or (not has_inputs and _fits_any_task(instruction))
 
 
 def _is_short(instruction: str) -> bool:
-    # Two wide characters, as of Chinese and Japanese, are about a word, and take the place of five others.
+    # Two wide characters, as in Chinese and Japanese, are about a word, that is, five other characters.
     wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in instruction)
     words = max(len(re.findall(pattern, instruction)) for pattern in (r"\w{2,}", r"\S{2,}")) + wide // 2
     characters = len(instruction.strip()) + wide * 3 // 2
@@ -297,14 +297,14 @@ def _fits_any_task(instruction: str) -> bool:
     spaced, wide = _vague_words()
     for word in wide:
         text = text.replace(word, " ")
-    # One language at a time: what says nothing in one may be a name in another.
+    # One language at a time: a vague word in one may be a name in another.
     left = set(text.translate(_SPACES).split())
     return any(left <= words for words in spaced)
 
 
 @cache
 def _vague_words() -> tuple[tuple[frozenset[str], ...], tuple[str, ...]]:
-    """Load the words by language, and those of languages without spaces, the longest first."""
+    """Load the words by language; those of languages without spaces, longest first."""
     lists = json.loads(Path(__file__).with_name("vague_words.json").read_text(encoding="utf-8"))
     wide: list[str] = lists.pop("wide")
     return tuple(frozenset(words.split()) for words in lists.values()), tuple(sorted(wide, key=len, reverse=True))

@@ -1,4 +1,4 @@
-"""The recovery table: what is tried next when an attempt at a subtask has ended, and what a failed input means.
+"""The recovery table: what follows a finished attempt at a subtask, and what a failed input means.
 
 `docs/recovery.md` documents this table.
 """
@@ -13,7 +13,7 @@ from workflows.rules.graph import USABLE
 
 
 class Action(Enum):
-    """What can follow an attempt, in the words of `docs/recovery.md`."""
+    """Actions after an attempt, named as in `docs/recovery.md`."""
 
     ACCEPT = "accept"
     REFINE = "rewrite the instruction in view of the error"
@@ -27,26 +27,26 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Attempts:
-    """What was tried for one subtask so far."""
+    """The attempts at one subtask so far."""
 
     made: int = 1
-    """Attempts that have ended."""
+    """Number of finished attempts."""
     agents: tuple[str, ...] = ()
-    """Agents that made them, in order."""
+    """The agents of these attempts, in order."""
     done: frozenset[Action] = frozenset()
-    """Actions that were taken, even if they led to no other attempt."""
+    """Actions taken, even if no attempt followed."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """What can be done for one subtask now."""
+    """The options available for one subtask now."""
 
     max_attempts: int
     """Failed attempts after which the subtask is given up."""
     fallback: str | None = None
-    """The fallback agent of the agent that made the latest attempt, if it may have the subtask."""
+    """The fallback of the latest attempt's agent, if it may take the subtask."""
     stronger: Tier | None = None
-    """Next tier above the agent's own."""
+    """The next tier above the agent's."""
     may_nest: bool = False
     """Whether it can become a nested session."""
     may_ask: bool = False
@@ -67,10 +67,10 @@ HOPELESS: Final[tuple[FailureReason, ...]] = (
     "provider_refused",
     "provider_unavailable",
 )
-"""Failures that another attempt would repeat; Temporal has retried a provider's errors already."""
+"""Failures that another attempt would repeat; Temporal has already retried provider errors."""
 
 _WITH_ANSWER: Final = frozenset({"confidence_too_low", "timeout", "too_big"})
-"""Escalations whose content answers the instruction, if only in part."""
+"""Escalations whose content answers the instruction at least in part."""
 
 TABLE: Final[Mapping[str, tuple[Action, ...]]] = {
     "success": (Action.ACCEPT,),
@@ -85,11 +85,11 @@ TABLE: Final[Mapping[str, tuple[Action, ...]]] = {
     "escalation timeout": (Action.SPLIT,),
     "escalation too_big": (Action.SPLIT,),
 }
-"""What is tried in turn, by how an attempt ended. When nothing is available, the subtask is given up."""
+"""Actions to try in order, by how an attempt ended. If none is available, the subtask is given up."""
 
 
 def next_action(outcome: Outcome, attempts: Attempts, means: Means) -> Action:
-    """Decide what happens after an attempt; `outcome` is that of the latest one."""
+    """Choose the action after an attempt; `outcome` is the latest."""
     row = f"{outcome.kind} {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
     actions = (action for action in TABLE[row] if _is_available(action, outcome, attempts, means))
     return next(actions, Action.GIVE_UP)
@@ -116,12 +116,12 @@ def _is_available(action: Action, outcome: Outcome, attempts: Attempts, means: M
 
 
 def lacks_budget(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
-    """Whether another action than this would be available if the ledger covered it."""
+    """Whether a better action would be available if the ledger covered it."""
     return not means.can_pay and next_action(outcome, attempts, replace(means, can_pay=True)) != action
 
 
 def has_answer(outcome: Outcome) -> bool:
-    """Whether an outcome holds an answer, even an unsure or unfinished one; a counter-question is no answer."""
+    """Whether an outcome contains an answer, even an unsure or unfinished one; a question back is not one."""
     if isinstance(outcome, Failure) or (isinstance(outcome, Escalation) and outcome.reason not in _WITH_ANSWER):
         return False
     return bool(outcome.content or outcome.findings)
@@ -133,7 +133,7 @@ def question_of(outcome: Outcome) -> str:
 
 
 def accept(outcome: Outcome) -> Outcome:
-    """Turn an accepted outcome into one that others can use: an escalation's answer becomes partial."""
+    """Turn an accepted outcome into a usable one: an escalation's answer becomes partial."""
     if not isinstance(outcome, Escalation) or not has_answer(outcome):
         return outcome
     doubt = f"The agent returned this as unfinished ({outcome.reason.replace('_', ' ')}). {outcome.message}".rstrip()
@@ -142,7 +142,7 @@ def accept(outcome: Outcome) -> Outcome:
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome:
-    """Choose the outcome of a subtask that is given up: its surest answer, or else that of its last attempt."""
+    """Choose the outcome of a subtask that is given up: its most confident answer, or its last outcome."""
     answers = [outcome for outcome in outcomes if has_answer(outcome)]
     if not answers:
         return outcomes[-1]

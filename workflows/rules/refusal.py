@@ -1,5 +1,5 @@
-"""What a person asks for, and a session does not do."""
+"""The refusal of a person's request."""
 
 
 class Refused(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """The session refuses; the message says why."""
+    """The session refuses a request; the message says why."""

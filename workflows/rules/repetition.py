@@ -1,10 +1,10 @@
-"""Repetition: agents that call the same tool with the same arguments again, though it cannot get them another result.
+"""Repetition: calls of the same tool with the same arguments that cannot return another result.
 
-A call may get another result once anything in the session has acted since it was made, so it is made again then. Where
-other agents may act meanwhile it is always made again, and counts as repeated if its result is the same. A call that
+A call may return another result once anything in the session has acted since, and is then made again. If
+other agents may act meanwhile, it is always made again, and counts as repeated if its result is the same. A call that
 acts is made once. Tools marked `repeatable` are never held back.
 
-Arguments are the same if they are equal as JSON, whatever the order of their names. Once the tool has answered, case
+Arguments are the same if they are equal as JSON, in any key order. Once the tool has answered, case
 and white space of plain words do not count either. They do count in code, queries, paths and quotations, and after an
 error, which a change of case may correct.
 """
@@ -26,32 +26,32 @@ from chargehand.strict_json import map_texts
 _Result = tuple[Mapping[str, JsonValue], Sequence[Source]]
 
 _MOST_REPETITIONS: Final = 3
-"""Rounds without a new call or a new result, after which an agent has to answer."""
+"""Number of rounds without a new call or result after which an agent has to answer."""
 _ACTS_ONCE: Final = "it changes something, and is made once for a task. See above what came of it."
 _EXACT_TEXT: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
-"""Characters of code, SQL, paths and quotations, in which every letter and space counts."""
+"""Characters that occur in code, SQL, paths and quotations, where every letter and space counts."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Which calls of an agent may get another result when they are made again."""
+    """Which calls of an agent may return another result when repeated."""
 
     acting: Collection[str] = ()
-    """Its tools that change something in the world."""
+    """Its tools with side effects."""
     repeatable: Collection[str] = ()
-    """Its tools whose calls are never repetitions."""
+    """Its tools that may always be called again."""
     others_act: bool = False
-    """Whether other agents of the session may change something meanwhile."""
+    """Whether other agents of the session may have side effects in the meantime."""
 
 
 def refuse_repetition(
     call: ToolCall, rounds: Sequence[Round], effects: Effects, beside: Sequence[ToolCall] = ()
 ) -> ToolResult | None:
-    """Refuse a call that was made in an earlier round and cannot get another result; None if it is to be made.
+    """Refuse a call made in an earlier round that cannot return another result; None if it is allowed.
 
-    `beside` are the calls of its own round, one of which may act while it is made.
+    `beside` are the other calls of its round, one of which may act meanwhile.
 
-    Calls of a round beyond the most that are executed were not made, so they are new when made again.
+    Calls beyond the maximum per round were not made, so they are new when requested again.
     """
     acts = call.tool in effects.acting
     may_change = effects.others_act or any(each.tool in effects.acting for each in beside)
@@ -69,7 +69,7 @@ def refuse_repetition(
 
 
 def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
-    """Whether an agent has made no new call in three rounds and learned nothing new, and must answer now."""
+    """Whether an agent has made no new call and got no new result in three rounds, and must answer now."""
     repetitions = 0
     made = _Calls(effects)
     for past in rounds:
@@ -80,14 +80,14 @@ def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
 
 
 def positions_to_make(calls: Sequence[ToolCall]) -> frozenset[int]:
-    """Name the positions of the calls of a round that are executed: all notes, and at most so many others."""
+    """List the positions of the calls of a round to execute: all notes, and the first few others."""
     notes = [position for position, call in enumerate(calls) if call.tool == NOTE.name]
     others = [position for position, call in enumerate(calls) if call.tool != NOTE.name]
     return frozenset((*notes, *others[:MOST_CALLS]))
 
 
 def made_together(calls: Sequence[ToolCall], acting: Collection[str]) -> list[range]:
-    """Split the positions of a round's calls into runs that are made side by side: one that reads begins after acts."""
+    """Group the positions of a round's calls into concurrent batches; a read after an acting call starts a new one."""
     pairs = enumerate(pairwise(calls), start=1)
     ends = [position for position, (one, next_) in pairs if one.tool in acting and next_.tool not in acting]
     return [range(first, last) for first, last in pairwise([0, *ends, len(calls)])]
@@ -98,7 +98,7 @@ def _made_in(past: Round) -> list[ToolCall]:
 
 
 class _Calls:
-    """In which round, counted from 1, each call was made, and its result, as long as nothing has acted since."""
+    """The round, counted from 1, and the result of each call, until something acts."""
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
@@ -114,7 +114,7 @@ class _Calls:
         acts = {_exactly(call) for call in calls if call.tool in self._effects.acting} - self._acts.keys()
         self._acts |= dict.fromkeys(acts, self._rounds)
         if acts:
-            # Those of this round that are made beside it may have been answered before it acted.
+            # Concurrent calls of this round may have been answered before it acted.
             self._exactly.clear()
             self._loosely.clear()
             return
@@ -129,7 +129,7 @@ class _Calls:
         return None if known is None else known[0]
 
     def is_news(self, call: ToolCall, past: Round) -> bool:
-        """Whether a call is new, or has another result than when it was made before."""
+        """Whether a call is new, or returned another result than before."""
         if call.tool in self._effects.acting:
             return _exactly(call) not in self._acts
         known, result = self._known(call), _result(call, past)
@@ -147,7 +147,7 @@ class _Calls:
 
 
 def _result(call: ToolCall, past: Round) -> "_Result | None":
-    """Return what a tool answered; None if that was an error."""
+    """Return a tool's answer; None for an error."""
     answered = (result for result in past.results if result.call_id == call.id and result.ok)
     return next(((result.output, result.sources) for result in answered), None)
 

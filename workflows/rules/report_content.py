@@ -38,30 +38,30 @@ from workflows.rules.graph import USABLE, critical_path
 
 _SEVERITIES: Final = get_args(Severity)
 _LONG_REPORT: Final = 3_000
-"""A report of so many words is written by section."""
+"""A report of at least this many words is written by section."""
 _SECTION_WORDS: Final = 1_000
 _MOST_SECTIONS: Final = 20
 _GOAL_CHARACTERS: Final = 20_000
 _NOTES_CHARACTERS: Final = 12_000
-"""Of what an earlier attempt noted, in the goal of a nested session."""
+"""Maximum of an earlier attempt's notes in the goal of a nested session."""
 _REPORT_BYTES: Final = 1_000_000
-"""Half of what Temporal takes: every client can read a report, without any storage."""
+"""Half of Temporal's payload limit, so that every client can read a report without external storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
-"""The longest text and the longest list that are left, until the report fits."""
+"""Maximum text and list lengths tried in order until the report fits."""
 
 
 def sections_for(words: int) -> int:
-    """Compute how many sections a report has at most; 0 for one that is written in one piece."""
+    """Compute the maximum number of sections of a report; 0 if it is written in one piece."""
     return min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS) if words >= _LONG_REPORT else 0
 
 
 def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
-    """List every source once, in the order of the plan: the first is cited as `[S1]`."""
+    """List every source once, in plan order: the first is cited as `[S1]`."""
     return tuple({source.ref: source for entry in outcomes for source in entry.outcome.sources}.values())
 
 
 def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]]:
-    """List the words that agents quoted from each source and code found there, by its `ref`."""
+    """List the verified quotations of agents by the source's `ref`."""
     quotes: dict[str, dict[str, None]] = {}
     for finding in (finding for entry in outcomes for finding in entry.outcome.findings):
         if finding.quote and finding.sources:
@@ -70,9 +70,9 @@ def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]
 
 
 def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> InputOutcome:
-    """Take from earlier findings the words of sources that this session has read itself: they may stand there no more.
+    """Drop earlier quotations from sources that this session has read again, since they may have changed.
 
-    A source that is known from the earlier session only keeps them.
+    Sources known only from the earlier session keep them.
     """
     own = {source.ref for entry in outcomes for source in entry.outcome.sources if not source.session}
     if not own:
@@ -91,7 +91,7 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
 
 
 def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:
-    """Collect what the statements of a report may rest on."""
+    """Collect the evidence that the statements of a report may use."""
     findings = tuple(finding for entry in outcomes for finding in entry.outcome.findings)
     return Evidence(sources, quotations_of(outcomes), findings, tuple(gaps))
 
@@ -102,7 +102,7 @@ def check_citations(text: str, sources: Sequence[Source], unknown: str = "") -> 
 
 
 def keep_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
-    """Keep the sources that a text cites, renumbered in the order in which it cites them."""
+    """Keep only the cited sources, renumbered in order of citation."""
     order = cited_numbers(text)
     renumbered = {old: new for new, old in enumerate(order, start=1)}
     return (
@@ -112,7 +112,7 @@ def keep_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source,
 
 
 def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
-    """Make a report of one outcome: its own answer, with its citations."""
+    """Build a draft from one outcome: its answer with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     answer = number_refs(outcome.content, numbers, CITES_NOTHING)
     own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
@@ -123,7 +123,7 @@ def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
 
 
 def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], notice: str) -> SynthesisAnswer:
-    """Set out the finished work unedited, when no model can write the report."""
+    """Build a draft from the outcomes unedited, if no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     parts = [f"*{notice}*"]
     for entry in outcomes:
@@ -136,7 +136,7 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
 
 
 def bound_report(report: Report) -> Report:
-    """Shorten the longest texts and lists of a report until Temporal takes it as a result."""
+    """Shorten the longest texts and lists of a report until it fits into a workflow result."""
     for longest, most in _REPORT_STEPS:
         if len(report.model_dump_json().encode()) <= _REPORT_BYTES:
             break
@@ -160,7 +160,7 @@ def _cut(value: object, longest: int, most: int) -> object:
 
 
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:
-    """List what is missing: what the writer named, what agents named, and every subtask that failed."""
+    """List the gaps: those named by the writer and by agents, and every failed subtask."""
     lost = (
         f"{entry.id} ({entry.agent}) {'was skipped' if outcome.reason == 'skipped' else 'failed'}: "
         f"{outcome.message or outcome.reason}"
@@ -197,7 +197,7 @@ def merge_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
 
 
 def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
-    """Compare the time of a session with that of its steps one after another."""
+    """Compare the duration of a session with that of its steps run in sequence."""
     spans = {each.id: (each.started_at, each.ended_at) for each in records if each.started_at and each.ended_at}
     durations = {id_: end - start for id_, (start, end) in spans.items()}
     wall = ended_at - started_at
@@ -214,7 +214,7 @@ def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: d
 
 
 def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
-    """Measure the time during which at least one of the spans lasts."""
+    """Return the total time covered by at least one of the spans."""
     total, reached = timedelta(0), datetime.min.replace(tzinfo=UTC)
     for start, end in sorted(spans):
         total += max(end - max(start, reached), timedelta(0))
@@ -223,7 +223,7 @@ def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
 
 
 def brain_of(spend: Iterable[SpendLine]) -> str:
-    """Name the models that worked on a session."""
+    """Name the models used by a session."""
     models = sorted({line.model for line in spend if line.model})
     if models == ["extractive"]:
         return "No language model was used: quoted passages and computed figures only."
@@ -231,26 +231,26 @@ def brain_of(spend: Iterable[SpendLine]) -> str:
 
 
 def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
-    """List what reviewers found wrong, the worst and surest first."""
+    """List the reviewers' issues, by severity and confidence."""
     issues = [issue for outcome in outcomes for issue in outcome.issues if issue.message]
     return tuple(sorted(issues, key=lambda issue: (_SEVERITIES.index(issue.severity), -issue.confidence)))
 
 
 def artifacts_of(outcomes: Iterable[Outcome]) -> tuple[Artifact, ...]:
-    """List every file that tools created, once."""
+    """List every file created by tools once."""
     made = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
     return tuple(made.values())
 
 
 def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
-    """Turn an outcome into an input of other subtasks: all but its spend."""
+    """Turn an outcome into an input of other subtasks, without its spend."""
     return subtask.make(InputOutcome, outcome=outcome.replace(spend=()))
 
 
 def nested_goal(
     subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequence[Note] = (), told: Sequence[str] = ()
 ) -> str:
-    """Write the goal of a nested session: the instruction, what the user has written since, and what is known."""
+    """Build the goal of a nested session: the instruction, the user's messages since, and what is known."""
     noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {entry.id}:\n{entry.outcome.content}" for entry in inputs if entry.outcome.content]
     data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
@@ -260,7 +260,7 @@ def nested_goal(
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:
-    """Decide why the session stopped; `stopped` is what ended it before its plan was complete."""
+    """Return the stop reason of a session; `stopped` is what ended it before its plan was complete."""
     if stopped is not None:
         return stopped
     reasons = {reason_of(outcome) for outcome in outcomes}

@@ -1,4 +1,4 @@
-"""Deduplication: when two tasks of an agent are the same task.
+"""Deduplication: whether two tasks of an agent are the same.
 
 A child's workflow id is built from the run of the session, the agent and the fingerprint of its instruction, so that
 Temporal itself refuses the same task twice anywhere in the tree, across crashes, resets and deploys, and so that a
@@ -21,9 +21,9 @@ _TRIVIAL: Final = frozenset((
     "were", "will", "with", "you", "your",
 ))
 # fmt: on
-"""Words that name nothing. `A`, `IT` and `US` do, and `or` asks for something else than `and`."""
+"""Words without content. `A`, `IT` and `US` may be names, and `or` differs in meaning from `and`."""
 _COUNTED_MARKS: Final = "#%"
-"""Punctuation that makes a difference: C and C#, 5 and 5 %."""
+"""Punctuation that distinguishes: C and C#, 5 and 5 %."""
 
 
 @cache
@@ -48,7 +48,7 @@ def normalise(instruction: str) -> str:
 
 
 def task_text(subtask: Subtask | SubtaskDraft) -> str:
-    """Return what distinguishes a subtask from others of its agent: its instruction, and a hash of its data."""
+    """Return what identifies a subtask among those of its agent: its instruction, and a hash of its data."""
     if not subtask.input:
         return subtask.instruction
     return f"{subtask.instruction} {hashlib.sha256(canonical(subtask.input).encode()).hexdigest()}"
@@ -62,6 +62,6 @@ def fingerprint(agent: str, instruction: str) -> str:
 def child_workflow_id(session: str, run: str, agent: str, instruction: str, tier: str = "") -> str:
     """Build the id of a child workflow: `<session>/<run>/<agent>/<fingerprint>`.
 
-    The same task on another tier than the agent's own gets the suffix `-<tier>`.
+    The same task on a tier other than the agent's own gets the suffix `-<tier>`.
     """
     return f"{session}/{run}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"

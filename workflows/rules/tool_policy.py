@@ -1,8 +1,8 @@
-"""Tool policies: which calls the rules of a crew allow, and what calls have used of them.
+"""Tool policies: which calls the rules of a crew allow, and how much of their limits calls have used.
 
-An agent that has read private text sends out, without a person, only the user's own words and what fixed lists hold.
-The rule says what may pass, never what may not, so that no encoding of private text gets by. Which of the user's words
-are sent, and whether a call is made at all, still tells something; so lists and the number of such calls are bounded.
+Without a person, an agent that has read private text sends out only the user's own words and listed values.
+The rule is an allow list, so that no encoding of private text gets past it. Which of the user's words
+are sent, and whether a call is made at all, still leaks a little, so lists and the number of calls are bounded.
 """
 
 import re
@@ -19,37 +19,37 @@ from chargehand.contracts.problems import printable
 from workflows.carried import Carried
 
 _LARGEST: Final = 10**12
-"""The largest amount that is added up; a larger one is denied."""
+"""Largest amount that can be summed up; larger ones are denied."""
 
 _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-"""One plain mailbox: no blank, quote, comma or second address, and no letter that only looks like one of these."""
+"""One plain mailbox: no blank, quote, comma or second address, and no lookalike of these."""
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
 _REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/?&=#+,-]*")
-"""Of a page below a site: nothing that leads back out of it, and nothing encoded or with another address in it."""
+"""The path of a page below a site: nothing that leads out of it, nothing encoded, no other address."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 Arguments = Mapping[str, JsonValue]
 MOST_UNASKED: Final = 8
-"""Calls of tools that reach out, in one conversation that has read private text, without a person."""
+"""Maximum calls of tools that reach out without a person, in a conversation that has read private text."""
 _READ: Final = "it comes from an agent that has read private text"
 
 
 def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
-    """Identify a call by its tool and its arguments, in whatever order these are written, and by whose call it is.
+    """Identify a call by its caller, its tool and its arguments in any order.
 
-    What a call of a tool that acts would change is identified by the subtask, whichever attempt makes the call.
+    The caller of an acting call is its subtask, whichever attempt makes the call.
     """
     return sha256(canonical([owner, tool, dict(arguments)]).encode()).hexdigest()
 
 
 def success_key(watched: Watched, arguments: Arguments) -> str:
-    """Name the success of a call as the rules see it that wait for it."""
+    """Build the key under which policies refer to the success of a call."""
     compared = None if watched.same is None else [watched.same, arguments.get(watched.same)]
     return sha256(canonical([watched.tool, compared]).encode()).hexdigest()
 
 
 def doubts(policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
-    """List why a person decides about a call that rules allow without one, within limits."""
+    """List the reasons why a person has to decide about a call that the rules otherwise allow."""
     return [
         f"{name}: {problem}"
         for rule in _automatic(policy)
@@ -59,12 +59,12 @@ def doubts(policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
 
 
 def is_judged(policy: Iterable[Obligation]) -> bool:
-    """Whether a model has to expect a call before it is made without a person."""
+    """Whether a model has to judge a call before it may be made without a person."""
     return any(rule.judged for rule in _automatic(policy))
 
 
 def is_listed(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool:
-    """Whether a rule lists a value of an argument; the digits of a number within a range can spell private text."""
+    """Whether a rule lists an argument's value; ranges do not count, since digits can encode private text."""
     listed = (rule.within.get(name) for rule in _automatic(policy))
     return any(isinstance(values, tuple) and not _beyond(value, values) for values in listed)
 
@@ -74,7 +74,7 @@ def _automatic(policy: Iterable[Obligation]) -> Iterable[ToolRule]:
 
 
 def _beyond(value: JsonValue, allowed: float | tuple[str, ...]) -> str:
-    """Say what keeps a value from being allowed; empty if nothing does. What is of another kind never is."""
+    """Explain why a value is not allowed; empty if it is. A value of the wrong type never is."""
     if not isinstance(allowed, tuple):
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= allowed:
             return ""
@@ -92,16 +92,16 @@ def _matches(value: str, listed: str) -> bool:
 
 
 class PolicyLedger(Carried):
-    """What the calls of a whole session have used of its policies."""
+    """Usage of policies by the calls of a whole session."""
 
     calls: dict[str, int] = left_out({})
-    """By the key of the obligation, as are sums."""
+    """By the key of the obligation; so are sums."""
     sums: dict[str, Decimal] = left_out({})
     succeeded: tuple[str, ...] = left_out(())
-    """Keys of successes, in order."""
+    """Keys of successful calls, in order."""
 
     def too_early(self, policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
-        """List what must have succeeded before this call."""
+        """List what must succeed before this call."""
         return [
             f"{rule.tool} is allowed only after {rule.after} has succeeded"
             + (f" with the same {rule.same}" if rule.same else "")
@@ -110,11 +110,11 @@ class PolicyLedger(Carried):
         ]
 
     def violations(self, policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
-        """List the rules that do not allow this call, whatever succeeds before it."""
+        """List the rules that forbid this call whatever succeeds before it."""
         return [problem for each in policy for problem in self._violations(each, arguments)]
 
     def count(self, policy: Iterable[Obligation], arguments: Arguments, calls: int = 1) -> None:
-        """Book a call that is made, whatever comes of it; -1 takes back one that was certainly not applied."""
+        """Count a call whatever its result; -1 takes back one that was certainly not applied."""
         for each in policy:
             self.calls[each.key] = self.calls.get(each.key, 0) + calls
             amount = _amount(each.rule, arguments)
@@ -149,25 +149,25 @@ class PolicyLedger(Carried):
 
 
 def _amount(rule: ToolRule | None, arguments: Arguments) -> Decimal | None:
-    """Read the amount that a rule adds up; None if it is not a usable number."""
+    """Parse the amount that a rule sums up; None if it is not a usable number."""
     if rule is None or rule.at_most_sum is None:
         return None
     value = arguments.get(rule.at_most_sum.argument)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return Decimal(str(value)) if 0 <= value <= _LARGEST else None  # NaN is neither
+    return Decimal(str(value)) if 0 <= value <= _LARGEST else None  # false for NaN
 
 
 def why_approved(
     arguments: Arguments, *, kept: Collection[str], said: Collection[str], policy: Collection[Obligation], calls: int
 ) -> str:
-    """Say why a person decides about a call that reaches out after private text was read; empty if it may be made.
+    """Explain why a person decides about a call that reaches out after private text was read; empty if none has to.
 
     Args:
-        arguments: of the call.
-        kept: arguments that are not sent anywhere.
+        arguments: the call's arguments.
+        kept: names of arguments that are not sent anywhere.
         said: the user's own words.
-        policy: what binds the tool; values that a rule lists may be sent.
+        policy: the tool's obligations; listed values may be sent.
         calls: how many calls that reach out the conversation has made since.
     """
     if calls >= MOST_UNASKED:
@@ -181,7 +181,7 @@ def why_approved(
 
 
 def _is_said(value: JsonValue, said: Collection[str]) -> bool:
-    """Whether a value stands in what the user has said, letter by letter; of a list one item at most, no list again."""
+    """Whether a value occurs literally in the user's words; of a list, one plain item at most."""
     match value:
         case None | "" | []:
             return True
@@ -194,7 +194,7 @@ def _is_said(value: JsonValue, said: Collection[str]) -> bool:
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value is in a text as whole words; `in` is linear, however often the text repeats itself."""
+    """Whether a value occurs in a text as whole words; `in` is linear even for repetitive texts."""
     return value in text and _by_words(value) in _by_words(text)
 
 

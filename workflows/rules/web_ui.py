@@ -1,4 +1,4 @@
-"""The details that the Temporal Web UI shows of a session, as Markdown."""
+"""The Markdown details of a session in the Temporal Web UI."""
 
 import json
 import re
@@ -13,8 +13,8 @@ _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
 def details(status: Status, at: datetime) -> str:
-    """Render a session's status at a time, after which the server may have ended it: plan, turns and dollars."""
-    # No dollar signs: the Web UI renders text between two of them as mathematics.
+    """Render a session's plan, turns and dollars as of a time; the server may have ended it since."""
+    # No dollar signs: the Web UI renders text between two of them as a formula.
     lines = [
         f"**{status.standing.words}**, as of {at:%Y-%m-%d %H:%M:%S} UTC",
         "",
@@ -57,5 +57,5 @@ def _line(record: SubtaskRecord) -> str:
 
 
 def _plain(text: str, most: int) -> str:
-    """Shorten a text to one line, and escape what Markdown would render as a link, a picture or a formula."""
+    """Shorten a text to one line, and escape what Markdown renders as a link, a picture or a formula."""
     return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])

@@ -1,1 +1,1 @@
-"""What a session, an agent and a conversation know: data, and what may happen to it. No effects."""
+"""The state of sessions, agents and conversations, changed by its own methods only. No effects."""

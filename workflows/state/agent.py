@@ -1,4 +1,4 @@
-"""What an agent knows of its work on one subtask: its conversation, its time, and the answers that it has so far."""
+"""The state of an agent's work on one subtask: its conversation, its time and its answers so far."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from workflows.state.agent_conversation import Conversation
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2
 _TIME_TO_ANSWER: Final = 0.2
-"""The last part of an attempt's time, in which it must answer instead of using tools."""
+"""The final part of an attempt's time, in which the agent must answer instead of using tools."""
 _WHY: Final[Mapping[str, str]] = {
     "out_of_turns": "its turns were used up",
     "out_of_budget": "its dollars were used up",
@@ -39,23 +39,23 @@ _WHY: Final[Mapping[str, str]] = {
 }
 """Why the work of an agent ended without an answer."""
 _MOST_UNREAD: Final = 200
-"""Messages of a person that wait for the agent's next turn; a session sends fewer."""
+"""Messages of a person that may wait for the agent's next turn; a session sends fewer."""
 
 
 class Inbox:
-    """What a person has written to an agent, in the order in which it came, and whether the tools in use are to end."""
+    """A person's messages to an agent in order of arrival, and whether its running tools are interrupted."""
 
     def __init__(self, unread: tuple[SteeringItem, ...], read: tuple[int, ...]) -> None:
         self.unread = unread
         self.read = read
         """Numbers of the messages that the agent has read."""
         self.is_interrupted = False
-        """Whether the tools of the current turn are to end."""
+        """Whether the tools of the current turn are interrupted."""
         self._taken: tuple[int, ...] = ()
-        """Numbers of the messages in the turn that is being taken."""
+        """Numbers of the messages in the current turn."""
 
     def receive(self, item: SteeringItem) -> None:
-        """Keep a message; an item without text is an interruption."""
+        """Store a message; an item without text is an interruption."""
         if not item.text:
             self.is_interrupted = True
         elif len(self.unread) < _MOST_UNREAD:
@@ -70,11 +70,11 @@ class Inbox:
         self.is_interrupted = False
 
     def confirm(self) -> None:
-        """Note that the agent has replied to what was taken."""
+        """Mark the taken messages as read, once the agent has replied."""
         self.read, self._taken = (*self.read, *self._taken), ()
 
     def withdraw(self, read: tuple[int, ...]) -> None:
-        """Go back to what had been read at some time, since nothing came of what was read later."""
+        """Restore the messages read at an earlier time; reading the later ones had no result."""
         self.read = read
 
 
@@ -94,11 +94,11 @@ class AgentWork:
         self.conversation = Conversation(request, self._state.conversation)
         self.spending = self._state.spending
         self._hand_over = ""
-        """The agent that its reply hands a conversation over to."""
+        """The agent to which its reply hands over the conversation."""
         self._job = ""
-        """The goal of a job that it delegates."""
+        """The goal of a job that its reply delegates."""
         self._forced = ""
-        """Why the turn that is being taken has to answer; empty if it may use tools."""
+        """Why the current turn has to answer; empty if it may use tools."""
         self.inbox = Inbox(self._state.messages, self._state.messages_read)
 
     def state(self, now: datetime) -> SubtaskState:
@@ -120,7 +120,7 @@ class AgentWork:
         return self._state.rounds_begun
 
     def result(self, outcome: Outcome, now: datetime) -> SubtaskResult:
-        """Return an outcome with what it cost and what came of the work beside it."""
+        """Return an outcome with its spend, notes, artifacts and the other results of the work."""
         beside = {
             "gaps": (*outcome.gaps, *self.conversation.doubts),
             "spend": self._spend,
@@ -141,7 +141,7 @@ class AgentWork:
         )
 
     def until(self, now: datetime) -> datetime | None:
-        """Return when the attempt's own time is up; waiting for a larger grant, or for a person, does not count."""
+        """Return when the attempt's time is up; waits for a larger grant or a person do not count."""
         deadline = self.request.deadline
         return None if deadline is None else self.began_at + deadline + self.mailbox.waited(now)
 
@@ -150,7 +150,7 @@ class AgentWork:
         return timedelta.max if until is None else until - now
 
     def why_last(self, number: int, now: datetime) -> str:
-        """Return why the agent must answer in a round: its time is nearly up, or no other follows; empty if not."""
+        """Return why the agent must answer in this round: little time left, or the last round; empty otherwise."""
         deadline = self.request.deadline
         if deadline is not None and self.left(now) < deadline * _TIME_TO_ANSWER:
             return "its time was nearly used up"
@@ -160,17 +160,17 @@ class AgentWork:
         return _WHY["out_of_turns" if self.spending.ledger.unspent.turns < needed.turns else "out_of_budget"]
 
     def force(self, why: str) -> None:
-        """Note why the next answer is forced; an agent without tools has nothing else to do."""
+        """Record why the next answer is forced; agents without tools always answer."""
         self._forced = why if self.request.agent.tools else ""
 
     def begin_round(self, number: int) -> None:
-        """Begin a round with what a person has written since the one before."""
+        """Begin a round with the messages received since the previous one."""
         self._change(rounds_begun=number)
         self._forced = ""
         self.conversation.hear(self.inbox.take())
 
     def input_tokens(self, task: WorkTask) -> int:
-        """Bound the input of the next turn, by what the provider has counted of the conversation if it is the less."""
+        """Bound the input of the next turn, using the provider's count of the conversation if that is lower."""
         whole = input_bound(task, fixed_bytes(self.request.agent, self.request.documents))
         return self.conversation.bound(whole, task)
 
@@ -183,12 +183,12 @@ class AgentWork:
 
     @property
     def effects(self) -> Effects:
-        """Which of its calls may get another result when they are made again."""
+        """Which of its calls may return another result when repeated."""
         agent = self.request.agent
         return Effects(agent.acting, agent.repeatable, self.request.others_act)
 
     def cost_of_going_on(self, task: WorkTask) -> GoingOn:
-        """Estimate what this turn costs if it uses tools, with the turn that follows it."""
+        """Estimate the cost of this turn with tools, plus the turn after it."""
         return self._costs.going_on(self.input_tokens(task))
 
     @property
@@ -198,7 +198,7 @@ class AgentWork:
         return TurnCosts(model, request.output_caps, self.conversation.counted, spending.mean_output)
 
     def tell_turns(self, number: int) -> None:
-        """Tell the agent, with what its tools returned last, which turns are its own and which it may borrow."""
+        """Tell the agent, with its latest tool results, how many turns are its own and how many it may borrow."""
         request, own = self.request, self.spending.ledger.unspent
         borrowed = self.spending.ledger.granted.beyond(request.grant)
         spare = request.spare.beyond(borrowed)
@@ -206,12 +206,12 @@ class AgentWork:
         self.conversation.tell_turns(turns, all_turns - turns)
 
     def _turns_of(self, amount: Amount, number: int) -> int:
-        """Estimate how many of the rounds that are left an amount pays for."""
+        """Estimate how many of the remaining rounds an amount pays for."""
         left = Amount(min(self.request.max_rounds - number + 1, amount.turns), amount.usd)
         return self._costs.turns_paid_by(left, self.input_tokens(self.conversation.task()))
 
     def outcome_of(self, result: TurnResult) -> Outcome | None:
-        """Build the outcome of an answer; None if the reply is none, or if its data is not valid."""
+        """Build the outcome of an answer; None if the reply is not an answer or its data is invalid."""
         answer = result.answer_as(AgentAnswer)
         if answer is None:
             return None
@@ -224,12 +224,12 @@ class AgentWork:
         return None
 
     def keep_answer(self, outcome: Outcome, result: TurnResult) -> None:
-        """Keep an answer in case no other follows, and have the agent answer again after what a person has written."""
+        """Keep an answer as a fallback, and have the agent answer again in view of new messages."""
         self._change(answered=outcome, answered_after=self.inbox.read, corrections=0)
         self._add_answer(result)
 
     def end(self, result: TurnResult) -> None:
-        """Note the last answer, after which a conversation with a person goes on in another subtask."""
+        """Record the final reply of a conversation turn; the conversation continues in another subtask."""
         if isinstance(result.answer, ReplyAnswer):
             self._hand_over, self._job = result.answer.hand_over.strip(), result.answer.job.strip()
             self._add_answer(result)
@@ -242,7 +242,7 @@ class AgentWork:
         self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
-        """Have the agent reply again to a complaint; False if it has had its corrections, or declined."""
+        """Have the agent correct its reply; False if its corrections are used up or it declined."""
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
         if result.stop == "refused" or self._state.corrections >= most:
             return False
@@ -254,7 +254,7 @@ class AgentWork:
         return True
 
     def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:
-        """Return what there is of an outcome when the work ends without an answer."""
+        """Return the best available outcome when the work ends without an answer."""
         if self._state.answered is not None:
             self.inbox.withdraw(self._state.answered_after)
             return self._state.answered

@@ -1,4 +1,4 @@
-"""The conversation of an agent with its model: its rounds, what others have of them, what stays when it begins anew."""
+"""An agent's conversation with its model: its rounds, where parts of them are kept, and compaction."""
 
 import json
 import re
@@ -17,11 +17,11 @@ from workflows.contracts import ConversationState, SubtaskRequest
 from workflows.rules.evidence import QUOTE_CHARACTERS, Notes, sources_read
 
 _LONGEST: Final = 600_000
-"""Bytes of a conversation after which it begins anew: with one more round it still fits into one payload."""
+"""Bytes after which a conversation is compacted: with one more round it still fits into one payload."""
 _LONGEST_SHARE: Final = 0.6
-"""Share of the model's context window after which it begins anew."""
+"""Share of the model's context window after which a conversation is compacted."""
 _LEAST_SHARE: Final = 0.2
-"""Share of the window that its rounds have at least: beginning anew shortens nothing else."""
+"""Minimum share of the window taken by rounds, the only part that compaction shortens."""
 _SUMMARY_CHARACTERS: Final = 20_000
 _MOST_SOURCES: Final = 300
 """Sources of earlier conversations that can still be cited."""
@@ -31,13 +31,13 @@ _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
 
 class Conversation:
-    """The rounds of a subtask, and which part of them is kept by a worker and counted by the provider."""
+    """The rounds of a subtask, and which of them a worker keeps and the provider has counted."""
 
     def __init__(self, request: SubtaskRequest, before: ConversationState) -> None:
         self._request = request
         self._state = before
         self._kept_round: Round | None = None
-        """The round that the latest reply makes, if the worker that keeps the conversation keeps it too."""
+        """The round of the latest reply, if the worker that keeps the conversation has it too."""
         self.notes = Notes(self._state.notes)
 
     def state(self) -> ConversationState:
@@ -49,7 +49,7 @@ class Conversation:
 
     @property
     def recent(self) -> tuple[Round, ...]:
-        """The rounds since a person has spoken last, in a conversation with one; else all."""
+        """The rounds since the person's last message in a conversation with one; otherwise all."""
         begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
         return self.rounds[begins:]
 
@@ -60,7 +60,7 @@ class Conversation:
 
     @property
     def is_private(self) -> bool:
-        """Whether private text was read in it, or is among what the agent was given or told of the documents."""
+        """Whether the agent has read private text, was given it, or was told of the documents."""
         agent, request = self._request.agent, self._request
         read = (result.is_private or result.tool in agent.private for past in self.rounds for result in past.results)
         is_told = bool(request.documents) and knows_documents(agent.capabilities)
@@ -72,7 +72,7 @@ class Conversation:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A gap for each call that acts and may or may not have been applied."""
+        """A gap for each acting call of unknown outcome."""
         return self._state.doubts
 
     @property
@@ -81,14 +81,14 @@ class Conversation:
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """The files that tools made, one for each address."""
+        """Files created by tools, one per URI."""
         created = (artifact for past in self.recent for result in past.results for artifact in result.artifacts)
         return tuple({artifact.uri: artifact for artifact in (*self._state.artifacts, *created)}.values())
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses that tools have returned, of the latest conversation first."""
-        # What is recalled was found by others, who may have read it in private.
+        """Addresses returned by tools, those of the latest conversation first."""
+        # Recalled text was found by other agents, possibly in private text.
         results = [result for past in self.rounds for result in past.results if result.tool != RECALL]
         sources = [source for result in results for source in result.sources]
         linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
@@ -97,12 +97,12 @@ class Conversation:
 
     @property
     def read(self) -> Mapping[str, Source]:
-        """What was read in this subtask, by `ref`; of earlier conversations, the beginning of each source."""
+        """Sources read in this subtask, by `ref`; of earlier conversations only the beginning of each."""
         return sources_read(self.rounds, self._state.sources)
 
     @property
     def citable(self) -> Mapping[str, Source]:
-        """What a claim may rest on, by `ref`: what was read, and what came with the inputs or with notes."""
+        """Sources that a claim may cite, by `ref`: read by the agent, or part of its inputs or notes."""
         entry = (source for each in self._request.inputs for source in each.outcome.sources)
         noted = (note.source for note in self.notes.kept if note.source is not None)
         return sources_read(self.rounds, (*entry, *self._state.sources, *noted))
@@ -125,7 +125,7 @@ class Conversation:
         return self.task().make(CompactTask, kind="compact", must_answer=True)
 
     def is_long(self, task: WorkTask, bound: int) -> bool:
-        """Whether the conversation has to begin anew before its next turn, whose input has a bound."""
+        """Whether the conversation has to be compacted before its next turn, whose input is at most `bound`."""
         rounds = sum(len(past.model_dump_json()) for past in task.rounds)
         window = self._request.model.context_window
         fills_window = usual_tokens(bound, self.counted) > window * _LONGEST_SHARE
@@ -135,17 +135,17 @@ class Conversation:
         self._change(tool_calls=self.tool_calls + 1)
 
     def count_outgoing(self) -> int:
-        """Count a call that reaches out after private text was read; returns how many there were before it."""
+        """Count a call that reaches out after private text was read; return the count before it."""
         before = self._state.outgoing
         self._change(outgoing=before + 1)
         return before
 
     def doubt(self, call: ToolCall) -> None:
-        """Note that a call may or may not have been applied."""
+        """Record that a call may or may not have been applied."""
         self._change(doubts=(*self.doubts, _doubt(call)))
 
     def settle(self, call: ToolCall) -> None:
-        """Note that a person knows whether a call was applied."""
+        """Record that a person has settled whether a call was applied."""
         self._change(doubts=tuple(each for each in self.doubts if each != _doubt(call)))
 
     def add(self, past: Round) -> None:
@@ -154,25 +154,25 @@ class Conversation:
         self._change(rounds=(*self.rounds, past))
 
     def hear(self, told: Sequence[str]) -> None:
-        """Add what a person has written, after the latest round."""
+        """Add a person's messages after the latest round."""
         if not self.rounds:
             self._change(opening_told=(*self._state.opening_told, *told))
         elif told:
             self._change_latest(told=(*self.rounds[-1].told, *told))
 
     def tell_turns(self, own: int, spare: int) -> None:
-        """Note in the latest round how many turns are left."""
+        """Record in the latest round how many turns are left."""
         if self.rounds and self.rounds[-1].results:
             self._change_latest(turns_left=own, spare_turns=spare)
 
     def bound(self, whole: int, task: WorkTask) -> int:
-        """Bound the input of the next turn by what the provider has counted of the conversation, if it is the less."""
+        """Bound the input of the next turn, using the provider's count of the conversation if that is lower."""
         if self.counted is None:
             return whole
         return min(whole, conversation_bound(self.counted, task.rounds[self._state.counted_rounds :]))
 
     def new_in(self, task: WorkTask) -> WorkTask:
-        """Leave out the part of the conversation that a worker keeps."""
+        """Omit the part of the conversation that a worker keeps."""
         if not self._state.kept:
             return task
         kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
@@ -181,14 +181,14 @@ class Conversation:
         return own.replace(earlier=self._state.kept, earlier_rounds=len(kept))
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
-        """Note what a worker keeps, and what the provider has counted, after a turn."""
+        """Record after a turn what the worker keeps and what the provider has counted."""
         self._change(kept=result.conversation, kept_rounds=len(task.rounds))
         self._kept_round = result.round()
         if result.counted is not None:
             self._change(counted=result.counted, counted_rounds=len(task.rounds))
 
     def begin_anew(self, answer: CompactAnswer | None) -> None:
-        """Begin a new conversation with what the agent keeps of this one; without an answer, with what it has read."""
+        """Compact: start anew from the agent's summary and notes; without these, from a list of its sources."""
         read = self.citable
         for draft in answer.notes if answer else ():
             if self.notes.add(draft.claim, draft.ref, draft.quote, read):

@@ -1,4 +1,4 @@
-"""What a session may spend: what it gives to its subtasks, and what it sets aside for its report."""
+"""A session's budget: grants to its subtasks, and reserves for its report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,12 +29,12 @@ from workflows.rules.plan_edits import MOST_ITEMS
 from workflows.state.progress import Progress
 
 _RESERVED_TO_SPENT: Final = 3
-"""How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
+"""Ratio of an agent's final reservation to its typical spend; answers are usually shorter than their cap."""
 _MOST_SUBTASKS: Final = 100
-"""Of one plan, however much the limits leave."""
+"""Maximum of one plan, whatever the limits allow."""
 _NO_LANGUAGE_MODEL: Final = "extractive"
 _MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
-"""The most of the outcomes that the report's turn is reserved for."""
+"""Maximum bytes of outcomes for which the report's turn is reserved."""
 
 
 @dataclass
@@ -48,12 +48,12 @@ class Budget:
     grants: Grants = field(init=False)
     report_reserve: ReportReserve = field(init=False)
     output_reserve: ReportReserve | None = field(default=None, init=False)
-    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
+    """For the turn that fills the requested output schema, if there is one."""
     judge_reserve: ReportReserve | None = field(default=None, init=False)
-    """For the turn that judges the report's claims, if a model does."""
+    """For the turn that judges the report's claims, if a model judges them."""
 
     def __post_init__(self) -> None:
-        """Measure what the report needs."""
+        """Compute the reserves of the report."""
         facts, request = self.facts, self.request
         self.grants = Grants(self.ledger)
         own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, request.documents)
@@ -61,7 +61,7 @@ class Budget:
         if request.output_schema is not None:
             self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, request.output_schema))
         small = facts.models[Tier.SMALL]
-        # A nested session leaves it to the one at the root.
+        # Only the root session has its claims judged.
         if request.review != "never" and not request.delegation and small.provider != _NO_LANGUAGE_MODEL:
             self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
 
@@ -77,36 +77,36 @@ class Budget:
         self.facts = facts
 
     def model(self, tier: Tier) -> ModelCard:
-        """Find the model of a tier, priced at what it has proven to cost."""
+        """Return the model of a tier, priced with its observed overcharge."""
         return self.spending.with_overcharge(self.facts.models[tier])
 
     def model_of(self, agent: AgentCard) -> ModelCard:
         return self.spending.with_overcharge(self.facts.model_of(agent))
 
     def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
-        """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
+        """Return the agent with the tier that the plan names, unless the user chose one for it."""
         if subtask.tier is None or agent.name in self.request.tiers.agents:
             return agent
         return agent.replace(tier=subtask.tier, model=None)
 
     def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
-        """Whether the ledger covers turns of the supervisor that each write so many tokens."""
+        """Whether the ledger covers `turns` turns of the supervisor of `output` tokens each."""
         bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
         turn = likely_cost(self.model(self.facts.crew.tier), bound, output)
         return self.unspent.covers(Amount(turns, turns * turn.usd))
 
     def least_grant(self, agent: str) -> Amount:
-        """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
+        """Estimate the smallest useful grant of an agent, or of a nested session."""
         card = self.facts.crew.agent(agent)
         return self._cost_of(card, card.least_turns if card else 0)
 
     @property
     def spare(self) -> Amount:
-        """What running agents may borrow: all that no subtask needs which has not begun."""
+        """What running agents may borrow: everything that waiting subtasks do not need."""
         return self.unspent.beyond(self.least_of_waiting())
 
     def least_start(self, subtask: Subtask) -> Amount:
-        """Estimate the least with which a subtask can start; a template has to be expanded before."""
+        """Estimate the least with which a subtask can start, including the expansion of a template."""
         least = self.least_grant(subtask.agent)
         return least + self.expansion_turn() if subtask.for_each else least
 
@@ -116,18 +116,18 @@ class Budget:
         return early_turn(self.model(crew.tier), fixed_bytes(crew, ()))
 
     def planned_grant(self, agent: str) -> Amount:
-        """Estimate what a plan of several subtasks has to have for one of an agent, or for a nested session."""
+        """Estimate what a plan of several subtasks needs per subtask of an agent, or per nested session."""
         card = self.facts.crew.agent(agent)
         return self._cost_of(card, card.planned_turns if card else 0)
 
     def _cost_of(self, agent: AgentCard | None, turns: int) -> Amount:
-        """Estimate what so many turns of an agent cost; of a nested session, all of it."""
+        """Estimate the cost of an agent's turns, or of a whole nested session if `agent` is None."""
         if agent is None:
             return least_workable(self.facts, self.request.documents)
         return cost_of_turns(agent, self.model_of(agent), self.request.documents, turns)
 
     def agents_within(self, amount: Amount) -> int:
-        """Compute how many subtasks an amount pays for, if their agents have tools; 1 at least."""
+        """Compute how many subtasks of agents with tools an amount pays for, at least 1."""
         agents = [agent for agent in self.facts.crew.agents if agent.tools] or self.facts.crew.agents
         cheapest = min(agents, key=lambda agent: self.planned_grant(agent.name).usd)
         first, others = self.dollars_for([cheapest.name] * 2)
@@ -135,24 +135,24 @@ class Budget:
         return max(1, min(_MOST_SUBTASKS, amount.turns // cheapest.planned_turns, by_usd))
 
     def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
-        """Estimate what the dearest of some agents has to have to start, and what the others add to that."""
+        """Estimate the dollars that the most expensive agent needs to start, and what the others add to that."""
         spent = [self.planned_grant(agent).usd / _RESERVED_TO_SPENT for agent in agents]
         first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
         return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
 
     def least_of_waiting(self) -> Amount:
-        """Estimate the least that the subtasks take which have not begun."""
+        """Estimate the least that the waiting subtasks need."""
         return sum((self.least_grant(subtask.agent) for subtask in self.progress.waiting), Amount())
 
     def items_beside(self, template: Subtask, kept: Amount) -> int:
-        """Compute how many subtasks of a template the limits pay for, beside what is kept for others."""
+        """Compute how many subtasks of a template the limits pay for, after what is kept for others."""
         least, unspent = self.least_grant(template.agent), self.unspent
         by_turns = (unspent.turns - kept.turns) // least.turns
         by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
         return max(0, min(MOST_ITEMS, by_turns, by_usd))
 
     def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
-        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
+        """Reserve one of `not_started` shares for a subtask; None if the ledger does not cover the least."""
         least, agent, most = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent), self.unspent
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
@@ -163,16 +163,16 @@ class Budget:
         return self.grants.reserve(least, most, not_started, most_usd)
 
     def reserve_report(self, words: int) -> None:
-        """Set aside for a report of about so many words, or of any length for 0, what the present outcomes need."""
+        """Reserve what a report of about `words` words (0: any length) needs for the present outcomes."""
         crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
         fixed = fixed_bytes(crew, self.request.documents)
         needed = worst_report(self.model(crew.tier), fixed, size, words)
         self.report_reserve.grow(needed)
 
     def close(self) -> Decimal:
-        """Free what was set aside for the report, and return what the session has cost at most.
+        """Free the report's reserves, and return the maximum cost of the session.
 
-        Subtasks that have not ended may still spend what they were granted.
+        Subtasks that have not ended may still spend their grants.
         """
         for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
             if reserve is not None:

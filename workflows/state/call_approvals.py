@@ -1,4 +1,4 @@
-"""The tool calls of a session's whole tree that a policy or a person must allow, and what was decided about them."""
+"""Tool calls of a session's whole tree that need approval by a policy or a person, and the decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Pending:
     shown: PendingCall
     request: CallRequest
     number: int
-    """Of the request among what its subtask has written."""
+    """Number of the request in its subtask's mailbox."""
     reply: CallReply | None = None
     is_delivered: bool | None = None
-    """Whether the subtask was there to take the reply; None until that is known."""
+    """Whether the subtask was still running to take the reply; None until known."""
 
     def decide(self, reply: CallReply) -> None:
         self.reply = reply
@@ -37,16 +37,16 @@ class Pending:
 
 
 class Approvals(Carried):
-    """Decides by policy at once, and keeps what waits for a person until that is decided."""
+    """Decides by policy at once, and keeps calls that wait for a person."""
 
     asked: int = left_out(0)
     policy: PolicyLedger = left_out(PolicyLedger())
     acted: dict[str, bool] = left_out({})
-    """Calls that act and were made, by hash; true for those that are known to be applied."""
+    """Acting calls that were made, by hash; true if known to be applied."""
     unsure: dict[str, str] = left_out({})
-    """Those of which that is not known, with a hash that the same call of another subtask has too."""
+    """Acting calls of unknown outcome, with the hash shared by the same call of other subtasks."""
     _pending: dict[str, Pending] = PrivateAttr(default_factory=dict[str, Pending])
-    """By the id of the call, those without a decision."""
+    """Calls without a decision, by id."""
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -54,7 +54,7 @@ class Approvals(Carried):
 
     @property
     def open_calls(self) -> tuple[Pending, ...]:
-        """The same, with their requests."""
+        """The pending calls with their requests."""
         return tuple(self._pending.values())
 
     @property
@@ -62,7 +62,7 @@ class Approvals(Carried):
         return f"c{self.asked + 1}"
 
     def needs_judge(self, request: CallRequest) -> bool:
-        """Whether a model has to expect a call that could be made without a person otherwise."""
+        """Whether a model has to judge a call that otherwise needs no person."""
         if request.is_doubtful or request.needs_approval or request.why or not is_judged(request.policy):
             return False
         is_new = not request.acts or _acting_hash(request, request.arguments) not in self.acted
@@ -70,14 +70,14 @@ class Approvals(Carried):
         return is_new and not bound
 
     def doubt_of_another(self, request: CallRequest) -> str:
-        """Say why a person has to decide about a call because of the same call of another subtask; empty if not."""
+        """Explain why the same call of another subtask requires a person's decision; empty if it does not."""
         own, same = _acting_hash(request, request.arguments), _same_hash(request, request.arguments)
         if request.acts and any(each == same for acted, each in self.unsure.items() if acted != own):
             return "the same call was made before, and it is not known whether it was applied"
         return ""
 
     def judge(self, request: CallRequest, doubt: str = "") -> CallReply | None:
-        """Decide about a call by policy; None if a person has to, as when a model has a doubt about it."""
+        """Decide about a call by policy; None if a person has to, for instance because of a model's doubt."""
         if request.is_doubtful:
             return None
         is_applied = self.acted.get(_acting_hash(request, request.arguments)) if request.acts else None
@@ -93,7 +93,7 @@ class Approvals(Carried):
         return self._allowed(request, "allowed", request.arguments)
 
     def note_outcome(self, acted: str, *, is_applied: bool) -> None:
-        """Note whether a call that acts was applied; one that was not may be made again."""
+        """Record whether an acting call was applied; one that was not may be made again."""
         if is_applied:
             self.acted[acted] = True
         else:
@@ -101,7 +101,7 @@ class Approvals(Carried):
         self.unsure.pop(acted, None)
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
-        """Keep the call of an envelope until a person decides."""
+        """Hold a requested call until a person decides."""
         shown = request.make(
             PendingCall,
             id=self.next_id,
@@ -119,7 +119,7 @@ class Approvals(Carried):
         return CallReply(verdict="expired", reason=why)
 
     def abandon(self, workflow_id: str, why: str) -> None:
-        """Close the calls of a workflow that has ended, as one does that an operator terminates, or is interrupted."""
+        """Close the pending calls of a workflow that was terminated or interrupted."""
         for pending in self.open_calls:
             if pending.shown.workflow_id == workflow_id:
                 pending.decide(self.expire(pending, why))
@@ -149,7 +149,7 @@ class Approvals(Carried):
         return pending
 
     def withdraw(self, request: CallRequest, reply: CallReply) -> None:
-        """Count a call as not made, since its subtask has ended before it got the reply."""
+        """Count a call as not made, because its subtask ended before it got the reply."""
         if reply.verdict not in ALLOWED:
             return
         arguments = request.arguments if reply.arguments is None else reply.arguments
@@ -164,7 +164,7 @@ class Approvals(Carried):
         self.acted[acted], self.unsure[acted] = False, _same_hash(request, arguments)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
-        """Refuse what a person may not allow: what the policy denies, or the same call as one that was made."""
+        """Refuse what a person may not allow: a call that the policy denies or that was already made."""
         made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
         if made in self.acted and not is_own:
@@ -182,7 +182,7 @@ class Approvals(Carried):
         return [*self.policy.violations(policy, arguments), *self.policy.too_early(policy, arguments)]
 
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
-        """Allow a call and count it; say what a policy that only reports would have denied."""
+        """Allow a call and count it; note what a report-only policy would have denied."""
         if request.acts:
             self._begin(request, arguments)
         if request.is_doubtful:

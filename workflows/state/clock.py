@@ -1,4 +1,4 @@
-"""The clock of a session: when it started, when the report is due, and what ended the work early."""
+"""The clock of a session: its start, when the report is due, and what ended the work early."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -8,20 +8,20 @@ from workflows import options
 
 
 class Clock:
-    """Knows until when a session works, and what part of its time is kept for the report.
+    """Tracks a session's deadline and the part of its time reserved for the report.
 
-    It stands still while the session waits for a person.
+    It stops while the session waits for a person.
     """
 
     def __init__(self, started_at: datetime, deadline_at: datetime, now: Callable[[], datetime]) -> None:
         self.started_at = started_at
         self._deadline_at = deadline_at
-        """If people are not waited for."""
+        """Excluding waits for people."""
         self._now = now
         self._waits = 0
         self._waits_since = started_at
         self._waited = timedelta(0)
-        """In waits that have ended."""
+        """Total of finished waits."""
         self.was_interrupted = False
         """Whether the work ended before the plan was complete."""
         self.is_report_due = False
@@ -36,17 +36,17 @@ class Clock:
 
     @property
     def waited(self) -> timedelta:
-        """How long people were waited for, two at once counted once."""
+        """Total time spent waiting for people; overlapping waits count once."""
         return self._waited + (self._now() - self._waits_since if self.is_paused else timedelta(0))
 
     @property
     def deadline_at(self) -> datetime:
-        """When the session ends; a wait for a person puts that off."""
+        """The deadline, extended by waits for people."""
         return self._deadline_at + self.waited
 
     @property
     def report_starts_at(self) -> datetime:
-        """When the report is begun, whatever is not finished then."""
+        """When writing the report begins, finished or not."""
         return self.deadline_at - options.report_time(self.time)
 
     @property
@@ -54,7 +54,7 @@ class Clock:
         return self._waits > 0
 
     def pause(self) -> None:
-        """Stand still until `resume`, which each wait for a person calls once."""
+        """Stop the clock until `resume`; each wait for a person calls both once."""
         if not self.is_paused:
             self._waits_since = self._now()
         self._waits += 1
@@ -65,7 +65,7 @@ class Clock:
 
     @property
     def work_is_over(self) -> bool:
-        """Whether nothing new is started: the report is due, or the session stops."""
+        """Whether no new work is started: the report is due, or the session is stopping."""
         return self._is_stopping or self.is_overcharged or self.is_report_due
 
     @property
@@ -78,16 +78,16 @@ class Clock:
         return "finish_now" if self.is_finish_requested else "deadline"
 
     def delay(self, by: timedelta) -> None:
-        """Start, and end, so much later: time in a queue is not the session's."""
+        """Shift start and deadline by time spent in a queue."""
         self.started_at += by
         self._deadline_at += by
 
     def extend(self, deadline: timedelta) -> None:
-        """Move the deadline, counted from the start of the session; never to an earlier time."""
+        """Extend the deadline, given from the start of the session; never shorten it."""
         self._deadline_at = max(self._deadline_at, self.started_at + deadline)
 
     def reach(self, deadline_at: datetime) -> None:
-        """Move the deadline to a time, unless it is later already."""
+        """Extend the deadline to a time, unless it is already later."""
         self._deadline_at = max(self._deadline_at, deadline_at - self.waited)
 
     def finish_now(self) -> None:

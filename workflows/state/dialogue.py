@@ -1,4 +1,4 @@
-"""What is said in a conversation: the transcript, and the messages that wait."""
+"""The dialogue of a conversation: its transcript, and the messages waiting for a reply."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -27,16 +27,16 @@ _Item = TypeVar("_Item", bound=Contract)
 _MOST_WAITING: Final = 50
 _TRANSCRIPT_BYTES: Final = 200_000
 _GIVEN_BYTES: Final = 100_000
-"""Of replies that are given again in a later run, to updates that are sent again."""
+"""Bytes of replies kept across runs, to answer updates that are sent again."""
 _MOST_KNOWN_MESSAGES: Final = 5_000
 _OPENING_CHARACTERS: Final = 24_000
-"""Of the transcript, as an agent reads it that gets the floor."""
+"""Characters of the transcript that an agent reads when it takes the floor."""
 _LINE_CHARACTERS: Final = 4_000
 _MOST_KNOWN_JOBS: Final = 3
 
 
 class Dialogue(Carried):
-    """A message is numbered when it comes, and waits for its turn once it is admitted."""
+    """Messages are numbered on arrival, and answered in order once admitted."""
 
     floor: str = left_out("")
     lines: tuple[TranscriptLine, ...] = left_out(())
@@ -46,29 +46,29 @@ class Dialogue(Carried):
     attempts: int = left_out(0)
     jobs: int = left_out(0)
     known_jobs: tuple[str, ...] = left_out(())
-    """Jobs whose outcomes the agent that has the floor knows."""
+    """Jobs whose outcomes the agent with the floor knows."""
     conversation: ConversationState | None = left_out(None)
-    """That of the agent which has the floor; None if it begins with the transcript."""
+    """The conversation of the agent with the floor; None if it starts from the transcript."""
     reads: Reads = left_out(frozenset())
-    """What kinds of text the transcript rests on."""
+    """Kinds of text that the transcript is based on."""
     outgoing: int = left_out(0)
-    """Calls of tools that reach out, since private text was read: the next agent has made them too."""
+    """Calls of tools that reach out since private text was read; the count carries over to the next agent."""
     given: tuple[Reply, ...] = left_out(())
     numbers: dict[str, int] = left_out({})
-    """Of messages, by the hash of the update that brought them: one that is sent again is the same message."""
+    """Message numbers by the hash of their update id, so that an update sent again is the same message."""
     is_closing: bool = present(default=False)
     working_on: str = present("")
     _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
-    """By number, in order; those about jobs have numbers too, so that they do not overtake."""
+    """Waiting messages by number, in order; those about jobs are numbered too, so that they keep their place."""
     _admitted: set[int] = PrivateAttr(default_factory=set[int])
     _told: dict[int, int] = PrivateAttr(default_factory=dict[int, int])
-    """Messages that were handed to the agent while it works, by the number under which it knows them."""
+    """Messages passed to the working agent, by their number in its inbox."""
     _answered: int = PrivateAttr(default=0)
-    """Up to this number, messages were answered in earlier runs."""
+    """Messages up to this number were answered in earlier runs."""
     _replies: dict[int, Reply] = PrivateAttr(default_factory=dict[int, Reply])
 
     def model_post_init(self, _: object) -> None:
-        """Remember the replies of earlier runs, for updates that are sent again."""
+        """Index the replies of earlier runs, for updates that are sent again."""
         self._answered = self.numbered
         self._replies = {number: reply for reply in self.given for number in reply.answers}
 
@@ -88,7 +88,7 @@ class Dialogue(Carried):
         return Transcript(lines=self.lines, floor=self.floor, jobs=tuple(jobs))
 
     def check(self) -> None:
-        """Refuse a message when too many wait, or the conversation is about to end."""
+        """Refuse a message if too many are waiting or the conversation is closing."""
         if self.is_closing:
             raise Refused("The conversation is being closed.")
         if len(self._waiting) >= _MOST_WAITING:
@@ -98,10 +98,10 @@ class Dialogue(Carried):
         self.is_closing = True
 
     def number_of(self, update: str) -> int | None:
-        """Find the place of a message that has come before.
+        """Return the number of a message that was received before; None if it is new.
 
         Raises:
-            Refused: it was answered so long ago that the reply is not kept.
+            Refused: it was answered, and the reply is no longer kept.
         """
         number = self.numbers.get(_key(update))
         if number is not None and number <= self._answered and number not in self._replies:
@@ -109,7 +109,7 @@ class Dialogue(Carried):
         return number
 
     def receive(self, update: str, text: str, at: datetime) -> int:
-        """Number a message; it waits until it is admitted."""
+        """Number a message and queue it until it is admitted."""
         number = self._add("message", USER, text, at)
         self.numbers = dict([*self.numbers.items(), (_key(update), number)][-_MOST_KNOWN_MESSAGES:])
         self._waiting[number] = QueuedMessage(number=number, text=text)
@@ -123,12 +123,12 @@ class Dialogue(Carried):
         return self._waiting.pop(next(iter(self._waiting)))
 
     def tell(self, number: int, item: int) -> str:
-        """Note that a message is handed to the agent that works; returns its text."""
+        """Record that a message is passed to the working agent; return its text."""
         self._told[item] = number
         return self._waiting[number].text
 
     def heard(self, read: Collection[int]) -> tuple[QueuedMessage, ...]:
-        """Take the messages that the agent has read while it worked; the others wait for their turn."""
+        """Remove and return the messages that the agent read while it worked; the others keep waiting."""
         numbers = sorted(number for item, number in self._told.items() if item in read)
         self._told.clear()
         return tuple(self._waiting.pop(number) for number in numbers)
@@ -142,7 +142,7 @@ class Dialogue(Carried):
         return self.working_on
 
     def opening(self, message: QueuedMessage, grant: Amount, now: datetime) -> SubtaskState:
-        """Have an agent go on with a message: in its own conversation, or from the transcript."""
+        """Build the state in which an agent answers a message: its own conversation, or the transcript."""
         before, text = self.conversation, message.text
         if before is None:
             talk = ConversationState(opening=text, summary=self._so_far(message.number), outgoing=self.outgoing)
@@ -164,7 +164,7 @@ class Dialogue(Carried):
             self.outgoing = ended.conversation.outgoing
 
     def give_floor(self, agent: str, text: str, at: datetime) -> None:
-        """Have another agent go on, which begins with the transcript."""
+        """Give the floor to another agent, which starts from the transcript."""
         if self.floor:
             self._add("hand_over", self.floor, f"(hands over to {agent}) {text}".strip(), at)
         self.floor, self.conversation = agent, None
@@ -174,7 +174,7 @@ class Dialogue(Carried):
         return f"j{self.jobs}"
 
     def end_job(self, job: str, outcome: Outcome, reads: Reads, at: datetime) -> None:
-        """Have the agent that has the floor report on a job, with the outcome as its input."""
+        """Have the agent with the floor report on a finished job, whose outcome becomes its input."""
         self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
         self.reads |= reads
         number = self.numbered
@@ -184,7 +184,7 @@ class Dialogue(Carried):
         self.known_jobs, self.conversation = (*self.known_jobs, job)[-_MOST_KNOWN_JOBS:], None
 
     def reply(self, reply: Reply, answered: Collection[QueuedMessage]) -> Reply:
-        """Give the reply to some messages its place in the transcript."""
+        """Add the reply to some messages to the transcript."""
         numbers = tuple(each.number for each in answered if each.number)
         number = self._add("reply", reply.agent, reply.text, reply.at)
         reply = reply.replace(number=number, answers=numbers)
@@ -193,7 +193,7 @@ class Dialogue(Carried):
         return reply
 
     def _so_far(self, but: int) -> str:
-        """Write down what was said before a message, the end of it if it is long; what waits has not been said yet."""
+        """Render the transcript before a message, without waiting messages; only its end if it is long."""
         lines = (line for line in self.lines if line.number != but and line.number not in self._waiting)
         text = "\n\n".join(f"{line.speaker}: {line.text[:_LINE_CHARACTERS]}" for line in lines)
         return text[-_OPENING_CHARACTERS:]
@@ -210,6 +210,6 @@ def _key(update: str) -> str:
 
 
 def _newest(items: Sequence[_Item], most: int) -> tuple[_Item, ...]:
-    """Keep the latest items, as many as fit, and one at least."""
+    """Keep the latest items that fit, at least one."""
     sizes = accumulate(len(each.model_dump_json()) for each in reversed(items))
     return tuple(items[-max(sum(size <= most for size in sizes), 1) :])

@@ -1,7 +1,7 @@
-"""How many agents of a session may work at once: `max_parallel` for a session and all that are nested in it. Pure.
+"""How many agents may work at once in a session and all sessions nested in it: `max_parallel`. Pure.
 
-Each subtask that runs takes a place. Places that no subtask of the session waits for are lent to nested sessions that
-run, until these end. A nested session begins with one: that of its own subtask.
+Each running subtask takes a place. Places that no subtask of the session waits for are lent to running nested
+sessions until they end. A nested session starts with one place, that of its own subtask.
 """
 
 from collections.abc import Iterable
@@ -18,35 +18,35 @@ class Places(Carried):
     total: int
     at_work: tuple[AgentsAtWork, ...] = left_out(())
     _lent: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
-    """To nested sessions that run, by workflow id, beside the place of their subtask."""
+    """Places lent to running nested sessions, by workflow id, in addition to their subtask's own."""
     _spare: int = 0
-    """What may be lent: nothing that the session starts before it offers anew has use for it."""
+    """Places that may be lent; the session itself does not need them before its next offer."""
 
     def free(self, running: int) -> int:
-        """Count the places that neither subtasks nor nested sessions have."""
+        """Count the places used neither by subtasks nor by nested sessions."""
         return self.total - running - sum(self._lent.values())
 
     def open(self, child: str) -> None:
-        """Begin to lend to a nested session, with the next that is lent."""
+        """Register a nested session to lend places to."""
         self._lent[child] = 0
 
     def close(self, child: str) -> None:
-        """Take back what a nested session has, which has ended."""
+        """Take back the places of a nested session that has ended."""
         del self._lent[child]
 
     def offer(self, spare: int) -> None:
-        """Lend so many of the free places to nested sessions that run, or open before the next offer."""
+        """Lend free places to nested sessions that run or are opened before the next offer."""
         self._spare = spare
         self.lend()
 
     def lend(self) -> None:
-        """Lend what is offered, each place to the session with the fewest."""
+        """Lend the offered places, each to the session with the fewest."""
         while self._lent and self._spare > 0:
             self._lent[min(self._lent, key=lambda child: self._lent[child])] += 1
             self._spare -= 1
 
     def of(self, child: str) -> int:
-        """Count the places that a nested session has, or had in the end: its own."""
+        """Count the places of a nested session; after its end, only its own."""
         return 1 + self._lent.get(child, 0)
 
     def grow(self, total: int) -> None:
@@ -57,9 +57,9 @@ class Places(Carried):
 
     @property
     def peak(self) -> int:
-        """How many agents have worked at once, those of nested sessions included."""
+        """The peak number of agents working at once, nested sessions included."""
         most, now = min(len(self.at_work), 1), 0
-        # One that ends when another begins has made room for it.
+        # An agent that ends when another begins is counted off first.
         for change in sorted(self.at_work, key=lambda each: (each.at, each.change)):
             now += change.change
             most = max(most, now)

@@ -1,4 +1,4 @@
-"""How far a session has come: its plan, outcomes and open questions, and the status that people see."""
+"""A session's progress: its plan, outcomes and open questions, and the status shown to people."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -56,32 +56,32 @@ _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
 _REPORTING: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 _OVERRUN: Final = "Model providers charged"
-"""How the gap begins that names an overrun."""
+"""The beginning of the gap that states an overrun."""
 
 
 class Waits(Carried):
-    """What a session waits for people to decide, and what they have decided."""
+    """Decisions that a session waits for, and those already made."""
 
     decisions: list[DecisionRecord] = left_out([])
-    """How waits ended, in order."""
+    """Decisions in order; one per finished wait."""
     open: dict[str, Wait] = present({})
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
-    """What was decided about waits that have not ended yet, and by whom."""
+    """Verdicts on open waits that are not applied yet, and who decided."""
     claimed: set[str] = present(set[str]())
-    """Waits about which a decision was received, even if it is not applied yet: they take no other."""
+    """Waits that have received a decision, applied or not, and accept no other."""
 
     def claim(self, wait_id: str) -> None:
         self.claimed.add(wait_id)
 
     def release(self, wait_id: str) -> None:
-        """Take decisions about a wait again."""
+        """Accept decisions about a wait again."""
         self.claimed.discard(wait_id)
 
     def begin(self, wait: Wait) -> None:
         self.open[wait.id] = wait
 
     def decide(self, wait_id: str, verdict: Verdict, by: str) -> None:
-        """Note a decision that the session is about to act on."""
+        """Record a decision that the session is about to act on."""
         if wait_id in self.open:
             self._verdicts[wait_id] = verdict, by
 
@@ -93,12 +93,12 @@ class Waits(Carried):
 
     @property
     def limits_id(self) -> str:
-        """Id of the wait for higher limits: the one that is open, or the next."""
+        """Id of the open or next wait for higher limits."""
         return f"limits-{1 + sum(each.kind == 'limits' for each in self.decisions)}"
 
 
 class Progress(Carried):
-    """What a session has done so far. It exists before the session is open, so that its status can always be read."""
+    """A session's progress so far. It exists before the session is opened, so that its status can always be read."""
 
     session: str = present("")
     goal: str = present("")
@@ -110,36 +110,36 @@ class Progress(Carried):
     failure: FailureCause | None = present(None)
     outcomes: dict[str, Outcome] = left_out({})
     records: tuple[SubtaskRecord, ...] = left_out(())
-    """One for each subtask, in the order of the plan."""
+    """One per subtask, in plan order."""
     questions: dict[str, Question] = present({})
     answers: dict[str, str] = present({})
     approvals: Approvals = left_out(Approvals())
     waits: Waits = left_out(Waits())
     steering: Steering = left_out(Steering())
     begun: set[str] = present(set[str]())
-    """Subtasks that were started, skipped or expanded, by their id."""
+    """Ids of subtasks that were started, skipped or expanded."""
     children: tuple[str, ...] = left_out(())
-    """Ids of the child workflows that were started, in earlier runs too."""
+    """Ids of all started child workflows, those of earlier runs included."""
     limit_usage: LimitUsage = left_out(LimitUsage())
     booked: tuple[str, ...] = left_out(())
     edits: list[EditRecord] = left_out([])
     gaps: list[str] = left_out([])
-    """What the session itself knows to be missing."""
+    """Gaps found by the session itself."""
     routes: list[Route] = left_out([])
-    """How the request got to its agents without a plan."""
+    """How the request was routed to agents without a plan."""
     contradictions: list[Contradiction] = left_out([])
     compatible: list[str] = left_out([])
-    """What outcomes state differently, though all of it can be right."""
+    """Differences between outcomes that do not contradict each other."""
     reviews: int = left_out(0)
     outcomes_read: int = left_out(0)
-    """How many outcomes there were when it was last decided whether to review them."""
+    """Number of outcomes at the last decision whether to review."""
     ignored_messages: int = left_out(0)
-    """Signals that no workflow of this session can have sent, or that could not be handled."""
+    """Signals that were not from this session's workflows or could not be handled."""
     unknown_signals: dict[str, None] = present({})
     _ending: dict[str, Any] = PrivateAttr(default_factory=dict[str, Any])
-    """What the status says of its report, once there is one."""
+    """Status fields about the report, once there is one."""
     _outcomes_before: int = 0
-    """Outcomes that earlier runs have handed on."""
+    """Number of outcomes from earlier runs."""
 
     def resume(self, before: "Progress") -> None:
         ignored = self.ignored_messages + before.ignored_messages
@@ -158,17 +158,17 @@ class Progress(Carried):
         return [subtask for subtask in self.subtasks if subtask.id not in self.begun]
 
     def ready(self, begun: Collection[str]) -> list[Subtask]:
-        """List the subtasks that have not begun or ended and whose inputs have all ended, in the plan's order."""
+        """List the subtasks that have not begun and whose inputs have all ended, in plan order."""
         return graph.ready(self.subtasks, {*self.outcomes, *begun}, self.outcomes)
 
     @property
     def is_reporting(self) -> bool:
-        """Whether the report is being written, or there will be none."""
+        """Whether the report is being written, or none will be."""
         return self.state in _REPORTING
 
     @property
     def work_is_over(self) -> bool:
-        """Whether no subtask runs any more, or is about to be stopped."""
+        """Whether all subtasks have ended or are about to be stopped."""
         return self.is_reporting or (self.clock is not None and self.clock.work_is_over)
 
     def refuse_if_over(self) -> None:
@@ -177,7 +177,7 @@ class Progress(Carried):
 
     @property
     def has_moved(self) -> bool:
-        """Whether this run has an outcome that earlier runs did not have."""
+        """Whether this run has produced an outcome."""
         return len(self.outcomes) > self._outcomes_before
 
     @property
@@ -190,7 +190,7 @@ class Progress(Carried):
 
     @property
     def state_after_waiting(self) -> SessionState:
-        """The state in which the session goes on once a person has decided: another may have to."""
+        """The state after a person's decision; another decision may still be pending."""
         if self.questions:
             return "awaiting_answer"
         return "awaiting_call_approval" if self.approvals.pending else "executing"
@@ -205,7 +205,7 @@ class Progress(Carried):
         self.state = state
 
     def finish(self, stop_reason: StopReason | EndReason, report: Report | None) -> None:
-        """End with a report, or as a conversation without one."""
+        """Finish with a report, or without one as a conversation."""
         self.state, self._ending = "finished", {"stop_reason": stop_reason}
         if report:
             self._ending["verification"] = report.verification
@@ -215,7 +215,7 @@ class Progress(Carried):
         self.state, self.failure = "failed", failure
 
     def adopt(self, plan: Plan) -> Plan:
-        """Follow a plan, which is returned; records of subtasks that have begun are kept."""
+        """Adopt and return a plan, keeping the records of subtasks that have begun."""
         kept = {record.id: record for record in self.records if record.id in self.begun}
         self.plan = plan
         self.records = tuple(
@@ -232,7 +232,7 @@ class Progress(Carried):
         self.begun &= known
 
     def begin(self, subtask_id: str) -> None:
-        """Note that a subtask begins, or ends without beginning: it can no longer be edited."""
+        """Record that a subtask begins, or ends without beginning; it can no longer be edited."""
         self.begun.add(subtask_id)
 
     def edit(self, plan: Plan, edits: Iterable[EditRecord]) -> None:
@@ -240,7 +240,7 @@ class Progress(Carried):
         self.edits.extend(edits)
 
     def planned_version(self, subtask: Subtask) -> Subtask:
-        """Find the plan's version of a subtask whose agent or instruction was changed since."""
+        """Return the plan's version of a subtask, before its agent or instruction was changed."""
         return next((planned for planned in self.subtasks if planned.id == subtask.id), subtask)
 
     def start(self, subtask: Subtask, workflow_id: str, at: datetime) -> None:
@@ -263,7 +263,7 @@ class Progress(Carried):
         )
 
     def record_child(self, child: str) -> bool:
-        """Note that a child workflow of this id is started; False if one was before, in whichever run."""
+        """Record the start of a child workflow; False if any run already started one of that id."""
         is_new = child not in self.children
         self.children += (child,) if is_new else ()
         return is_new
@@ -272,11 +272,11 @@ class Progress(Carried):
         self.limit_usage = self.limit_usage.at_least(use)
 
     def note_booked(self, charges: Iterable[str]) -> None:
-        """Note which charges of a history that is gone are in the books."""
+        """Record charges of a lost history as booked."""
         self.booked += tuple(charges)
 
     def settle(self, subtask_id: str, wasted: Usage, agent: str = "") -> None:
-        """Note what attempts cost whose outcome is not used, and the agent whose outcome is."""
+        """Record the cost of discarded attempts, and the agent whose outcome is used."""
         record = self._record(subtask_id)
         self._change(record, wasted=wasted, agent=agent or record.agent)
 
@@ -290,12 +290,12 @@ class Progress(Carried):
         self.questions[question.subtask] = question
 
     def check_decision(self) -> None:
-        """Refuse a decision about the plan that the session does not wait for."""
+        """Refuse a decision about the plan if the session is not waiting for one."""
         if self.state != "awaiting_approval" or "plan" in self.waits.claimed:
             raise Refused("This session is not awaiting approval.")
 
     def decide(self, decision: PlanDecision) -> Plan:
-        """Keep a person's decision; returns the plan that it is about."""
+        """Store a person's decision; return the plan it is about."""
         if self.plan is None:
             raise AssertionError("decisions are accepted only when there is a plan")
         self.decision = decision
@@ -303,7 +303,7 @@ class Progress(Carried):
         return self.plan
 
     def check_answer(self, answer: Answer) -> None:
-        """Refuse an answer to a question that is not open, and one that does not fit its form."""
+        """Refuse an answer to a question that is not open, or one that does not fit its form."""
         subtask_id = answer.subtask
         unanswered = [id_ for id_ in self.questions if f"question-{id_}" not in self.waits.claimed]
         if subtask_id not in unanswered:
@@ -328,7 +328,7 @@ class Progress(Carried):
         self.gaps.extend(gaps)
 
     def state_overrun(self, charged: str) -> None:
-        """Name what was charged beyond the budget, in the place of what was named before."""
+        """State what was charged beyond the budget, replacing any earlier statement."""
         self.gaps = [each for each in self.gaps if not each.startswith(_OVERRUN)]
         self.gaps.append(f"{_OVERRUN} {charged}")
 
@@ -343,20 +343,20 @@ class Progress(Carried):
 
     @property
     def known_differences(self) -> set[str]:
-        """What is known of differences between outcomes: by what each is about."""
+        """Topics of known differences between outcomes."""
         return {*self.compatible, *(found.about for found in self.contradictions)}
 
     def ignore_message(self) -> None:
         self.ignored_messages += 1
 
     def ignore_unknown(self, signal: str) -> None:
-        """Count a signal that means nothing to a session, and remember the first few names."""
+        """Count an unknown signal, and keep the first few names."""
         self.ignore_message()
         if len(self.unknown_signals) < _MOST_NAMED:
             self.unknown_signals[printable(signal, _NAME_CHARACTERS)] = None
 
     def mark_outcomes_read(self) -> None:
-        """Note that it is decided whether to review the present outcomes."""
+        """Record that a review of the present outcomes was decided on."""
         self.outcomes_read = len(self.outcomes)
 
     def count_review(self) -> None:
@@ -396,9 +396,9 @@ class Progress(Carried):
 
 
 def usual_time(kind: WaitKind, now: datetime) -> timedelta:
-    """Compute the time for a decision: for an answer 15 minutes, for anything else a working day.
+    """Compute the default time for a decision: 15 minutes for an answer, a working day for anything else.
 
-    That ends at the same hour of the next day from Monday to Friday, in UTC.
+    A working day ends at the same hour of the next day from Monday to Friday, in UTC.
     """
     if kind == "question":
         return _QUESTION_TIME

@@ -1,4 +1,4 @@
-"""The state of one session, in parts that are changed only by their own methods."""
+"""The state of one session, in parts that only their own methods change."""
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
@@ -50,7 +50,7 @@ _TITLE_CHARACTERS: Final = 80
 
 
 class SupervisorState(Contract):
-    """A session that continues in a new run. It has a plan, and no child is running."""
+    """The state of a session that continues as new. It has a plan, and no child is running."""
 
     facts: SessionFacts
     run: str
@@ -59,7 +59,7 @@ class SupervisorState(Contract):
     deadline_at: datetime
     spending: Spending
     holds_report: bool
-    """Whether the report's worst case was reserved."""
+    """Whether the report's worst case is reserved."""
     mailbox: MailboxState = left_out(MailboxState())
     provenance: Provenance
     places: Places
@@ -74,10 +74,10 @@ class ConversationRunState(Contract):
 
 
 class Memo:
-    """What a session has written into its memo last, for followers of its history and for people who list sessions.
+    """What a session last wrote into its memo, for followers of its history and for lists of sessions.
 
-    The memo stands in lists of sessions too: it holds the beginning of each instruction, and of a tool call only which
-    request it answers.
+    Because lists show the memo, it holds only the beginning of each instruction, and of a tool call only the
+    number of its request.
     """
 
     def __init__(self) -> None:
@@ -111,11 +111,11 @@ class Memo:
 
 @dataclass
 class Session:
-    """What the steps of a session share."""
+    """The state that the steps of a session share."""
 
     id: str
     run: str
-    """Identifies the run of the session at the root in the ids of its children."""
+    """Identifies the root session's run in the ids of its children."""
     original: SessionRequest
     facts: SessionFacts
     progress: Progress
@@ -123,9 +123,9 @@ class Session:
     spending: InitVar[Spending]
     mailbox: Mailbox
     was_reset: bool
-    """Whether an operator has reset this session, so that children may exist that it does not know."""
+    """Whether an operator has reset this session, so that unknown children may exist."""
     request: SessionRequest = field(init=False)
-    """The request on the crew's terms, with the documents of the session that it follows."""
+    """The request with the crew's terms applied, and the documents of the session that it follows."""
     budget: Budget = field(init=False)
     places: Places = field(init=False)
     provenance: Provenance = field(init=False)
@@ -134,7 +134,7 @@ class Session:
     """In a conversation, what is said in it."""
 
     def __post_init__(self, spending: Spending) -> None:
-        """Settle the request."""
+        """Apply the crew's terms to the request, and build the parts."""
         original, facts, earlier = self.original, self.facts, self.facts.earlier
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.replace(**dict(facts.terms), documents=documents)
@@ -153,9 +153,9 @@ class Session:
         return authority_of(self.facts.crew, above.authority if above else None)
 
     def hides_documents(self, task: Task) -> bool:
-        """Whether a turn of the supervisor must not read what is in the documents, as what it writes may be sent out.
+        """Whether a supervisor turn must not see document contents, because its output may be sent out.
 
-        A person who approves the plan reads it before. An agent that is being described may reach out.
+        A plan that a person approves is read before it takes effect. A designed agent may reach out.
         """
         is_read = isinstance(task, PlanTask) and task.is_approved_by_person
         stays = not isinstance(task, DesignTask) and knows_documents(self.authority.capabilities)
@@ -163,13 +163,13 @@ class Session:
 
     @property
     def reads(self) -> Reads:
-        """What kinds of text the session rests on: what its agents read, and the list of documents if it was told."""
+        """Kinds of text that the session is based on: what its agents read, and the document catalog if shown."""
         is_told = bool(self.request.documents) and knows_documents(self.authority.capabilities)
         return self.provenance.everything.union(READS_DOCUMENTS if is_told else ())
 
     @property
     def said(self) -> tuple[str, ...]:
-        """The user's own words: in a nested session those of the session at the root."""
+        """The user's own words; in a nested session, those of the root session."""
         above, earlier = self.request.delegation, self.facts.earlier
         if above is not None:
             return above.said
@@ -186,18 +186,18 @@ class Session:
 
     @property
     def may_act(self) -> bool:
-        """Whether any agent of the tree, this session's or one above it, can change something in the world."""
+        """Whether any agent of this session or one above it has side effects."""
         above = self.request.delegation
         return (above is not None and above.others_act) or any(agent.acting for agent in self.facts.crew.agents)
 
     @property
     def thread(self) -> str:
-        """Id of the first of the sessions that follow each other up to this one."""
+        """Id of the first session in the chain of follow-ups up to this one."""
         return self.facts.earlier.thread[0].session if self.facts.earlier else self.id
 
     @property
     def earlier(self) -> tuple[InputOutcome, ...]:
-        """The report of the session that this one follows, as what is known already; nothing if it follows none."""
+        """The report of the session that this one follows, as an input; empty if it follows none."""
         return (earlier_outcome(self.facts.earlier),) if self.facts.earlier else ()
 
     @property
@@ -210,18 +210,18 @@ class Session:
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """Fingerprints of this session's work and of the work that it is part of."""
+        """Fingerprints of this session's work and of all work above it."""
         above = self.request.delegation.ancestors if self.request.delegation else ()
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
 
     @property
     def plan_left(self) -> Plan | None:
-        """The plan, if a person has added something to it that has not begun."""
+        """The plan, if a person has added subtasks that have not begun."""
         return self.progress.plan if self.progress.waiting and not self.clock.work_is_over else None
 
     @property
     def may_ask(self) -> bool:
-        """Whether a person may be asked. People watch only the session at the root."""
+        """Whether a person may be asked, which only the root session may do."""
         return self.request.questions == "allowed" and self.request.delegation is None
 
     @property
@@ -231,7 +231,7 @@ class Session:
 
     @property
     def may_grow(self) -> bool:
-        """Whether the limits are not final: a nested session asks its parent, a session that pauses asks a person."""
+        """Whether the limits can be raised: by a nested session's parent, or by a person for a session that pauses."""
         return self.request.delegation is not None or self.request.limits.on_limit == "pause"
 
     @property
@@ -248,7 +248,7 @@ class Session:
         self.budget.price(self.facts)
 
     def stop_if_overcharged(self) -> None:
-        """Start nothing more once providers charged more than the budget, unless a person can raise it.
+        """Stop starting work once providers charged more than the budget, unless a person can raise it.
 
         A nested session asks its parent instead, before its next turn.
         """
@@ -259,7 +259,7 @@ class Session:
             self.progress.state_overrun(f"{charged}; nothing more was started.")
 
     def check_raised(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> None:
-        """Refuse limits that are not higher, or too high; the server may end the session after some time."""
+        """Refuse limits that are not higher, above the ceiling, or beyond the workflow's execution timeout."""
         if self.request.delegation is not None:
             raise Refused("A nested session gets its limits from its parent; raise them at the root session.")
         ceilings = self.facts.ceilings
@@ -289,10 +289,10 @@ class Session:
             self.clock.extend(raised.deadline)
 
     def book_charges(self, lost: LostCharges) -> None:
-        """Book what was paid in a history that is gone, each charge once, even above the budget.
+        """Book charges from a lost history, each once, even above the budget.
 
         Raises:
-            Refused: the report is written, or the books are the parent's.
+            Refused: the report is being written, or this is a nested session.
         """
         if self.progress.is_reporting:
             raise Refused("The report may be added up already, so the charge is in no books.")
@@ -332,7 +332,7 @@ def _plan_entry(subtask: Subtask) -> dict[str, Any]:
 
 
 def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:
-    """Describe calls by the requests that a follower finds in the history, with their arguments."""
+    """Describe calls by the numbers of their requests, which a follower finds in the history with their arguments."""
     return [
         call.shown.model_dump(mode="json", include={"id", "hash", "workflow_id", "open_until"})
         | {"number": call.number}

@@ -1,4 +1,4 @@
-"""What a person tells the agents of a session: kept in order until every agent that it is for has read it."""
+"""Messages of a person to the agents of a session, kept in order until all addressees have read them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from workflows.rules.refusal import Refused
 
 _MOST_MESSAGES: Final = 50
 _MOST_CHARACTERS: Final = 40_000
-"""Of all messages together: every prompt of an agent repeats those that are for it."""
+"""Total of all messages, since every prompt of an agent repeats those addressed to it."""
 _WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
 
 
 @dataclass(eq=False, kw_only=True)
 class Delivery(Outbox):
-    """The way to one child workflow while it runs."""
+    """Delivery of messages to one child workflow while it runs."""
 
     subtask: str
     is_session: bool
@@ -33,24 +33,24 @@ class Delivery(Outbox):
 
 
 class ToldMessage(Contract):
-    """A message of a person, and who has read it."""
+    """A person's message, and who has read it."""
 
     item: SteeringItem
     subtask: str = left_out("")
-    """The subtask that it is for; empty for all."""
+    """The subtask addressed; empty for all."""
     running: tuple[str, ...] = left_out(())
-    """The subtasks that it was for and that ran when it came."""
+    """The addressed subtasks that were running on arrival."""
     read: tuple[str, ...] = left_out(())
 
 
 class Steering(Carried):
-    """Messages of one session, and the ways to the children that run."""
+    """Messages of one session, and the deliveries to its running children."""
 
     told: list[ToldMessage] = left_out([])
     numbered: int = left_out(0)
     answers: tuple[str, ...] = left_out(())
     lost: list[str] = left_out([])
-    """A gap for each message that came too late, or for a subtask that there is not."""
+    """A gap for each message that came too late or named an unknown subtask."""
     _running: list[Delivery] = PrivateAttr(default_factory=list[Delivery])
 
     @property
@@ -61,14 +61,14 @@ class Steering(Carried):
         return any(each.subtask == subtask and each.is_session for each in self._running)
 
     def open(self, subtask: str, child: str, *, is_session: bool) -> Delivery:
-        """Open the way to a child that is about to be started, which is given what was told before."""
+        """Open the delivery to a child about to start, which gets earlier messages with its input."""
         delivery = Delivery(child, is_started=False, subtask=subtask, is_session=is_session)
         delivery.give(self.messages_for(subtask))
         self._running.append(delivery)
         return delivery
 
     def close(self, delivery: Delivery, read: Collection[int]) -> None:
-        """Close the way to a child that has ended, and note which messages it has read."""
+        """Close the delivery to a child that has ended, and record which messages it read."""
         delivery.end()
         self._running.remove(delivery)
         self.told = [
@@ -83,7 +83,7 @@ class Steering(Carried):
 
     @property
     def for_all(self) -> str:
-        """What was written to all agents, for the writer of the report, as much as its turn is paid for."""
+        """Messages to all agents, for the writer of the report, up to the size that its turn reserves."""
         return " ".join(told.item.text for told in self.told if not told.subtask)[:_WRITER_CHARACTERS]
 
     def hear(self, answer: str) -> None:
@@ -97,7 +97,7 @@ class Steering(Carried):
             raise Refused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
 
     def address(self, text: str, path: str) -> tuple[SteeringItem, tuple[Delivery, ...]]:
-        """Keep a message; no text interrupts. Returns what is sent, and the ways to the children that it is for."""
+        """Store a message, or an interruption if it has no text; return it with the deliveries it goes to."""
         subtask, _, below = path.partition("/")
         self.numbered += 1
         item = SteeringItem(number=self.numbered, text=text, path=below)
@@ -112,21 +112,21 @@ class Steering(Carried):
         return self.numbered + 1
 
     def forget(self, subtask: str) -> None:
-        """Drop what was written to a subtask that has ended, and that was read or is answered otherwise."""
+        """Drop the messages to a subtask that has ended, once they are read or otherwise answered."""
         self.told = [told for told in self.told if told.subtask != subtask]
 
     def lose(self, item: SteeringItem) -> None:
-        """Note a message that came too late, or for a subtask that there is not."""
+        """Record a message that came too late or named an unknown subtask."""
         if item.text:
             self.lost.append(f"A message to {item.path or 'the agents'} was not read: {_quote(item.text)}")
 
     def gaps(self) -> tuple[str, ...]:
-        """Name the messages that agents have not read which they were for."""
+        """Name the messages that not all addressees have read."""
         return (*(gap for told in self.told if (gap := _gap(told))), *self.lost)
 
 
 def _gap(told: ToldMessage) -> str:
-    """Word a message that was not read by all that it was for; empty if it was."""
+    """Describe a message that not all addressees have read; empty if they have."""
     wanted = told.running or ((told.subtask,) if told.subtask else ())
     missing = [each for each in wanted if each not in told.read]
     if not missing and (wanted or told.read):

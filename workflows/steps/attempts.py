@@ -1,4 +1,4 @@
-"""The attempts at one subtask, each with its own grant, until the recovery table accepts an outcome or gives up."""
+"""The attempts at one subtask, each with its own grant, until the recovery table accepts or gives up."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -49,11 +49,11 @@ _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 
 @dataclass(frozen=True)
 class Try:
-    """What one attempt does differently from the plan."""
+    """How one attempt differs from the plan."""
 
     subtask: Subtask
     tier: Tier | None = None
-    """Tier that replaces the agent's own."""
+    """Replaces the agent's own tier."""
 
     def change(self, **values: str) -> "Try":
         return replace(self, subtask=self.subtask.replace(**values))
@@ -69,7 +69,7 @@ async def attempt(session: Session, subtask: Subtask, reservation: Reservation) 
         chosen = await _attempt_until_decided(session, subtask, reservation, tried)
         return _settle(session, subtask, chosen, tried)
     except (asyncio.CancelledError, ActivityError) as error:
-        # Only the session itself cancels this, and it needs what was found and spent before.
+        # Only the session itself cancels this, and it needs the results and spend so far.
         if not is_cancelled_exception(error):
             raise
         return _settle(session, subtask, None, tried)
@@ -78,7 +78,7 @@ async def attempt(session: Session, subtask: Subtask, reservation: Reservation) 
 async def _attempt_until_decided(
     session: Session, subtask: Subtask, first: Reservation, tried: _Tried
 ) -> Outcome | None:
-    """Make attempts until an outcome is accepted; None gives up."""
+    """Make attempts until an outcome is accepted; None if the subtask is given up."""
     following = Try(subtask)
     for backup in installed().functions(Hook.BACKUP):
         following = Try(*await backup(session, following.subtask))
@@ -98,7 +98,7 @@ async def _attempt_until_decided(
 async def reserve_in_time(
     session: Session, subtask: Subtask, sharers: int = 1, most_usd: Decimal | None = None
 ) -> Reservation | None:
-    """Reserve an attempt's share; wait for it if others may return something or the limits may be raised."""
+    """Reserve an attempt's share; if necessary, wait for returned grants or higher limits."""
     budget = session.budget
     reservation = budget.reserve(subtask, sharers, most_usd)
     if reservation is None:
@@ -108,7 +108,7 @@ async def reserve_in_time(
 
 
 def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note, ...]:
-    """Choose the notes of the latest attempt whose notes the next agent may read."""
+    """Return the notes of the latest attempt whose notes the next agent may read."""
     own = capabilities_of(subtask.agent, session.facts.crew)
     for trying, ended in reversed(tried):
         before = trying.subtask
@@ -125,13 +125,13 @@ async def attempt_once(
     notes: tuple[Note, ...] = (),
     state: SubtaskState | None = None,
 ) -> SubtaskResult:
-    """Run one child workflow and settle its grant; a message of a conversation begins with a state."""
+    """Run one child workflow and settle its grant; for a conversation's message it starts from a state."""
     subtask, tier = trying.subtask, trying.tier
-    text = task_text(subtask) if state is None else f"{subtask.id} {task_text(subtask)}"  # people repeat themselves
+    text = task_text(subtask) if state is None else f"{subtask.id} {task_text(subtask)}"  # people may repeat themselves
     child = child_workflow_id(session.root, session.run, subtask.agent, text, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask, child, began_at)
-    # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
+    # A fallback may get the same work as another subtask; the server then refuses the second, which needs no grant.
     is_granted = session.budget.grants.open(child, reservation)
     publish(session)
     inputs = _inputs(session, subtask)
@@ -168,7 +168,7 @@ async def attempt_once(
 
 
 def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
-    """Choose what an attempt reads of other outcomes, and name as gaps what there is no room for."""
+    """Choose the outcomes that an attempt reads; what does not fit becomes a gap."""
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         whole = inputs
@@ -189,7 +189,7 @@ async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
 
 
 async def _decide(session: Session, tried: _Tried, done: set[Action]) -> Try | Outcome | None:
-    """Follow the recovery table from the latest outcome to the next attempt or to a decision; None gives up."""
+    """Apply the recovery table to the latest outcome: the next attempt, an outcome, or None to give up."""
     latest, ended = tried[-1]
     agents = tuple(trying.subtask.agent for trying, _ in tried)
     has_waited = False
@@ -210,7 +210,7 @@ async def _decide(session: Session, tried: _Tried, done: set[Action]) -> Try | O
 
 
 async def _apply(session: Session, action: Action, means: Means, tried: _Tried) -> Try | Outcome | None:
-    """Turn an action into the next attempt or a decision; None if it gives neither."""
+    """Turn an action into the next attempt or an outcome; None if it leads to neither."""
     latest, ended = tried[-1]
     step: Try | Outcome | None = None
     match action:
@@ -236,7 +236,7 @@ async def _apply(session: Session, action: Action, means: Means, tried: _Tried) 
 
 
 def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
-    """Name what an attempt's inputs rest on; a planner can hide private text from the person who approves its plan."""
+    """Return the kinds of text behind an attempt's inputs; a planner could hide private text from the approver."""
     plan, known = (
         session.progress.plan,
         session.provenance.of_inputs(subtask, session.progress.planned_version(subtask)),
@@ -247,19 +247,19 @@ def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
 
 
 def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
-    """Give a subtask to another agent; as it was planned, if its new instruction could leak private text."""
+    """Give a subtask to another agent, with its planned instruction if the new one could leak private text."""
     if is_leak(capabilities_of(agent, session.facts.crew), _input_reads(session, subtask)):
         subtask = session.progress.planned_version(subtask)
     return Try(subtask).change(agent=agent)
 
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
-    """Estimate what another attempt takes, with a turn to decide about it."""
+    """Estimate the needs of another attempt and of the turn that decides about it."""
     return session.budget.least_grant(subtask.agent) + Amount(1)
 
 
 def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
-    """Whether a person has approved a plan in which the agent of this subtask does not reach out, and another would."""
+    """Whether a person approved a plan in which this subtask's agent does not reach out, and the new agent does."""
     approved = capabilities_of(planned.agent, session.facts.crew)
     return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
@@ -270,7 +270,7 @@ def _means(session: Session, subtask: Subtask) -> Means:
     planned = session.progress.planned_version(subtask)
     if fallback:
         able = capabilities_of(fallback, session.facts.crew)
-        # Without documents, an agent that reads nothing else could only find nothing.
+        # Without documents, an agent that reads nothing else would find nothing.
         is_idle = able == READS_DOCUMENTS and not session.request.documents
         if is_idle or is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
             fallback = None
@@ -285,7 +285,7 @@ def _means(session: Session, subtask: Subtask) -> Means:
 
 
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
-    """Have the instruction rewritten in view of the error; None if the model expects nothing from that."""
+    """Have a model rewrite the instruction in view of the error; None if it expects no improvement."""
     problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
     task = fit(
         [input_for(subtask, outcome)],
@@ -306,7 +306,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
-    """Ask a person, and rewrite the instruction with the answer; None without an answer in time."""
+    """Ask a person, and rewrite the instruction with the answer; None if there is none in time."""
     answer = await ask_person(session, subtask.id, subtask.agent, question)
     if answer is None:
         return None
@@ -314,7 +314,7 @@ async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
 
 
 async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
-    """Have a judge decide between the answers of several attempts; the surest of them if it cannot."""
+    """Have a judge choose between the answers of several attempts; the most confident one if it cannot."""
     candidates = tuple(
         input_for(trying.change(id=f"A{number}").subtask, ended.outcome)
         for number, (trying, ended) in enumerate(tried, start=1)
@@ -327,7 +327,7 @@ async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
 
 
 def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
-    """Charge all attempts to the chosen outcome, and record as wasted what those cost that it does not come from."""
+    """Charge all attempts to the chosen outcome, and record the others' cost as wasted."""
     outcomes = [ended.outcome for _, ended in tried]
     session.progress.count_use(LimitUsage(attempts=len(tried)))
     if chosen is None:

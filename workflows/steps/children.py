@@ -1,4 +1,4 @@
-"""Child workflows: run a subtask as one, and turn every end of it into an outcome."""
+"""Child workflows: run a subtask as a child, and turn however it ends into an outcome."""
 
 import asyncio
 from collections.abc import Generator
@@ -43,9 +43,9 @@ from workflows.state.steering import Delivery
 from workflows.steps.effects import list_state
 
 _RECALLABLE_BYTES: Final = 800_000
-"""Of outcomes in full: with a long conversation they still fit into one payload."""
+"""Total of full outcomes: together with a long conversation they fit into one payload."""
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
-"""Errors with which a nested session ends before it has taken a turn."""
+"""Errors of a nested session that ended before its first turn."""
 _CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to return.")
 _TERMINATED: Final = Failure(reason="terminated", message="Its workflow was terminated by an operator.")
 _DUPLICATE: Final = Failure(
@@ -57,23 +57,23 @@ _Result = TypeVar("_Result", bound=Contract)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a child workflow is to do."""
+    """The work of a child workflow."""
 
     subtask: Subtask
     inputs: tuple[InputOutcome, ...]
     notes: tuple[Note, ...]
-    """Those of earlier attempts."""
+    """Notes of earlier attempts."""
     reads: Reads
-    """What inputs and notes rest on."""
+    """Kinds of text behind inputs and notes."""
     grant: Amount
     way: Delivery
-    """Ends at the child."""
+    """The path of the child."""
     state: SubtaskState | None = None
-    """Where a conversation stands whose next message it answers."""
+    """The state of the conversation whose next message it answers."""
 
 
 async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskResult:
-    """Run a subtask by an agent as a child workflow."""
+    """Run an agent's subtask as a child workflow."""
     request = _subtask_request(session, job, agent)
     result = await _run(
         session,
@@ -102,7 +102,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         crew=session.facts.crew.reference,
         subtask=subtask,
         path=f"{above.path}/{subtask.id}" if (above := session.request.delegation) else "",
-        # Only its supervisor reads these.
+        # Only its supervisor needs these.
         agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
@@ -121,7 +121,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         grant=job.grant,
         spare=session.budget.spare,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
-        # A provider that may take hours for a batch cannot keep a deadline for each attempt.
+        # With a batch provider, which may take hours, attempts have no deadline.
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
         if session.request.urgency == "now"
         else None,
@@ -137,7 +137,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
 
 
 def _recallable(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
-    """Collect what a subtask rests on in full, the nearest first, as much as fits into a payload."""
+    """Collect the full outcomes that a subtask depends on, nearest first, as many as fit into a payload."""
     needs = {each.id: each.depends_on for each in session.progress.subtasks}
     known: dict[str, None] = {}
     nearest = list(subtask.depends_on)
@@ -160,7 +160,7 @@ def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
 
 
 async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
-    """Run a subtask as a session of its own; its report becomes the outcome."""
+    """Run a subtask as a nested session; its report becomes the outcome."""
     subtask, crew = job.subtask, session.facts.crew.nested or session.request.crew
     planned = session.facts.crew.agent(session.progress.planned_version(subtask).agent)
     limits = session.request.limits.replace(max_turns=job.grant.turns, budget_usd=job.grant.usd, on_limit="finish")
@@ -168,12 +168,12 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     goal = nested_goal(subtask, job.inputs, job.notes, told)
     request = session.request.replace(
         goal=goal,
-        follows=None,  # the goal says what is known already
+        follows=None,  # the goal already states what is known
         crew=crew,
-        # Those by agent are of this session's crew.
+        # Per-agent tiers refer to this session's crew.
         tiers=Tiers() if session.facts.crew.nested else session.request.tiers,
         criteria=(),
-        # What its outcome has as data, though it was split into a session.
+        # A subtask with an output schema keeps it as a nested session.
         output_schema=planned.output if planned else None,
         approval="none",
         questions="none",
@@ -188,7 +188,7 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     session.places.record(report.timing.at_work)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     session.progress.count_use(LimitUsage(depth=deepest))
-    # What was not read below, that report names itself.
+    # The nested report names its own unread messages.
     return SubtaskResult(
         outcome=nested_outcome(report, subtask.id),
         is_private="reads_private" in report.reads,
@@ -199,7 +199,7 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
 
 @contextmanager
 def _places_lent(session: Session, way: Delivery) -> Generator[None]:
-    """Tell a nested session how many places it has, and whether a person is waited for, whenever that changes."""
+    """Tell a nested session its number of places and whether a person is being waited for, at every change."""
     known = Places(total=1)
 
     def now() -> Places:
@@ -207,7 +207,7 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
 
     async def tell() -> None:
         nonlocal known
-        # By then, those that start with it are open too, and have their part.
+        # By then, sessions that start at the same time are open too and get their part.
         await workflow.wait_condition(lambda: way.is_started)
         session.places.lend()
         while True:
@@ -222,7 +222,7 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
 
 
 def _delegation(session: Session, subtask: Subtask, planned: AgentCard | None, reads: Reads) -> Delegation:
-    """Hand down to a nested session what holds for the tree."""
+    """Build what a nested session inherits from the tree."""
     now, ends_at = workflow.now(), session.clock.report_starts_at
     deadline_at = ends_at - options.nested_margin(ends_at - now)
     if session.dialogue is not None:  # which waits for its jobs
@@ -266,7 +266,7 @@ async def _run(
             static_summary=f"{subtask.id} {subtask.agent}: {title}",
             static_details=None if title == text else text,
             priority=options.priority_of(session.request, session.facts.weight),
-            # It is not retried as a whole, but its own activities are.
+            # Not retried as a whole; its activities are.
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
         )
@@ -285,24 +285,24 @@ async def _run(
 
 
 async def _end_of(child: workflow.ChildWorkflowHandle[Any, _Result]) -> _Result:
-    """Wait for the end of a child, also when this wait is cancelled, which cancels the child."""
+    """Wait for a child to end; a cancellation of this wait cancels the child and still waits for its end."""
     try:
         return await asyncio.shield(child)
     except asyncio.CancelledError:
-        # By its id alone: the SDK would cancel the child's first run, and it may have continued as new.
+        # By id only: the SDK would cancel the child's first run, but it may have continued as new.
         stopping = asyncio.create_task(_cancel(child.id))
         await workflow.wait([child, stopping])
         return await child
 
 
 async def _cancel(workflow_id: str) -> None:
-    # It may have ended meanwhile.
+    # It may have ended in the meantime.
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(workflow_id).cancel()
 
 
 async def _await_duplicate(child: str) -> RunningDuplicate:
-    """Wait for a child of that id which a run before a reset started; a `duplicate` is anything else."""
+    """Wait for a child of the same id started before a reset; for any other, return `duplicate`."""
     try:
         return await workflow.execute_activity_method(
             RunningDuplicateActivities.await_duplicate,

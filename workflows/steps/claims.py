@@ -1,6 +1,6 @@
-"""What models find of a draft before it is the report; its writer is told, and may revise it.
+"""Checks of a draft by models before it becomes the report; its writer may revise it once.
 
-Its claims are checked by code and judged once by a small model. It is graded by the criteria of its request.
+Claims are checked by code and judged once by a small model. The draft is graded by the request's criteria.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,38 +26,38 @@ from workflows.steps.writer import Draft, Material
 
 _LONGEST_PROBLEM: Final = 300
 _EVIDENCE_TOKENS: Final = 1_000
-"""Of the words and results that one claim rests on."""
+"""Maximum of the evidence of one claim."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
 _DOUBT: Final = "Claim {0} is not what its evidence says. {1}"
-"""A judge who agrees with everything agrees with this too, and then the claim is not shown to be right."""
+"""Judged as a control: a judge that agrees with everything agrees with this too, and verifies nothing."""
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
 _LEAST_TURNS: Final = 2
-"""A revision, and the grades of what it gave."""
+"""One for a revision and one to grade it."""
 _LONGEST_GAP: Final = 200
 
 
 @dataclass(frozen=True)
 class CheckedText:
-    """The text of a report with its citations checked."""
+    """A report's text with checked citations."""
 
     answer: str
     sources: tuple[Source, ...]
-    """Those that it cites, in the order of their numbers."""
+    """The cited sources in order of their numbers."""
     claims: tuple[Claim, ...]
 
 
 async def check_claims(
     session: Session, draft: Draft, material: Material, gaps_for: Callable[[Draft], Sequence[str]], *, is_judged: bool
 ) -> tuple[Draft, CheckedText]:
-    """Check what a draft states; what its sources contradict goes back to its writer once.
+    """Check the claims of a draft; contradicted claims go back to the writer once.
 
     Args:
         session: whose report it is.
-        draft: as its writer and its critic left it.
-        material: all that it may rest on.
-        gaps_for: returns what is known to be missing of a draft: to say so is no claim.
-        is_judged: whether a model may be asked; without it nothing is better than cited.
+        draft: the draft after its writer and critic.
+        material: its evidence.
+        gaps_for: returns the known gaps of a draft; stating one is not a claim.
+        is_judged: whether a model may be asked; otherwise no claim is better than `cited`.
     """
     is_judged = is_judged and session.budget.judge_reserve is not None
     text = await _check(session, draft, material, gaps_for(draft), is_judged=is_judged)
@@ -91,7 +91,7 @@ def _contradicted(text: CheckedText) -> list[Claim]:
 
 
 async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:
-    """Have the claims judged that rest on words or results, as many as one small turn can read."""
+    """Have claims with evidence judged, as many as fit into one small turn."""
     resting = [number for number, each in enumerate(claims) if each.rests_on]
     verdicts = await _verdicts(session, [claims[number] for number in resting]) if resting else []
     judged = [each.claim for each in claims]
@@ -103,7 +103,7 @@ async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Clai
 
 
 async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tuple[ClaimVerdict | None, bool]]:
-    """Have each claim judged, and after it what speaks against it."""
+    """Have each claim judged, followed by its objections."""
     shown: list[ClaimToJudge] = []
     places: list[tuple[int, int | None]] = []
     left = DECISION_TOKENS
@@ -126,7 +126,7 @@ async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tu
 
 
 async def grade(session: Session, draft: Draft, material: Material) -> tuple[Draft, tuple[Grade, ...]]:
-    """Grade a draft by the request's criteria, and revise it while that helps; returns the best, and its grades."""
+    """Grade a draft by the request's criteria, revise it while that helps, and return the best with its grades."""
     if not session.request.criteria:
         return draft, ()
     grades = await _grades(session, draft, material.sources)
@@ -149,7 +149,7 @@ async def grade(session: Session, draft: Draft, material: Material) -> tuple[Dra
 
 
 async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> tuple[Grade, ...] | None:
-    """Have a model grade a draft as its reader would see it; None if no model can."""
+    """Have a model grade a draft as shown to its reader; None if no model can."""
     if session.clock.was_interrupted:
         return None
     answer, cited = keep_cited(check_citations(draft.text.answer, sources), sources)
@@ -178,6 +178,6 @@ def _unmet(grades: Sequence[Grade]) -> list[Grade]:
 
 
 def _shorten_sources(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """Cut quotations evenly to what a grader reads."""
+    """Shorten quotations evenly to the grader's limit."""
     most = DECISION_TOKENS // max(len(sources), 1)
     return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

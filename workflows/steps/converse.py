@@ -1,4 +1,4 @@
-"""The one step of a conversation: wait for a message, have the agent that has the floor answer it, and so on."""
+"""The loop of a conversation: wait for a message, and have the agent with the floor answer it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,37 +30,37 @@ from workflows.steps.open import Place
 
 _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
-"""Messages and jobs that the status shows."""
+"""Maximum messages and jobs in the status."""
 _NOTHING_SAID: Final = {"content": "", "findings": (), "sources": (), "data": None, "issues": (), "artifacts": ()}
 _USED_UP: Final = "The limits of the conversation are used up."
 
 
 @dataclass
 class Talk:
-    """A conversation that is open."""
+    """An open conversation."""
 
     request: ConversationStartRequest
     session: Session
     dialogue: Dialogue
     place: Place
     jobs: dict[str, "asyncio.Task[None]"] = field(default_factory=dict[str, "asyncio.Task[None]"])
-    """Those that are running, by the id of their subtask."""
+    """Running jobs by subtask id."""
 
     def touch(self) -> None:
-        """Begin to count the time anew after which the conversation is idle for too long."""
+        """Restart the idle timer."""
         self.session.clock.reach(workflow.now() + self.request.idle)
 
     def begin_job(self, job: Subtask) -> None:
         self.jobs[job.id] = asyncio.create_task(_run_job(self, job))
 
     def end_job(self, job: Subtask, outcome: Outcome) -> None:
-        """Have the agent that then has the floor report on a job."""
+        """Have the agent with the floor report on a finished job."""
         del self.jobs[job.id]
         self.dialogue.end_job(job.id, outcome, self.session.provenance.of_attempts(job.id), workflow.now())
 
 
 async def converse(talk: Talk) -> EndReason:
-    """Answer messages in their order, until a person closes the conversation, or time or limits end it."""
+    """Answer messages in order until a person closes the conversation, or time or limits end it."""
     while (end := await _wait_for_message(talk)) is None:
         end = await _answer(talk, talk.dialogue.take())
         if end is not None:
@@ -71,7 +71,7 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Hand a message to the agent that works, and end its calls; one that is idle takes the message anyway."""
+    """Pass a message to the working agent and interrupt its tool calls; an idle agent takes it anyway."""
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
     if subtask not in progress.steering.running:
@@ -84,7 +84,7 @@ async def interrupt(talk: Talk, number: int) -> None:
 
 
 async def _wait_for_message(talk: Talk) -> EndReason | None:
-    """Wait for the next message; returns why the conversation ends instead, if it does."""
+    """Wait for the next message; return why the conversation ends if it ends instead."""
     session, dialogue = talk.session, talk.dialogue
     while dialogue.is_closing or not dialogue.has_message:
         if dialogue.is_closing:
@@ -112,7 +112,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
 
 
 async def _continue_as_new(talk: Talk) -> None:
-    """Continue in a new run once every update is answered; returns only if a message comes before."""
+    """Continue as new once every update is answered; return only if a message arrives first."""
     dialogue = talk.dialogue
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() or dialogue.has_message)
     raise_if_cancelled()
@@ -122,7 +122,7 @@ async def _continue_as_new(talk: Talk) -> None:
 
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
-    """Have agents answer a message, one after the other if they hand over; returns why nothing more is answered."""
+    """Have the agent answer a message, or those it hands over to; return why the conversation ends, if it does."""
     session, dialogue, left = talk.session, talk.dialogue, talk.request.limits.message_usd
     held, said, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
     talk.touch()
@@ -132,7 +132,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     while True:
         held.append(dialogue.floor)
         ended = await _attempt(talk, message, left)
-        raise_if_cancelled()  # the wait for a child takes the cancellation, and returns what the child has
+        raise_if_cancelled()  # the wait for a child absorbs the cancellation and returns the child's results
         outcome = ended.outcome
         spend += outcome.spend
         left = left and max(left - usage_of(outcome.spend).cost_usd, Decimal(0))
@@ -159,7 +159,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
 
 
 async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None) -> SubtaskResult:
-    """Have the agent that has the floor work on a message, as a child workflow, if that can be paid."""
+    """Have the agent with the floor work on a message in a child workflow, if the budget allows."""
     session, dialogue = talk.session, talk.dialogue
     title = message.text[:_TITLE_CHARACTERS]
     subtask = Subtask(
@@ -176,16 +176,16 @@ async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None)
     ended = await attempt_once(session, Try(subtask), reservation, state=state)
     reads = session.provenance.of_attempts(subtask.id)
     if ended.conversation is not None and not ended.conversation.is_private:
-        reads -= {"reads_private"}  # it could have read some
+        reads -= {"reads_private"}  # it may have read some
     dialogue.end_attempt(ended, reads)
-    # The transcript has the rest.
+    # The transcript contains the rest.
     _settle(session, subtask, ended.outcome, ended.outcome.replace(**_NOTHING_SAID))
     session.progress.add_gaps(ended.conversation.doubts if ended.conversation else ())
     return ended
 
 
 def _plan(talk: Talk, subtask: Subtask) -> None:
-    """Add a subtask to the plan, of which the latest part and what runs is kept."""
+    """Add a subtask to the plan, keeping its latest and its running subtasks."""
     session, dialogue = talk.session, talk.dialogue
     before, kept = session.progress.subtasks, {*talk.jobs, *dialogue.known_jobs}
     latest = before[-_KEPT_SUBTASKS:]
@@ -196,20 +196,20 @@ def _plan(talk: Talk, subtask: Subtask) -> None:
 
 
 def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome) -> None:
-    """Book a subtask, and keep its outcome as far as it is needed: all of them are handed on to later runs."""
+    """Book a subtask and keep only the needed part of its outcome, since later runs carry all outcomes."""
     session.budget.spending.include(outcome.spend)
     session.progress.end(subtask.id, kept, workflow.now())
     session.progress.steering.forget(subtask.id)
 
 
 def _used_up(session: Session, subtask: Subtask) -> Failure:
-    """Say that the conversation has too little left for what a subtask begins with, and of what."""
+    """State which limit leaves too little to start a subtask."""
     has_turns = session.budget.unspent.turns >= session.budget.least_start(subtask).turns
     return Failure(reason="out_of_budget" if has_turns else "out_of_turns", message=_USED_UP)
 
 
 def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
-    """Say that the limit of one message does not pay for the least that an agent needs, if it does not."""
+    """State that the limit per message does not cover an agent's least needs, if so."""
     least = talk.session.budget.least_grant(agent).usd
     if most_usd is None or most_usd >= least:
         return None
@@ -221,7 +221,7 @@ def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
 
 
 def _problem_of(talk: Talk, agent: str, held: Sequence[str], left: Decimal | None) -> str:
-    """Say why an agent cannot get the floor; empty if it can."""
+    """Explain why an agent cannot get the floor; empty if it can."""
     session = talk.session
     if session.facts.crew.agent(agent) is None:
         return "there is no such agent"
@@ -235,7 +235,7 @@ def _problem_of(talk: Talk, agent: str, held: Sequence[str], left: Decimal | Non
 
 
 def _begin_job(talk: Talk, goal: str) -> list[str]:
-    """Start a nested session beside the conversation; returns why not, if it cannot be."""
+    """Start a nested session alongside the conversation; return why not, if it cannot start."""
     session = talk.session
     if not session.may_nest or session.request.approval == "plan":
         return ["The job was not begun: this conversation may not delegate."]
@@ -252,7 +252,7 @@ def _begin_job(talk: Talk, goal: str) -> list[str]:
 async def _run_job(talk: Talk, job: Subtask) -> None:
     """Run a job to its end."""
     session = talk.session
-    reservation = await reserve_in_time(session, job, sharers=2)  # half is left to messages that come meanwhile
+    reservation = await reserve_in_time(session, job, sharers=2)  # half is left for messages in the meantime
     outcome: Outcome = _used_up(session, job)
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
@@ -273,7 +273,7 @@ async def _stop_jobs(talk: Talk) -> None:
 def _reply(
     talk: Talk, outcome: Outcome, heard: Sequence[QueuedMessage], said: Sequence[str], gaps: Sequence[str]
 ) -> Reply:
-    """Give the reply to all messages that it answers."""
+    """Deliver the reply to all messages that it answers."""
     text = outcome.content
     if not text.strip() and isinstance(outcome, Failure | Escalation):
         text = f"This could not be answered: {outcome.message or outcome.reason}"

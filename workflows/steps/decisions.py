@@ -1,6 +1,6 @@
-"""What a session is asked, by people and by its subtasks, and what is decided: about plans, tool calls and grants.
+"""Requests of people and subtasks to a session, and the decisions: about plans, tool calls and grants.
 
-The session at the root decides about the calls of its whole tree, by policy or with a person.
+The root session decides about the calls of its whole tree, by policy or with a person.
 """
 
 import asyncio
@@ -59,11 +59,11 @@ from workflows.steps.plan import invalid_plan, validate
 
 _LONGEST_DOUBT: Final = 300
 _MOST_EDITS: Final = 500
-"""Of one session: its status and its report name them all."""
+"""Maximum per session, since its status and report list them all."""
 
 
 async def act_on(session: Session, envelope: Envelope) -> bool:
-    """Act on a request or a notice; false if nothing that belongs to this session can have sent it."""
+    """Act on a request or notice; false if it cannot be from this session's tree."""
     is_below = session.request.delegation is None and envelope.sender.startswith(f"{session.root}/{session.run}/")
     match envelope.body:
         case GrantRequest() as request if envelope.sender in session.budget.grants.amounts:
@@ -93,7 +93,7 @@ def _is_from_parent(envelope: Envelope) -> bool:
 
 
 async def _answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> None:
-    """Decide about a call of a subtask, with a person if it needs approval, and send the reply."""
+    """Decide about a subtask's call, with a person if it needs approval, and send the reply."""
     is_message = workflow.info().workflow_type == WorkflowType.CONVERSATION
     doubt = session.approvals.doubt_of_another(request) if is_message else ""
     if not doubt and session.approvals.needs_judge(request):
@@ -108,14 +108,14 @@ async def _answer_call_request(session: Session, envelope: Envelope, request: Ca
             session.progress.add_gaps([f"Not called: {asked}. It needed a person's approval in time: {request.why}."])
     is_delivered = await answer(session.mailbox, envelope, reply)
     if not is_delivered:
-        # The subtask has ended meanwhile, and does not make the call.
+        # The subtask has ended in the meantime and will not make the call.
         session.approvals.withdraw(request, reply)
     if pending is not None:
         pending.deliver(is_delivered)
 
 
 async def _answer_question_request(session: Session, envelope: Envelope, request: QuestionRequest) -> None:
-    """Ask a person what a tool of a subtask needs to know, one question after the other, and send the reply.
+    """Ask a person the questions of a subtask's tool, one at a time, and send the reply.
 
     Subtasks of nested sessions get no answer.
     """
@@ -136,9 +136,9 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
 
 
 async def _answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> None:
-    """Enlarge a running child's grant, or refuse to.
+    """Enlarge a running child's grant, or refuse.
 
-    Running children come before subtasks that have not started: whatever is unspent may be granted. A child waits until
+    Running children take precedence over waiting subtasks: everything unspent may be granted. A child waits until
     others return enough, the limits are raised, or no child is left that could return anything.
     """
     child = envelope.sender
@@ -146,25 +146,25 @@ async def _answer_grant_request(session: Session, envelope: Envelope, request: G
     granted = await _enlarge_in_time(session, child, request)
     session.budget.grants.dequeue(child, is_optional=request.is_optional)
     publish(session)
-    # A child that has ended meanwhile needs no reply: its grant comes back with its outcome.
+    # A child that has ended needs no reply: its grant was returned with its outcome.
     await answer(session.mailbox, envelope, Grant(turns=granted.turns, usd=granted.usd))
 
 
 async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) -> Amount:
-    """Enlarge a grant as soon as there is enough; nothing if there will not be."""
+    """Enlarge a grant as soon as enough is unspent; zero if that will not happen."""
     missing, granted = Amount(request.turns, request.usd), Amount()
 
     def is_in_vain() -> bool:
         grants = session.budget.grants
         return not grants.may_grow(child, missing) or grants.is_hopeless(child, is_optional=request.is_optional)
 
-    is_hopeless = missing == granted  # only a forged request asks for nothing
+    is_hopeless = missing == granted  # only a forged request asks for zero
     while granted == Amount() and not is_hopeless:
         wait = wait_for_returns if request.is_optional else wait_for_budget
         await wait(session, missing, is_in_vain)
         if session.clock.work_is_over:
             break
-        # Of several children that wait for the same amount, the others wait on.
+        # If several children wait for the same amount, the others keep waiting.
         is_hopeless = is_in_vain()
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
         granted = session.budget.grants.enlarge(child, missing, unfinished)
@@ -180,7 +180,7 @@ async def ask_person(
     form: dict[str, JsonValue] | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> str | None:
-    """Ask a person a question of a subtask; None without an answer in time."""
+    """Ask a person a subtask's question; None if there is no answer in time."""
     progress = session.progress
     wait = new_wait(session, "question", f"question-{subtask}", text)
     progress.ask(Question(subtask=subtask, agent=agent, text=text, form=form or {}, open_until=wait.until))
@@ -201,7 +201,7 @@ async def ask_person(
 
 
 async def _doubt(session: Session, request: CallRequest) -> str:
-    """Have a model judge a call; returns why a person has to decide, empty if it is expected."""
+    """Have a model judge a call; return why a person has to decide, or an empty text."""
     agent, budget = session.facts.crew.agent(request.agent), session.budget
     others = [tier for tier in Tier if agent is None or budget.model(tier).name != budget.model_of(agent).name]
     said = session.said_since
@@ -219,7 +219,7 @@ async def _doubt(session: Session, request: CallRequest) -> str:
 
 
 async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply:
-    """Wait for a person, until the session stops its work."""
+    """Wait for a person's decision until the session stops its work."""
     if session.progress.state == "executing":
         enter(session, "awaiting_call_approval")
     publish(session)
@@ -233,7 +233,7 @@ async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply
 
 
 async def decide_call(session: Session, decision: CallDecision) -> None:
-    """Apply a person's decision to the call that it names, and wait until the subtask has it."""
+    """Apply a person's decision to its call, and wait until the subtask has received it."""
     if problems := await _argument_problems(session, decision):
         raise Refused(join_problems(problems))
     pending = session.approvals.decide(decision)
@@ -244,7 +244,7 @@ async def decide_call(session: Session, decision: CallDecision) -> None:
 
 
 async def _argument_problems(session: Session, decision: CallDecision) -> list[str]:
-    """List what keeps a tool from being called with the arguments that a person has written."""
+    """List the problems of arguments that a person has edited."""
     called = next((call for call in session.approvals.pending if call.id == decision.call), None)
     if called is None or decision.arguments is None:
         return []
@@ -263,7 +263,7 @@ async def _argument_problems(session: Session, decision: CallDecision) -> list[s
 
 
 def decide_plan(session: Session, decision: PlanDecision) -> Plan:
-    """Apply a person's decision; an edited plan is validated like any plan."""
+    """Apply a person's decision about the plan; an edited plan is validated like any other."""
     if decision.plan is not None:
         try:
             session.progress.adopt(validate(session, decision.plan))
@@ -274,7 +274,7 @@ def decide_plan(session: Session, decision: PlanDecision) -> Plan:
 
 
 async def await_approval(session: Session) -> Plan | None:
-    """Wait for a person's decision on the plan; returns the plan, as edited, or None without a decision in time."""
+    """Wait for a person's decision on the plan; return the plan, edited or not, or None if none comes in time."""
     progress = session.progress
     enter(session, "awaiting_approval")
     asks = "; ".join(
@@ -293,11 +293,11 @@ async def await_approval(session: Session) -> Plan | None:
 
 
 def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord, ...]]:
-    """Apply an edit to a copy of the plan, and check that like any plan.
+    """Apply edits to a copy of the plan, and validate it.
 
     Raises:
         Refused: the work is over.
-        InvalidPlan: with every reason against it.
+        InvalidPlan: with all errors.
     """
     progress = session.progress
     progress.refuse_if_over()
@@ -312,7 +312,7 @@ def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord
 
 
 def edit_plan(session: Session, edit: PlanEdit) -> Plan:
-    """Follow the plan as edited."""
+    """Adopt the edited plan."""
     plan, records = check_edit(session, edit)
     if len(plan.subtasks) > 1:
         session.budget.report_reserve.hold()
@@ -323,7 +323,7 @@ def edit_plan(session: Session, edit: PlanEdit) -> Plan:
 
 
 def check_steering(progress: Progress, text: str, path: str) -> None:
-    """Refuse a message that no agent can read or, without text, an interruption of what does not run."""
+    """Refuse a message that no agent can read, or an interruption of a subtask that is not running."""
     progress.refuse_if_over()
     subtask, _, below = path.partition("/")
     running = progress.steering.running
@@ -341,11 +341,11 @@ def check_steering(progress: Progress, text: str, path: str) -> None:
 
 
 async def steer(mailbox: Mailbox, progress: Progress, text: str, path: str) -> None:
-    """Keep a message for the agents that it is for, and send it to those that run; no text interrupts these."""
+    """Store a message for its addressees, and send it to those that run; without text, interrupt these."""
     item, ways = progress.steering.address(text, path)
 
     async def send(way: Delivery) -> None:
-        # If the child has ended, the next attempt gets what is kept for the subtask.
+        # If the child has ended, the next attempt gets the stored message.
         if await notify(mailbox, way, item):
             way.give([item])
 
@@ -353,7 +353,7 @@ async def steer(mailbox: Mailbox, progress: Progress, text: str, path: str) -> N
 
 
 async def _pass_on(session: Session, item: SteeringItem) -> None:
-    """Tell the agents of a nested session what its parent hands down; what none of them can read becomes a gap."""
+    """Pass a parent's message on to the agents of a nested session; one that none can read becomes a gap."""
     try:
         session.progress.refuse_if_over()
         if item.text:

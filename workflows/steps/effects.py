@@ -1,6 +1,6 @@
-"""What any step of a session does: show where it stands, take a turn of its own, wait for time, budget or people.
+"""Effects that all steps use: show the state, take the supervisor's turns, wait for time, budget or people.
 
-Each wait for a person is an event when it begins and when it is decided, for plug-ins to tell.
+Each wait for a person is announced to plug-ins when it begins and when it is decided.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _ASKS_CHARACTERS = 500
 _IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset(
     {*WAITING_STATES, "awaiting_message", "executing", "finished", "failed", "cancelled"}
 )
-"""States that are written into the memo; the others can be told from what the session does."""
+"""States that are written into the memo; followers derive the others from the history."""
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
@@ -60,13 +60,13 @@ async def within_time(clock: Clock, step: Coroutine[object, object, _Result]) ->
 
 
 async def ask_parent(session: Session, needed: Amount) -> None:
-    """Ask the parent session for what is missing of an amount; it may refuse. The root has no parent."""
+    """Ask the parent session for the missing part of an amount; it may refuse. The root has no parent."""
     if session.request.delegation is not None:
         await request_grant(session.mailbox, session.budget.ledger, needed, lambda: session.clock.work_is_over)
 
 
 async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
-    """Wait until an amount is unspent, cannot become so without others, or the report is due."""
+    """Wait until an amount is unspent, waiting is hopeless, or the report is due."""
     await workflow.wait_condition(
         lambda: session.budget.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
     )
@@ -75,9 +75,9 @@ async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callab
 async def wait_for_budget(
     session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
 ) -> None:
-    """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due.
+    """Wait until an amount is unspent, waiting is hopeless or moot, or the report is due.
 
-    It is due, too, once a person was waited for in vain.
+    The report is also due after an unanswered wait for a person.
     """
 
     def is_there() -> bool:
@@ -106,7 +106,7 @@ async def _ring_when_report_is_due(clock: Clock) -> None:
 
 
 async def _cancel(task: "asyncio.Task[_Result]") -> None:
-    """Cancel a step and wait until the ledger has booked what it was about to pay."""
+    """Cancel a step and wait until the ledger has booked its cost."""
     task.cancel()
     await workflow.wait([task])
     if not task.cancelled():
@@ -114,7 +114,7 @@ async def _cancel(task: "asyncio.Task[_Result]") -> None:
 
 
 def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
-    """Describe a wait that begins now; it ends so that the server leaves the session the time for its work."""
+    """Describe a wait that begins now; it ends early enough for the rest of the work before the execution timeout."""
     now, info, clock = workflow.now(), workflow.info(), session.clock
     left = session.request.answer_within or usual_time(kind, now)
     timeout = execution_timeout()
@@ -125,7 +125,7 @@ def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
 
 
 async def announce_reply(session: Session, number: int, text: str) -> None:
-    """Announce that a conversation waits for its user, with the latest reply; what ends that is the next message."""
+    """Announce that a conversation waits for its user, with the latest reply; the next message ends the wait."""
     clock = session.clock
     wait = Wait(id=f"message-{number}", kind="message", asks=_line(text), since=workflow.now(), until=clock.deadline_at)
     for announce in installed().functions(Hook.WAIT):
@@ -133,9 +133,9 @@ async def announce_reply(session: Session, number: int, text: str) -> None:
 
 
 async def wait_for_person(session: Session, wait: Wait, is_over: Callable[[], bool]) -> bool:
-    """Announce that the session waits for a person, wait until that is over, and announce how it ended.
+    """Announce a wait for a person, wait until it is over, and announce how it ended.
 
-    The session's clock stands still meanwhile. A wait of the same id is announced once. Returns whether it is over.
+    The session's clock stops meanwhile. A wait of the same id is announced once. Return whether it is over.
     """
     if is_over() or wait.until <= workflow.now():
         return is_over()
@@ -167,28 +167,28 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
 
 
 def enter(session: Session, state: SessionState) -> None:
-    """Change to another state, and show it."""
+    """Change the session's state and show it."""
     session.progress.enter(state)
-    # A task without commands could be merged with the update waited for.
+    # A workflow task without commands could be merged with the awaited update.
     publish(session, always=state in WAITING_STATES)
     if state in WAITING_STATES:
         list_state(session)
 
 
 def resume(session: Session) -> None:
-    """Leave a state in which the session waits for a person, unless another question is open."""
+    """Leave a state of waiting for a person, unless another question is open."""
     enter(session, session.progress.state_after_waiting)
 
 
 def finish(session: Session, stop_reason: StopReason | EndReason, report: Report | None = None) -> None:
-    """End with a report or as a conversation, and show how."""
+    """Finish with a report or as a conversation, and show it."""
     session.progress.finish(stop_reason, report)
     publish(session)
     list_state(session, report)
 
 
 def publish(session: Session, *, always: bool = False) -> None:
-    """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
+    """Write the changes of the session's state into the memo, from which `Session.follow()` reads them."""
     progress = session.progress
     if progress.state not in _IN_THE_MEMO:
         return
@@ -203,21 +203,21 @@ def publish(session: Session, *, always: bool = False) -> None:
 
 
 def write_memo(fields: Mapping[str, Any]) -> None:
-    """Change the memo, and say when: one that the server has ended is never written again."""
+    """Update the memo with the time of writing, since the server may end the session without a last update."""
     workflow.upsert_memo({**fields, "last_written": f"{workflow.now():%Y-%m-%d %H:%M:%S} UTC"})
 
 
 def add_route(session: Session, route: Route) -> None:
-    """Record how an agent got its work, and show it in the memo to readers of the history."""
+    """Record how an agent was routed its work, and show it in the memo."""
     session.progress.add_route(route)
     write_memo({"routes": [each.model_dump() for each in session.progress.routes]})
 
 
 def list_state(session: Session, report: Report | None = None) -> None:
-    """Have the server list the session's state and cost, if the state has changed since.
+    """Update the search attributes for the session's state and cost, if the state has changed.
 
-    Called with the commands that follow a change, so that it takes no workflow task of its own, and a state that
-    leads to no command is not listed at all.
+    Called with the commands that follow a change, so that it needs no workflow task of its own; a state without
+    commands is not listed.
     """
     if not session.facts.is_listed:
         return
@@ -235,14 +235,14 @@ def list_state(session: Session, report: Report | None = None) -> None:
             THREAD: session.thread,
             DOLLARS: float(usd),
             TURNS: turns,
-            # The server starts the next run of a cron with the attributes of the last one.
+            # The next run of a cron starts with the search attributes of the last one.
             STOP_REASON: session.progress.status().stop_reason,
         }
     )
 
 
 def list_attributes(attributes: Mapping[SearchAttributeKey[Any], Any]) -> None:
-    """Have the server list the session by those of its attributes that have changed; None removes one."""
+    """Update the session's search attributes that have changed; None removes one."""
     listed = workflow.info().typed_search_attributes
     changes = [
         change for key, value in attributes.items() if value is not None for change in change_of(listed, key, value)
@@ -254,7 +254,7 @@ def list_attributes(attributes: Mapping[SearchAttributeKey[Any], Any]) -> None:
 async def take_turn(
     session: Session, task: Task, *, tier: Tier | None = None, until: datetime | None = None
 ) -> TurnResult:
-    """Take one of the supervisor's own turns; `tier` replaces the crew's own.
+    """Take one of the supervisor's turns; `tier` replaces the crew's.
 
     Raises:
         CannotPay: the ledger does not cover it.
@@ -287,7 +287,7 @@ async def take_turn(
         queue=facts.turns_queue,
         priority=options.priority_of(session.request, facts.weight),
     )
-    # The clock's own alarm comes first.
+    # The clock's alarm fires first.
     result = await calls.take(
         request, session.budget.model(tier), lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
     )
@@ -298,7 +298,7 @@ async def take_turn(
 async def try_turn(
     session: Session, task: Task, answer: type[_Answer], *, tier: Tier | None = None, until: datetime | None = None
 ) -> _Answer | None:
-    """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
+    """Take an optional turn; None if it cannot be paid, fails, or returns no answer of the expected type."""
     try:
         result = await take_turn(session, task, tier=tier, until=until)
     except TurnLost:

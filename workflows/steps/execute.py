@@ -1,6 +1,6 @@
-"""The middle step of a session: start every subtask as soon as its inputs are there, and collect the outcomes.
+"""The middle step of a session: start each subtask as soon as its inputs are available, and collect outcomes.
 
-The plan grows over a list: a template becomes one subtask for each item that was found.
+A template of the plan becomes one subtask per item of a list.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from workflows.steps.plan import validate
 from workflows.steps.review import is_look_due
 
 _Running = dict["asyncio.Task[Outcome | None]", Subtask]
-"""What runs; a template that was expanded ends without an outcome."""
+"""Running subtasks; an expanded template ends without an outcome."""
 _NO_ROOM: Final = "The limits left no room for its subtasks."
 _ATTEMPTS: Final = 2
-"""The first expansion, and one more after its errors were named."""
+"""The first expansion, and one correction."""
 
 
 async def execute(session: Session) -> None:
-    """Run the plan to its end, to the end of a wave that has to be looked at, or until the report is due."""
+    """Run the plan to its end, to the end of a wave that needs a review, or until the report is due."""
     if len(session.progress.subtasks) == 1 and not session.is_long_report:
         session.budget.report_reserve.release()
     running: _Running = {}
@@ -64,7 +64,7 @@ async def _run_until_done(session: Session, running: _Running) -> None:
 
 
 def _must_continue_as_new(session: Session) -> bool:
-    """Whether a new run has to go on, as soon as no child is running; that of a cron would start with its state.
+    """Whether to continue as new once no child is running; a cron's next run would start with the state.
 
     Without storage for large payloads, the ceiling of turns keeps histories short.
     """
@@ -73,9 +73,9 @@ def _must_continue_as_new(session: Session) -> bool:
 
 
 async def _continue_as_new(session: Session) -> None:
-    """Continue in a new run as soon as every message is answered; returns only if the work is over before.
+    """Continue as new once every message is answered; return only if the work ends first.
 
-    A run that continues as new loses its running children, so this happens only when there are none.
+    Continuing as new stops running children, so it happens only when there are none.
     """
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() or session.clock.work_is_over)
     raise_if_cancelled()
@@ -97,14 +97,14 @@ def _start_ready(session: Session, running: _Running) -> None:
                 break  # running subtasks finish first and return what they do not need
             progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
-    # A template that is expanded is about to need places for what becomes of it.
+    # A template being expanded will need places for its subtasks.
     is_growing = any(subtask.for_each for subtask in running.values())
     session.places.offer(0 if is_growing else session.places.free(len(running)) - len(progress.waiting))
     publish(session)
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
-    """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
+    """Start expanding a template or attempting another subtask; None if the ledger does not cover the least."""
     budget = session.budget
     if subtask.for_each:
         return expand(session, subtask) if budget.unspent.covers(budget.least_start(subtask)) else None
@@ -127,11 +127,11 @@ async def _wait_for_change(session: Session, running: _Running) -> None:
 
 
 async def _wait_for_budget(session: Session) -> bool:
-    """Wait for budget for the subtasks that cannot start; False once none is left to start."""
+    """Wait for budget for the subtasks that cannot start; False once none is left."""
     outcomes, planned, plan = session.progress.outcomes, session.progress.subtasks, session.progress.plan
     blocked = session.progress.ready(())
     if not blocked:
-        # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
+        # A skipped subtask may have made earlier ones in the plan ready or skippable.
         return len(outcomes) < len(planned)
     needed = session.budget.least_start(blocked[0])
     await wait_for_budget(session, needed, lambda: True, lambda: session.progress.plan is not plan)
@@ -159,7 +159,7 @@ def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
 
 
 async def _stop(session: Session, running: _Running) -> None:
-    """Cancel what still runs and collect what it returns; give up what does not stop in time."""
+    """Cancel running subtasks and collect their results; give up those that do not stop in time."""
     if not running:
         return
     session.clock.stop()
@@ -170,7 +170,7 @@ async def _stop(session: Session, running: _Running) -> None:
     try:
         await workflow.wait([*running], timeout=timeout)
     except asyncio.CancelledError as error:
-        # The ledger is settled before the cancellation goes on.
+        # Settle the ledger before the cancellation propagates.
         cancelled_again = error
         await workflow.wait([*running], timeout=timeout)
     _collect(session, running)
@@ -182,7 +182,7 @@ async def _stop(session: Session, running: _Running) -> None:
 
 
 async def expand(session: Session, template: Subtask) -> Outcome | None:
-    """Replace a template of the plan by a subtask for each item of its list; returns a failure if that gives none."""
+    """Replace a template by a subtask per item of its list; return a failure if there are none."""
     try:
         return await _expand(session, template)
     except (asyncio.CancelledError, ActivityError) as error:
@@ -215,7 +215,7 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
 
 
 def _refusal(session: Session, template: Subtask) -> Failure | None:
-    """Refuse a template whose list was lost, or would let private text out in instructions without approval."""
+    """Refuse a template whose list was lost, or whose instructions would send out private text without approval."""
     items = session.progress.outcomes[template.for_each or ""]
     if items.kind not in USABLE:
         return _skip(f"Its list, {template.for_each}, was lost.")
@@ -251,7 +251,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
 
 
 async def _paid(session: Session, template: Subtask, wanted: int) -> int:
-    """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
+    """Compute how many of the requested subtasks the limits pay for; a nested session asks its parent for the rest."""
     least = session.budget.least_grant(template.agent)
     await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), session.budget.least_of_waiting()))
     if session.request.limits.on_limit == "pause":
@@ -260,13 +260,13 @@ async def _paid(session: Session, template: Subtask, wanted: int) -> int:
 
 
 def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:
-    """Follow the plan with a template's subtasks in its place; returns the reasons why it cannot be followed."""
+    """Adopt the plan with a template's subtasks in its place; return the errors if it is invalid."""
     plan = session.progress.plan
     if plan is None:
         raise AssertionError("a template is part of a plan")
     draft = expand_template(plan, template, answer.instructions[:room])
     try:
-        # The limits are checked before, for the subtasks that have not started.
+        # The limits were checked before, for the subtasks that have not started.
         larger = validate(session, draft, begun={each.id for each in draft.subtasks})
     except InvalidPlan as error:
         return error.errors

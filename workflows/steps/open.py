@@ -1,6 +1,6 @@
-"""The first step of a session: read the facts about its request, and check that its limits pay for anything.
+"""The first step of a session: read the facts about its request, and check that its limits are workable.
 
-A session of a tenant with limits has a place in its ledger: it waits there, and gives back what it did not spend.
+A session of a tenant with limits is admitted by the tenant's ledger, and returns to it what it did not spend.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ from workflows.steps.effects import list_attributes, publish, start_alarm, write
 
 
 class Place:
-    """What a session and its tenant's ledger tell each other. Without limits, they tell each other nothing."""
+    """A session's place in its tenant's ledger. Without tenant limits, nothing is exchanged."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
@@ -43,14 +43,14 @@ class Place:
         self._is_idle = False
 
     def take(self, terms: AdmissionTerms | None) -> None:
-        """Know the ledger from now on, if there is one."""
+        """Set the ledger, if there is one."""
         self._terms = terms
 
     async def wait(self, facts: SessionFacts, written: SessionRequest, progress: Progress) -> None:
-        """Wait until the session may begin.
+        """Wait for admission.
 
         Raises:
-            ApplicationError: `TenantLimit`: it may not.
+            ApplicationError: `TenantLimit`: not admitted.
         """
         _show(facts, written, progress, "queued")
         give_up_at, pause = _give_up_at(facts), options.ASK_AGAIN
@@ -78,7 +78,7 @@ class Place:
         _show(facts, written, progress, "planning")
 
     async def enlarge(self, usd: Decimal | None) -> None:
-        """Have the ledger reserve a larger budget."""
+        """Ask the ledger to reserve a larger budget."""
         if self._terms is None or usd is None:
             return
         request = AdmissionRequest(key=self._terms.key, usd=usd, is_larger=True)
@@ -88,26 +88,26 @@ class Place:
             raise non_retryable_error(ErrorType.UPDATE_REFUSED, problem)
 
     async def idle(self, *, is_idle: bool) -> None:
-        """Tell the ledger whether the session needs its place; one that goes on has it at once."""
+        """Tell the ledger whether the session is idle; one that goes on gets its place back at once."""
         if self._terms is not None and is_idle != self._is_idle:
             self._is_idle = is_idle
             idling = Idling(key=self._terms.key, is_idle=is_idle)
             await notify(self._mailbox, self._mailbox.outbox(self._terms.ledger), idling)
 
     async def leave(self, spent: Decimal) -> None:
-        """Tell the ledger what the session has spent, once; the rest of its budget is free."""
+        """Report the session's spend to the ledger once, which frees the rest of its budget."""
         terms, self._terms = self._terms, None
         if terms is not None:
-            # One that has ended knows nothing of this session.
+            # A ledger that has ended does not know this session.
             await notify(self._mailbox, self._mailbox.outbox(terms.ledger), Leaving(key=terms.key, spent_usd=spent))
 
 
 async def open_session(
     written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, *, converses: bool = False
 ) -> Session:
-    """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
+    """Read the facts about a request, reserve the report, and refuse unworkable limits; or resume from a state.
 
-    A conversation has no report, and ends when it is idle.
+    A conversation has no report, and ends when idle.
 
     Raises:
         ApplicationError: `InvalidInput`, `LimitTooSmall` or `TenantLimit`.
@@ -160,7 +160,7 @@ def _new_session(
 
 
 def _show_in_lists(asked: SessionRequest) -> None:
-    """Add the memo by which lists show a session, unless it was started with one."""
+    """Write the memo that lists show, unless the session was started with one."""
     present = workflow.info().raw_memo
     missing = {name: text for name, text in listing_memo(asked.goal, asked.follows).items() if name not in present}
     if missing:
@@ -168,7 +168,7 @@ def _show_in_lists(asked: SessionRequest) -> None:
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
-    """Reduce the crew of a nested session to what its parent may do."""
+    """Reduce the crew of a nested session to its parent's authority."""
     if delegation is None:
         return facts
     crew = narrow_crew(facts.crew, delegation.authority)
@@ -213,7 +213,7 @@ def _resume(
 
 
 def _run_name() -> str:
-    """Name this run in the ids of its children: the same after a reset, another one in each run of a cron."""
+    """Return this run's name in its children's ids: unchanged by a reset, different in each run of a cron."""
     info = workflow.info()
     run = info.first_execution_run_id if info.continued_run_id is None else str(workflow.uuid4())
     return run.rpartition("-")[2]
@@ -235,7 +235,7 @@ def _check(request: SupervisorRequest) -> None:
 
 
 def _hold_report(session: Session) -> None:
-    """Set aside the report and its output."""
+    """Reserve the report and its output."""
     least, output = least_workable(session.facts, session.request.documents), session.budget.output_reserve
     if output is not None:
         least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
@@ -247,7 +247,7 @@ def _hold_report(session: Session) -> None:
             f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
         )
-    # Beside a plan and one agent with room to work: unjudged, a report says less, without an agent it says nothing.
+    # Only after a plan and one agent are covered: a report needs an agent more than a judge.
     if session.budget.judge_reserve and session.budget.ledger.granted.covers(least + least):
         session.budget.judge_reserve.hold()
 
@@ -262,14 +262,14 @@ async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFac
 
 
 async def _is_limited(request: SessionRequest) -> bool:
-    """Have the ledger of the session's tenant run again, should it have ended; whether there still is one."""
+    """Restart the tenant's ledger if it has ended; return whether the tenant is still limited."""
     try:
         opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
         return (await _facts_by_activity(opening, "ask-again")).admission is not None
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
-        return True  # no worker has answered; it is asked again
+        return True  # no worker answered; asked again later
 
 
 async def _facts_by_activity(opening: OpenSessionRequest, activity_id: str = "open") -> SessionFacts:
@@ -290,7 +290,7 @@ async def _facts_by_activity(opening: OpenSessionRequest, activity_id: str = "op
 
 
 async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
-    """Read the facts within the first workflow task; None if that failed, so that it is tried again outside of it."""
+    """Read the facts within the first workflow task; None if that failed and has to be retried as an activity."""
     try:
         return await workflow.execute_local_activity_method(
             SessionActivities.open_session,
@@ -300,7 +300,7 @@ async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
     except FailureError as error:
-        # The SDK wraps only some failures of a local activity in an `ActivityError`.
+        # The SDK wraps only some failures of local activities in an `ActivityError`.
         cause = error.cause if isinstance(error, ActivityError) else error
         if is_cancelled_exception(error):
             raise
@@ -310,7 +310,7 @@ async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
 
 
 def _give_up_at(facts: SessionFacts) -> datetime:
-    """Compute until when a session may wait: the time that the server leaves it then is enough for its own deadline."""
+    """Compute until when a session may queue, leaving enough of its execution timeout for its own deadline."""
     timeout = options.execution_timeout()
     if timeout is None:
         return datetime.max.replace(tzinfo=UTC)
@@ -319,7 +319,7 @@ def _give_up_at(facts: SessionFacts) -> datetime:
 
 
 def list_end(state: SessionState) -> None:
-    """Show how a session ended that was queued and never began."""
+    """Show how a queued session ended that never began."""
     if workflow.memo_value("state", None) == "queued":
         write_memo({"state": state})
     if workflow.info().typed_search_attributes.get(STATE) == "queued":
@@ -327,7 +327,7 @@ def list_end(state: SessionState) -> None:
 
 
 def _show(facts: SessionFacts, written: SessionRequest, progress: Progress, state: SessionState) -> None:
-    """Show a session that is not open yet in its status, in its memo and in lists."""
+    """Show a session that is not open yet in its status, memo and search attributes."""
     progress.enter(state)
     write_memo({"state": state})
     if facts.is_listed:

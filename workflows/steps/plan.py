@@ -1,4 +1,4 @@
-"""The second step of a session: a valid plan, and before it, where a crew allows that, agents for the request."""
+"""The second step of a session: a valid plan, preceded by agents designed for the request if the crew allows."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -30,23 +30,23 @@ from workflows.state.session import Session
 from workflows.steps.effects import ask_parent, take_turn
 
 _ATTEMPTS: Final = 3
-"""The first plan, and two more after its errors were named."""
+"""The first plan, and two corrections."""
 _CENT: Final = Decimal("0.01")
 _LARGER: Final[Mapping[Profile, Profile]] = {"quick": "standard", "standard": "deep"}
-"""The profile with more room."""
+"""The profile with higher limits."""
 
 Phase = Literal["plan"]
 OpenSpan = Callable[[Phase], AbstractContextManager[None]]
 OPEN_SPAN: Final[ContextVar[OpenSpan]] = ContextVar("open_span", default=lambda _: nullcontext())
-"""Opens the span of a phase; set by the interceptor of workers that trace."""
+"""Opens the span of a phase; set by the tracing interceptor."""
 _DESIGN_ATTEMPTS: Final = 2
 
 
 async def make_plan(session: Session) -> Plan:
-    """Have a model write a plan, and correct it while it is invalid; if it stays so, plan by rule. Adopts the plan.
+    """Have a model write a plan, and correct it while it is invalid; otherwise plan by rule. Adopt the plan.
 
     Raises:
-        ApplicationError: `InvalidPlan` with every reason, or why no model answered.
+        ApplicationError: `InvalidPlan` with all errors, or why no model answered.
     """
     rejected: list[RejectedPlan] = []
     for _ in range(_ATTEMPTS):
@@ -71,10 +71,10 @@ async def make_plan(session: Session) -> Plan:
 
 
 def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[str] = ()) -> Plan:
-    """Check a plan against this session's crew and limits; some of its subtasks may have begun already.
+    """Validate a plan against this session's crew and limits; some of its subtasks may already have begun.
 
     Raises:
-        InvalidPlan: with every reason against it.
+        InvalidPlan: with all errors.
     """
     room, agents = _room_for(session, draft), _known_agents(session, draft, begun)
     return check_plan(
@@ -95,9 +95,9 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
 
 
 def _room_for(session: Session, draft: PlanAnswer | Plan) -> Amount:
-    """Compute what a plan's subtasks may use: a plan of one needs no turn for the report.
+    """Compute what a plan's subtasks may use; a plan of one subtask needs no turn for the report.
 
-    A session that pauses at its limits can be given more.
+    A session that pauses at its limits can get more.
     """
     if session.request.limits.on_limit == "pause":
         return Amount(session.facts.ceilings.max_turns, session.facts.ceilings.budget_usd)
@@ -108,7 +108,7 @@ def _room_for(session: Session, draft: PlanAnswer | Plan) -> Amount:
 
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
     unspent, limits = session.budget.unspent, session.request.limits
-    turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
+    turns = max(1, unspent.turns - 1)  # the current turn is paid before the plan is executed
     task = PlanTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
@@ -135,7 +135,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
 
 
 def _least(session: Session, draft: PlanAnswer) -> Amount:
-    """Estimate the least that a plan takes; nothing if that is there."""
+    """Estimate the least that a plan needs; zero if that is available."""
     grant = session.budget.planned_grant if len(draft.subtasks) > 1 else session.budget.least_grant
     agents = _known_agents(session, draft)
     turns = sum(grant(agent).turns for agent in agents) + sum(bool(subtask.for_each) for subtask in draft.subtasks)
@@ -149,7 +149,7 @@ def _known_agents(session: Session, draft: PlanAnswer | Plan, begun: Collection[
 
 
 def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
-    """Word what a planner left out as gaps, with the profile that would have room for it."""
+    """Turn a planner's omissions into gaps, naming the profile that has room for them."""
     larger = _LARGER.get(session.facts.terms.profile)
     advice = f" The profile '{larger}' has room for more." if larger and session.request.delegation is None else ""
     return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
@@ -162,9 +162,9 @@ def _planning_error(error: TurnLost) -> ApplicationError:
 
 
 def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
-    """Give the whole request to the first agent of the crew that may have it, since no valid plan divides it.
+    """Give the whole request to the first suitable agent of the crew, because no valid plan was written.
 
-    A nested session fails instead: its parent can recover in other ways.
+    A nested session fails instead, since its parent has other ways to recover.
     """
     if session.request.delegation is not None:
         raise invalid_plan(errors)
@@ -179,9 +179,9 @@ def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
 
 
 async def design_agents(session: Session) -> None:
-    """Have a model describe agents, and give them to the session; without usable ones it has those of its crew.
+    """Have a model design agents for the session; without usable ones, it uses those of its crew.
 
-    Nested sessions have what the session above has.
+    Nested sessions use the agents of the session above.
     """
     crew = session.facts.crew
     if not crew.custom_tools or session.request.delegation is not None:

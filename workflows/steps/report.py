@@ -1,4 +1,4 @@
-"""The last step of a session: the report, whatever happened before, and the end, with a report or without one."""
+"""The last step of a session: the report, whatever happened before, and how the session ends."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -67,21 +67,21 @@ from workflows.steps.synthesis import STRATEGIES, write_by_section
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
 _TELLING_CHARACTERS: Final = 5_000
-"""Of an answer, from its beginning: they tell its language."""
+"""Characters of an answer's beginning from which its language is detected."""
 _DISPUTED: Final = "Outcomes disagree, and nothing decided which is right:"
 _SILENT: Final = "The report states nothing."
-"""It greets, refuses or asks."""
+"""Verification of an answer that greets, refuses or asks."""
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
 _DECIDED: Final = "A judge decided what was open about {0}: {1} Write it so, and name both sides."
 _ATTEMPTS: Final = 3
-"""The first output, and two more after its errors were named."""
+"""The first output, and two corrections."""
 _MOST_DATA_PROBLEMS: Final = 20
 _PROBLEM_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True)
 class _Written:
-    """The text of a report, as it was written, checked and graded."""
+    """A report's text after writing, checking and grading."""
 
     draft: Draft
     text: CheckedText
@@ -90,7 +90,7 @@ class _Written:
 
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
-    """Write the report from what there is; without `by_models` nothing more is paid for it."""
+    """Write the report from the outcomes; without `by_models`, no further turns are taken."""
     state_disagreements(session)
     outcomes, progress = session.progress.inputs(), session.progress
     end_of_work = stop_reason_of(list(progress.outcomes.values()), stopped=session.clock.stop_reason)
@@ -104,7 +104,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     known = (written.text.answer, request.goal, *request.documents, f"{session.clock.started_at:%Y-%m-%d}")
     unknown = claims_without_source(output, known, material.sources)
     text = replace(written.text, claims=(*written.text.claims, *unknown))
-    # What the output took is part of what the report states.
+    # The report's figures include the cost of the output.
     report = _state(session, replace(written, text=text), gaps)
     ended = _stop_reason(material, draft, problems, gaps)
     confidence = 0 if ended == "nothing_succeeded" else report.confidence
@@ -124,7 +124,7 @@ async def _write(session: Session, material: Material, *, by_models: bool) -> _W
     if session.budget.judge_reserve:
         session.budget.judge_reserve.release()
     if by_plugin:
-        # What a plug-in wrote it has checked itself: it cites no sources.
+        # A plug-in's report is checked by the plug-in and cites no sources.
         return _Written(draft, CheckedText(draft.text.answer, (), ()), grades, by_plugin)
     draft, text = await check_claims(
         session, draft, material, lambda draft: _all_gaps(session, draft), is_judged=by_models
@@ -133,7 +133,7 @@ async def _write(session: Session, material: Material, *, by_models: bool) -> _W
 
 
 def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report:
-    """State what the report says and what it took; its output and its end are filled in."""
+    """Build the report from its text and figures; output and end time are filled in later."""
     progress, clock, claims = session.progress, session.clock, written.text.claims
     spend, ended_at = _spend(session), workflow.now()
     issues, artifacts = issues_of(progress.outcomes.values()), artifacts_of(progress.outcomes.values())
@@ -187,7 +187,7 @@ async def _write_by_plugin(session: Session, outcomes: Sequence[InputOutcome]) -
 
 
 def with_late_messages(session: Session, report: Report) -> Report:
-    """Name what was told after the gaps of a report were collected."""
+    """Add messages that arrived after the gaps of a report were collected."""
     late = tuple(gap for gap in session.progress.steering.gaps() if gap not in report.gaps)
     if not late:
         return report
@@ -211,13 +211,13 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
 
 
 def _spend(session: Session) -> tuple[SpendLine, ...]:
-    """Add up what the session and its subtasks have spent, and what lost ones may have."""
+    """Add up the spend of the session and its subtasks, including what lost ones may have spent."""
     below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
     return merge_spend([*session.budget.spending.lines, *session.budget.grants.lost_spend, *below])
 
 
 def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:
-    """List what is missing, as the writer, the agents and the session itself know it."""
+    """List the gaps known to the writer, the agents and the session."""
     progress = session.progress
     waiting = [subtask for subtask in progress.subtasks if subtask.id not in progress.outcomes]
     not_started = [f"{subtask.id} ({subtask.agent}) was not started." for subtask in waiting]
@@ -249,7 +249,7 @@ def _unwritten(material: Material, why: str) -> Draft:
 
 
 async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
-    """Have contradictions decided and a critic read the draft; what is wrong or uncited is sent back once."""
+    """Have contradictions decided and a critic read the draft; errors and uncited claims are sent back once."""
     progress, outcomes, text = session.progress, material.outcomes, draft.text
     new = [found for found in text.contradictions if found.about not in progress.known_differences]
     if session.clock.was_interrupted:
@@ -273,7 +273,7 @@ def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:
 
 
 async def _criticise(session: Session, draft: SynthesisAnswer, material: Material) -> list[str]:
-    """List what a critic finds wrong with a draft; nothing if no critic can be asked."""
+    """List a critic's problems with a draft; empty if no critic can be asked."""
     task = CritiqueTask(goal=session.request.goal, draft=draft, outcomes=())
     task = fit_task(task, material.outcomes, material.numbering)
     critique = await try_turn(session, task, CritiqueAnswer, until=session.clock.deadline_at)
@@ -300,9 +300,9 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
 async def fill_output(
     session: Session, answer: str, gaps: Sequence[str], material: Material, why_not: str
 ) -> tuple[JsonValue, tuple[str, ...]]:
-    """Have a model put a report into the shape of the request's schema; returns the output, or why there is none.
+    """Have a model fill the request's output schema from a report; return the output, or why there is none.
 
-    `why_not` says why no model is to be asked; it is empty if one is.
+    `why_not` is the reason not to ask a model, if any.
     """
     schema = session.request.output_schema
     if schema is None or session.budget.output_reserve is None:
@@ -343,7 +343,7 @@ def _problems(problems: Sequence[str]) -> tuple[str, ...]:
 
 
 async def close(session: Session, report: Report, place: Place) -> Report:
-    """End a session with its report, once every message is answered."""
+    """Close a session with its report once every message is answered."""
     await workflow.wait_condition(workflow.all_handlers_finished)
     report = with_late_messages(session, report)
     finish(session, report.stop_reason, report)
@@ -353,7 +353,7 @@ async def close(session: Session, report: Report, place: Place) -> Report:
 
 
 async def close_conversation(session: Session, place: Place, reason: EndReason) -> None:
-    """End a conversation, once every message is answered or refused."""
+    """Close a conversation once every message is answered or refused."""
     await workflow.wait_condition(workflow.all_handlers_finished)
     finish(session, reason)
     await place.leave(session.budget.close())
@@ -361,7 +361,7 @@ async def close_conversation(session: Session, place: Place, reason: EndReason) 
 
 
 async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
-    """End a session that failed or was cancelled, perhaps before it was open."""
+    """Close a session that failed or was cancelled, possibly before it was opened."""
     if is_cancelled_exception(error):
         progress.enter("cancelled")
     else:
@@ -385,7 +385,7 @@ async def close_early(error: BaseException, session: Session | None, progress: P
 
 
 def cause_of(error: BaseException) -> FailureCause:
-    """Say why a session failed."""
+    """Return the cause of a session's failure."""
     details: Sequence[Any] = error.details if isinstance(error, ApplicationError) else ()
     faults = [cast("dict[str, Any]", each) for each in details if isinstance(each, dict)]
     known = {name: value for name, value in (faults or [{}])[0].items() if name in {"status", "provider", "model"}}
@@ -394,7 +394,7 @@ def cause_of(error: BaseException) -> FailureCause:
 
 
 async def report_after(error: BaseException, session: Session) -> Report:
-    """Report what a nested session spent and found before it failed or was cancelled, for its parent."""
+    """Report to the parent what a nested session spent and found before it failed or was cancelled."""
     if is_cancelled_exception(error):
         session.clock.finish_now()
         session.clock.interrupt()
@@ -404,6 +404,6 @@ async def report_after(error: BaseException, session: Session) -> Report:
 
 
 async def _announce(session: Session, *, stop_reason: str = "", error: str = "") -> None:
-    """Call what plug-ins do at the end of a session, in the order of their names."""
+    """Call the plug-ins' session-ended hooks in order of their names."""
     for announce in installed().functions(Hook.SESSION_ENDED):
         await announce(session, stop_reason, error)

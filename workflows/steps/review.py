@@ -1,4 +1,4 @@
-"""Judgement on outcomes: which answer is right, what contradicts what, and whether the plan has to be enlarged."""
+"""Review of outcomes: which answer is right, what is contradictory, and whether to extend the plan."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,15 +21,15 @@ from workflows.steps.effects import try_turn
 from workflows.steps.plan import validate
 
 _MOST_DECISIONS: Final = 3
-"""Contradictions that a judge is asked about in one session; more are stated as they are."""
+"""Maximum contradictions put to a judge in one session; further ones are stated as found."""
 DOUBTFUL: Final = 50
-"""Confidence below which an answer is looked at again."""
+"""Confidence below which an answer is reviewed."""
 
 
 def is_look_due(session: Session) -> bool:
-    """Whether a wave has brought what the plan could not know, while subtasks are still to start.
+    """Whether a wave has brought news that the plan could not foresee, while subtasks have yet to start.
 
-    The last review is kept for the end of the plan.
+    The last review is reserved for the end of the plan.
     """
     progress, wanted = session.progress, session.request.review
     recent = [*progress.outcomes.values()][progress.outcomes_read :]
@@ -41,16 +41,16 @@ def is_look_due(session: Session) -> bool:
 
 
 async def review(session: Session) -> Plan | None:
-    """Review whether the outcomes meet the goal; adopts and returns an enlarged plan, or None if nothing is added.
+    """Review whether the outcomes meet the goal; adopt and return an extended plan, or None if nothing is added.
 
-    Where code finds that outcomes disagree, the review is told, and what it leaves open goes to a judge.
+    Disagreements found by code are given to the review, and those it leaves open to a judge.
     """
     progress, outcomes = session.progress, session.progress.inputs()
     wanted, differences = session.request.review, _new_disagreements(session)
     is_look, is_read = is_look_due(session), progress.outcomes_read == len(progress.outcomes)
     progress.mark_outcomes_read()
     if wanted == "never" or session.clock.work_is_over:
-        return None  # the report states what disagrees
+        return None  # the report states the disagreements
     is_payable = progress.reviews < session.request.limits.max_reviews and not is_read
     found = None
     if is_payable and (is_look or wanted == "always" or differences or any_doubtful(progress.outcomes.values())):
@@ -71,18 +71,18 @@ async def review(session: Session) -> Plan | None:
 
 
 def state_disagreements(session: Session) -> None:
-    """State where outcomes disagree that no review and no judge could be asked about."""
+    """Record disagreements of outcomes that no review or judge could be asked about."""
     outcomes = session.progress.inputs()
     session.progress.add_contradictions(state_contradiction(each, outcomes) for each in _new_disagreements(session))
 
 
 def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
-    """Whether an outcome is missing, incomplete or unsure; a gap that a successful agent names is no doubt."""
+    """Whether an outcome is missing, incomplete or uncertain; gaps named by a successful agent do not count."""
     return any(not isinstance(outcome, Success) or outcome.confidence < DOUBTFUL for outcome in outcomes)
 
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
-    """Have a judge decide between candidates; None if it does not decide."""
+    """Have a judge choose between candidates; None if it does not."""
     decision = await _ask_judge(session, question, candidates)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
@@ -90,9 +90,9 @@ async def judge(session: Session, question: str, candidates: Sequence[InputOutco
 async def settle_contradictions(
     session: Session, drafts: Iterable[ContradictionDraft], outcomes: Sequence[InputOutcome]
 ) -> list[Contradiction]:
-    """Have a judge decide what agents disagree on; what it cannot decide is stated with the confidence of each side.
+    """Have a judge settle what agents disagree on; open ones are stated with the confidence of each side.
 
-    What it finds compatible is no contradiction.
+    Compatible statements are not contradictions.
     """
     settled: list[Contradiction] = []
     for draft in drafts:
@@ -104,7 +104,7 @@ async def settle_contradictions(
 
 
 def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutcome]) -> Contradiction:
-    """State a contradiction as it was found, each position with the confidence of the agents that it names."""
+    """State a contradiction as found, with the confidence of the agents named by each position."""
     positions = tuple(_with_confidence(position, outcomes) for position in draft.positions)
     return Contradiction(about=draft.about, positions=positions, resolution=draft.resolution)
 
@@ -125,9 +125,9 @@ async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> 
     progress.count_review()
     waiting = progress.waiting
     unspent = session.budget.unspent
-    turns = unspent.turns - 2  # without this turn and the report's
+    turns = unspent.turns - 2  # excluding this turn and the report's
     is_possible = session.budget.report_reserve.is_payable and turns > 0
-    # The subtasks that are still to start need their part.
+    # Subtasks that have yet to start need their part.
     most = max(session.budget.agents_within(Amount(turns, unspent.usd)) - len(waiting), 0) if is_possible else 0
 
     def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
@@ -145,7 +145,7 @@ async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> 
 
 
 def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
-    """Add what a review asks for to the plan; None if it asks for nothing that can be executed."""
+    """Add the subtasks requested by a review to the plan; None if none can be executed."""
     plan = session.progress.plan
     if plan is None or not found.subtasks or not session.budget.report_reserve.hold():
         return None
@@ -165,7 +165,7 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
         larger = validate(session, draft, begun=session.progress.begun)
     except InvalidPlan:
         return None
-    # The reviewer has read every outcome, and the subtasks that it adds are not approved.
+    # The reviewer has read all outcomes, and no person approves the subtasks it adds.
     reads = session.provenance.everything
     if leaks(found.subtasks, session.facts.crew, reads):
         return None

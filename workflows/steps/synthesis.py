@@ -1,6 +1,6 @@
-"""The strategies that turn outcomes into a draft of the report; a long one is written by section, side by side.
+"""The strategies that turn outcomes into a draft of the report; the sections of a long one are written concurrently.
 
-A strategy is a function of a session and its `Material`; `STRATEGIES` lists them by name.
+A strategy is a function of a session and its `Material`, listed by name in `STRATEGIES`.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ from workflows.steps.review import judge
 from workflows.steps.writer import Draft, Material, final_instruction, name_sources, write
 
 _LONG_TOKENS: Final = 2_000
-"""An outcome with more prose is shortened when there is too much for one writer."""
+"""Outcomes with more prose are shortened if there is too much for one writer."""
 _SHORT_WORDS: Final = 600
 _SHORT_TOKENS: Final = 1_000
 _SPARE_TOKENS: Final = WRITER_TOKENS // 10
-"""Of what the writer reads: room for what is no prose."""
+"""Reserved in the writer's input for everything but prose."""
 _GROUP_OUTCOMES: Final = 5
-"""Outcomes that `reduce` summarises together."""
+"""Number of outcomes that `reduce` summarises together."""
 _PART: Final = (
     "Summarise this part of the outcomes for the writer of the report: every figure, name, date, condition and doubt "
     "that the request asks for, with its citation."
 )
 _LINE: Final = 200
-"""Characters of a title or heading."""
+"""Maximum characters of a title or heading."""
 
 
 async def merge(session: Session, material: Material) -> Draft | None:
-    """Write one text from all outcomes; the longest are shortened first if they are too long for one writer."""
+    """Write one text from all outcomes, shortening the longest if there is too much for one writer."""
     outcomes = material.outcomes
     if is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
         outcomes = await _shorten_longest(session, outcomes)
@@ -55,7 +55,7 @@ async def merge(session: Session, material: Material) -> Draft | None:
 
 
 async def reduce(session: Session, material: Material) -> Draft | None:
-    """Summarise outcomes group by group until one writer can read what is left, and write the report from that."""
+    """Summarise outcomes in groups until one writer can read them, and write the report from the summaries."""
     outcomes = material.outcomes
     while len(outcomes) > 1 and is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
         groups = [outcomes[start : start + _GROUP_OUTCOMES] for start in range(0, len(outcomes), _GROUP_OUTCOMES)]
@@ -70,7 +70,7 @@ async def reduce(session: Session, material: Material) -> Draft | None:
 
 
 async def select(session: Session, material: Material) -> Draft | None:
-    """Have a judge choose between candidates for the same answer; they are merged if it does not decide."""
+    """Have a judge choose between candidate answers; merge them if it does not."""
     candidates = [entry for entry in material.outcomes if entry.outcome.kind in USABLE]
     decision = None
     if len(candidates) > 1:
@@ -89,7 +89,7 @@ async def select(session: Session, material: Material) -> Draft | None:
 
 
 async def deliver(session: Session, material: Material) -> Draft | None:
-    """Hand out the text of one subtask as it is; all outcomes are merged if it has none."""
+    """Deliver the text of one subtask unchanged; merge all outcomes if it has none."""
     plan = session.progress.plan
     for entry in material.outcomes:
         if plan and entry.id == plan.deliver and entry.outcome.kind in USABLE and entry.outcome.content:
@@ -105,7 +105,7 @@ async def deliver(session: Session, material: Material) -> Draft | None:
 
 
 def is_too_long(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> bool:
-    """Whether one writer cannot read outcomes whole."""
+    """Whether outcomes are too long to be read in full by one writer."""
     if sum(len(entry.outcome.content) for entry in outcomes) > WRITER_TOKENS * 6:
         return True
     task = SynthesisTask(goal=session.request.goal, outcomes=())
@@ -121,7 +121,7 @@ async def _write(session: Session, material: Material, outcomes: Sequence[InputO
 
 
 async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -> Sequence[InputOutcome]:
-    """Shorten the prose of the longest outcomes, as few as needed; their findings and sources stay as they are."""
+    """Shorten the prose of the longest outcomes, as few as needed, without touching findings and sources."""
     lengths = {entry.id: tokens_of(entry.outcome.content) for entry in outcomes}
     excess = sum(lengths.values()) - WRITER_TOKENS
     chosen: list[InputOutcome] = []
@@ -151,7 +151,7 @@ async def _shorten(session: Session, entry: InputOutcome) -> tuple[str, InputOut
 
 
 async def _summarise(session: Session, material: Material, group: Sequence[InputOutcome]) -> InputOutcome | None:
-    """Have one group summarised, with all its findings; None if no model can."""
+    """Have one group summarised, keeping all its findings; None if no model can."""
     if len(group) == 1:
         return group[0]
     task = SynthesisTask(goal=session.request.goal, final_instruction=_PART, is_part=True, outcomes=())
@@ -183,12 +183,12 @@ STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[Draf
     "reduce": reduce,
     "deliver": deliver,
 }
-"""How outcomes become one report, by the name that a plan gives it."""
+"""Synthesis strategies by their name in plans."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A section as it is written."""
+    """A section being written."""
 
     section: Section
     words: int
@@ -197,13 +197,13 @@ class _Part:
 
 @dataclass(frozen=True, kw_only=True)
 class _SectionedDraft(Draft):
-    """A report whose sections are written, and written again, each by itself."""
+    """A report whose sections are written and rewritten independently."""
 
     outline: OutlineAnswer
     parts: tuple[_Part, ...]
 
     async def rewrite(self, session: Session, material: Material, problems: Sequence[str]) -> Draft | None:
-        """Have the sections written again that problems quote; all of them for a problem that quotes none."""
+        """Rewrite the sections quoted by problems; all sections for a problem that quotes none."""
 
         async def again(part: _Part, problems: Sequence[str]) -> _Part:
             if not problems:
@@ -225,12 +225,12 @@ class _SectionedDraft(Draft):
 
 
 async def write_by_section(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> Draft | None:
-    """Write a long report by section; None if none is asked for, there is no time, or it cannot be outlined."""
+    """Write a long report by section; None if it is not long, there is no time, or outlining fails."""
     words = session.report_words
     if not session.is_long_report or session.clock.was_interrupted:
         return None
     session.budget.report_reserve.release()
-    # One turn is kept for the report in one piece, should the outline fail.
+    # Keep one turn for writing the report in one piece if the outline fails.
     most = min(sections_for(words), session.budget.unspent.turns - 1)
     before = session.budget.spending.mark()
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None

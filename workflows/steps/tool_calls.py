@@ -1,4 +1,4 @@
-"""The tool calls of a round: which are refused, what each may send out, and what the session is asked about it."""
+"""The tool calls of a round: which are refused, what each may send out, and which need approval."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
     "applied_before": "loop_guard",
     "unknown_before": "loop_guard",
 }
-"""What refuses a call, by the verdict about it; the policy otherwise."""
+"""Who refused a call, by verdict; the policy for all others."""
 _NOT_ALLOWED: Final[Mapping[Verdict, str]] = {
     "too_early": "Not yet: {0}. Then make this call again.",
     "rejected": "A person rejected this call. {0}",
@@ -49,14 +49,14 @@ _NOT_ALLOWED: Final[Mapping[Verdict, str]] = {
     "expired": "The call was not made: {0}. Go another way, or name the gap.",
 }
 _MOST_ANSWERS: Final = 5
-"""Questions of a tool's server that people answer for one call."""
+"""Maximum questions of a tool's server that people answer per call."""
 _INTERRUPTED: Final = "Interrupted by the user."
 
 
 async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
-    """Make the calls that the model asks for in a round, and add the round to the conversation.
+    """Make the tool calls of a round, and add the round to the conversation.
 
-    They are made side by side, but what reads after a call that acts is read once that has been made.
+    They run concurrently, but a read after an acting call waits for that call.
     """
     request, conversation, calls = agent.request, agent.conversation, result.tool_calls
     chosen = positions_to_make(calls)
@@ -84,14 +84,14 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
 
 
 def usable_at_once(work: AgentWork) -> tuple[str, ...]:
-    """Name the tools that a turn may use before it ends: those that stay here, and that no policy or person binds."""
+    """List the tools that may run within a turn: those that neither reach out nor need approval."""
     request, agent, queues = work.request, work.request.agent, work.request.tool_queues
     bound = {*agent.acting, *agent.approvals, *agent.outward, *(each.tool for each in (*agent.policy, *agent.watched))}
     return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 
 async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
-    """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
+    """Make a call if allowed; if its outcome is unknown, a person decides whether to repeat it."""
     reply = await _request_approval(agent, call)
     if reply is not None and reply.verdict not in ALLOWED:
         if reply.verdict == "unknown_before":
@@ -121,7 +121,7 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
 async def _use_with_answers(
     agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, result: ToolResult
 ) -> ToolResult:
-    """Have a person answer what a tool's server asks, and make the call again with that."""
+    """Have a person answer the questions of a tool's server, and repeat the call with the answers."""
     request, answers = agent.request, dict[str, dict[str, JsonValue]]()
     while (asked := result.elicitation) is not None and asked.key not in answers and len(answers) < _MOST_ANSWERS:
         body = QuestionRequest(subtask=request.subtask.id, agent=request.agent.name, text=asked.asks, form=asked.form)
@@ -142,7 +142,7 @@ async def _use_tool(
     *,
     answers: Mapping[str, dict[str, JsonValue]] | None = None,
 ) -> ToolResult:
-    """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
+    """Run a tool, unless the round was interrupted and no person approved the call."""
     is_approved = reply is not None and reply.verdict in _DECIDED
     if agent.inbox.is_interrupted and not is_approved:
         return _not_made(call)
@@ -209,7 +209,7 @@ def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
 
 
 async def _ask_about(agent: AgentWork, call: ToolCall) -> CallReply | None:
-    """Have a person decide about a call that was made and may not have been applied; None without a decision."""
+    """Have a person decide about a call of unknown outcome; None without a decision."""
     agent.conversation.doubt(call)
     reply = await _request_approval(agent, call, is_doubtful=True)
     if reply is None or reply.verdict not in _DECIDED:
@@ -219,9 +219,9 @@ async def _ask_about(agent: AgentWork, call: ToolCall) -> CallReply | None:
 
 
 async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: bool = False) -> CallReply | None:
-    """Ask the session at the root whether a call may be made, if anything binds it; None if nothing does.
+    """Ask the root session for approval of a call; None if it needs none.
 
-    A doubtful call was made and may not have been applied: a person decides whether it is made again.
+    A doubtful call was made but may not have been applied: a person decides whether to repeat it.
     """
     request, agent = work.request, work.request.agent
     policy = tuple(each for each in agent.policy if each.tool == call.tool)
@@ -245,7 +245,7 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
 
 
 def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
-    """Say why a person decides about a call that could take private text out; empty if it cannot."""
+    """Explain why a person decides about a call that could leak private text; empty if it cannot."""
     request, outward = work.request, work.request.agent.outward
     if call.tool not in outward or not work.conversation.is_private:
         return ""
@@ -259,7 +259,7 @@ def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
 
 
 async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> None:
-    """Tell the session what became of a call, if a rule waits for that or if it acts."""
+    """Report the result of a call to the root session, if a policy depends on it or it acts."""
     request, mailbox = work.request, work.mailbox
     watched = [each for each in request.agent.watched if each.tool == call.tool and result.ok]
     keys = tuple(success_key(each, call.arguments) for each in watched)
@@ -271,7 +271,7 @@ async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> N
 
 
 def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolResult | None:
-    """Refuse the call of a round at a position if it is not to be made."""
+    """Refuse the call at a position of a round if it must not be made."""
     request, conversation, call = work.request, work.conversation, calls[position]
     if call.tool not in request.agent.tools:
         count_refusal("permission")
@@ -284,7 +284,7 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
         repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], work.effects)
         if repetition is not None:
             count_refusal("loop_guard")
-            # The first of them may turn out not to be made.
+            # The first one may turn out not to be made.
             return repetition.replace(may_be_repeated=True)
     if call.malformed:
         return call.refuse(f"The arguments could not be read: {call.malformed}. Send them again.")
@@ -298,7 +298,7 @@ def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
-    """Collect the text that no address may contain, for an agent that reaches out and has private inputs."""
+    """Collect the private texts that no address may contain, for an agent that reaches out."""
     if not request.has_private_inputs or "reaches_out" not in request.agent.capabilities:
         return ()
     outcomes = [source.outcome for source in (*request.inputs, *request.recallable)]
@@ -309,18 +309,18 @@ def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
 
 
 def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
-    """Collect what may be sent out although private text contains it too, for an agent that reaches out."""
+    """Collect what an agent may send out even if private text also contains it."""
     if "reaches_out" not in request.agent.capabilities:
         return ()
-    # The addresses that an agent without access to anything private has found, unchanged.
+    # Addresses found by an agent without access to private text, unchanged.
     found = () if "reads_private" in request.agent.capabilities else conversation.addresses
     return (*_said(request, conversation), *found)
 
 
 def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
-    """Collect the user's own words, and what a person has approved as it is."""
+    """Collect the user's own words, and instructions approved by a person."""
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
-    approved = tuple(text for text in approved if not UNSEEN.search(text))  # people have not seen what that says
+    approved = tuple(text for text in approved if not UNSEEN.search(text))  # people have not seen its content
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)
 
 
@@ -329,7 +329,7 @@ def _not_made(call: ToolCall) -> ToolResult:
 
 
 def _interruption(call: ToolCall, *, acts: bool) -> ToolResult:
-    """Answer a call that was ended while it was made; of one that acts it is unknown whether it was applied."""
+    """Return the result of an interrupted call; whether an acting one was applied is unknown."""
     if acts:
         return call.refuse(f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").replace(is_unknown=True)
     return call.refuse(_INTERRUPTED).replace(may_be_repeated=True)

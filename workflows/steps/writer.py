@@ -1,6 +1,6 @@
-"""The writer of a report: a model that reads outcomes whole, as far as its cap and the budget allow.
+"""The writer of a report: a model that reads outcomes in full, as far as its cap and the budget allow.
 
-The writer of a section may have sources read again: only what agents have read, by the tools that read it.
+The writer of a section may reopen sources that agents have read, with the same tools.
 """
 
 import asyncio
@@ -43,30 +43,30 @@ _UNCITED: Final = (
 _PAGE: Final = "read_page"
 _DOCUMENT: Final = "read_document"
 _CHARACTERS: Final = 4_000
-"""Of each source that is read again."""
+"""Maximum of each reopened source."""
 _LONGEST_WORDS: Final = 200
 _NUMBER: Final = re.compile(r"\d{1,4}")
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a report is made of."""
+    """The material of a report."""
 
     outcomes: Sequence[InputOutcome]
-    """All of them, in the order of the plan."""
+    """All outcomes in plan order."""
     stop_reason: StopReason
     numbering: Numbering
     earlier: Sequence[InputOutcome] = ()
-    """What the session before this one found."""
+    """The findings of the previous session."""
 
     @property
     def known(self) -> Sequence[InputOutcome]:
-        """All that statements may rest on."""
+        """The evidence for statements."""
         return (*self.earlier, *self.outcomes)
 
     @property
     def sources(self) -> Sequence[Source]:
-        """All that was read, in citation order."""
+        """All sources in citation order."""
         return self.numbering.sources
 
 
@@ -76,19 +76,19 @@ class Draft:
 
     text: SynthesisAnswer
     notice: str = ""
-    """Why no model wrote it, if so; then none is asked again."""
+    """Why no model wrote it, if so; no further model is asked then."""
     is_delivered: bool = False
-    """Whether it is handed out as its agent wrote it."""
+    """Whether it is delivered as its agent wrote it."""
     is_computed: bool = False
-    """Whether code wrote it, from findings that it has checked; no model may write it again."""
+    """Whether code wrote it from checked findings; no model may rewrite it."""
 
     @property
     def has_to_cite(self) -> bool:
-        """Whether what it states has to be cited; a letter that is delivered may cite nothing at all."""
+        """Whether its statements need citations; a delivered letter may have none."""
         return not self.is_delivered or self.text.answer != without_citations(self.text.answer)
 
     async def rewrite(self, session: Session, material: Material, problems: Sequence[str]) -> "Draft | None":
-        """Have it written again without some problems; None if that cannot be done."""
+        """Have it rewritten to fix problems; None if that is not possible."""
         if self.notice or self.is_computed:
             return None
         text = await write(session, material, material.outcomes, problems=problems, first_version=self.text.answer)
@@ -97,12 +97,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class PluginReport:
-    """A report that a plug-in wrote."""
+    """A report written by a plug-in."""
 
     draft: Draft
     issues: tuple[Issue, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """Files beside those of the outcomes."""
+    """Files in addition to those of the outcomes."""
 
 
 def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome]) -> Material:
@@ -112,7 +112,7 @@ def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason, earli
 
 
 def final_instruction(session: Session) -> str:
-    """Return how the report is to be written, with what the user has written to all since it was planned."""
+    """Return the instruction for the report, with the user's messages to all agents since planning."""
     plan, told = session.progress.plan, session.progress.steering.for_all
     planned = plan.final_instruction if plan else ""
     return f"{planned}\nThe user has written since, to all: {told}".strip() if told else planned
@@ -128,7 +128,7 @@ async def write(
     section: Section | None = None,
     words: int | None = None,
 ) -> SynthesisAnswer | None:
-    """Have a model write the report, or a section of it, from outcomes; None if it cannot, or not in time."""
+    """Have a model write the report or a section from outcomes; None if that fails or takes too long."""
     task = SynthesisTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
@@ -146,7 +146,7 @@ async def write(
     read = (*material.earlier, *outcomes)
     task = fit_task(task, read, material.numbering, lambda task: session.budget.can_pay(task, REPORT.least_output))
     if section is not None and not problems and any(_reader(session, tool) for tool in (_PAGE, _DOCUMENT)):
-        # Two turns for each section that is written beside it, less those that sections before it have reserved.
+        # Two turns for each concurrent section, less those already reserved by earlier sections.
         turns = 2 * len(section.outline) - section.outline.index(section.heading)
         task = task.replace(may_reopen=session.budget.can_pay(task, REPORT.least_output, turns))
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
@@ -173,14 +173,14 @@ def name_sources(contradictions: Sequence[ContradictionDraft], material: Materia
 
 
 def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:
-    """Word what a text leaves without a citation, for its writer; nothing if there is nothing to cite."""
+    """Describe a text's uncited statements for its writer; empty if there is nothing to cite."""
     if not material.sources:
         return []
     return [f"{_UNCITED}: {said}" for said in list_uncited(text, evidence_of(material.known, material.sources, gaps))]
 
 
 async def _reopen(session: Session, numbering: Numbering, wanted: Sequence[ReopenDraft]) -> tuple[ReopenedSource, ...]:
-    """Read sources again, side by side, and number what is read; what cannot be read is left out."""
+    """Reopen sources concurrently and number them; those that cannot be read are omitted."""
     named = ((_NUMBER.search(each.source), each.words) for each in wanted)
     words = {int(number[0]): words for number, words in named if number}
     known = [number for number in words if 0 < number <= len(numbering.sources)][:MOST_REOPENED]
@@ -204,7 +204,7 @@ async def _read(session: Session, source: Source, words: str) -> Source | None:
         crew=session.facts.crew.reference,
         agent=agent.name,
         call=ToolCall(id="reopen", tool=tool, arguments=arguments),
-        # Its address was found before, and goes out unchanged.
+        # Its address was found before and is sent unchanged.
         public=(source.url or source.ref,),
         documents=session.request.documents,
     )
@@ -229,7 +229,7 @@ async def _read(session: Session, source: Source, words: str) -> Source | None:
 
 
 def _reader(session: Session, tool: str) -> AgentCard | None:
-    """Find an agent that may use a tool without anyone's leave."""
+    """Find an agent that may use a tool without approval."""
     for agent in session.facts.crew.agents:
         bound = {*agent.acting, *agent.approvals, *(each.tool for each in (*agent.policy, *agent.watched))}
         if tool in agent.tools and tool not in bound:
