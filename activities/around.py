@@ -1,4 +1,4 @@
-"""What interceptors of activities have in common: they do something around each attempt."""
+"""Base class of activity interceptors that wrap each attempt."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""How settings choose an adapter: each backend is a table with one row per adapter.
+"""Selection of adapters by settings: each backend is a table with one row per adapter.
 
 A new adapter is a new file and a row in the `registry.py` of its folder. Adapters that are not chosen are not imported.
 """
@@ -33,7 +33,7 @@ WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
 class SettingsError(Exception):
-    """The settings cannot work together; the message names the setting and the remedy."""
+    """The settings are unusable; the message names the setting and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Choice:
     problem: str = ""
     """Why it does not work on this host; empty if it works or was not tried."""
     replaces_all: bool = False
-    """Whether it answers instead of all models and tools, so that no server of theirs is needed."""
+    """Whether it replaces all models and tools, so that none of their servers is needed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Row(Generic[BuildType_co]):
     build: BuildType_co
     """Imports the adapter and builds it."""
     needs: str = ""
-    """The environment variable that must be set, and then selects this row; empty if the backend's own setting does."""
+    """The environment variable that it needs and that selects it; empty if only the backend's setting selects it."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Backend(Generic[BuildType_co]):
 
     name: str
     setting: str
-    """The environment variable that selects a row by its name."""
+    """The environment variable that selects a row by name."""
     rows: tuple[Row[BuildType_co], ...]
     default: str
-    """What the default means to users."""
+    """Description of the default for users."""
 
     def choose(self, settings: BaseSettings) -> Choice:
-        """Select a row: the one that the backend's setting names, or the first whose variable is set."""
+        """Select the row named by the backend's setting, or the first whose variable is set."""
         if named := _value(settings, self.setting):
             return Choice(self.name, self._row(named).name, f"set by {self.setting}")
         variables = {row.needs: row for row in self.rows if row.needs}
@@ -81,7 +81,7 @@ class Backend(Generic[BuildType_co]):
         return Choice(self.name, self.rows[-1].name, f"no {unset}: {self.default}")
 
     def builder(self, settings: BaseSettings, name: str) -> BuildType_co:
-        """Return what builds the adapter of a row.
+        """Return the builder of a row's adapter.
 
         Raises:
             SettingsError: it needs a setting that is missing.
@@ -101,7 +101,7 @@ class Backend(Generic[BuildType_co]):
 def with_added(
     backend: Backend[_BuildType], added: Iterable[Extension], builder: Callable[[Extension], _BuildType]
 ) -> Backend[_BuildType]:
-    """Add the adapters of plug-ins, before the default; they replace none."""
+    """Add the adapters of plug-ins before the default, without replacing any."""
     known = {row.name for row in backend.rows}
     rows = (Row(each.name, builder(each), needs=each.needs) for each in added if each.name not in known)
     return replace(backend, rows=(*backend.rows[:-1], *rows, backend.rows[-1]))
@@ -109,7 +109,7 @@ def with_added(
 
 @contextmanager
 def opening(kind: str, extension: Extension) -> Generator[None]:
-    """Name the plug-in whose adapter cannot be opened, as a `SettingsError`."""
+    """Turn an error while opening a plug-in's adapter into a `SettingsError` that names it."""
     try:
         yield
     except SettingsError:
@@ -124,13 +124,13 @@ def secret(key: SecretStr | None) -> str:
 
 
 def secret_values(settings: BaseSettings) -> tuple[str, ...]:
-    """List the values of all secret settings, and the parts of those that are JSON."""
+    """List the values of all secret settings, including the parts of JSON ones."""
     values: Iterable[object] = (getattr(settings, name) for name in type(settings).model_fields)
     texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
     return tuple(part for text in texts for part in (text, *re.findall(r'"([^"]{16,})"', text)) if len(part) >= 8)
 
 
 def _value(settings: BaseSettings, variable: str) -> str:
-    # Settings that were made without a plug-in have none of its fields.
+    # Settings built without a plug-in lack its fields.
     value: object = getattr(settings, variable.removeprefix(ENVIRONMENT_PREFIX).lower(), None)
     return secret(value) if isinstance(value, SecretStr) else str(value or "")

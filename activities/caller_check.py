@@ -1,8 +1,8 @@
-"""The caller check: activities run only for sessions that workers of this installation carry out.
+"""The caller check: activities run only for sessions of this installation's workers.
 
-An activity spends what its caller says it may, so the caller has to be our own workflow code. Of a run that a worker of
-this process carries out, that is known. About any other the server is asked once; it knows the type, the task queue,
-whose workers decide what the workflow does, and the parent.
+An activity trusts its caller's limits, so the caller has to be our own workflow code. Runs carried out by workers of
+this process are known. For others, the server is asked once for the type, the task queue,
+whose workers execute the workflow, and the parent.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,11 +28,11 @@ _CALLERS: Final[Mapping[str, frozenset[str]]] = {
     ActivityType.FIND_ENDED: frozenset({WorkflowType.TENANT}),
     ActivityType.COUNT_SPENT: frozenset({WorkflowType.TENANT}),
 }
-"""Activities that belong to one type of workflow."""
+"""Activities that only one workflow type may call."""
 _OURS: Final[frozenset[str]] = frozenset(WorkflowType) - frozenset[str]().union(*_CALLERS.values())
 _WITHOUT_PARENT: Final = SESSIONS | {WorkflowType.VERIFICATION, WorkflowType.TENANT}
 _PATIENCE: Final = timedelta(seconds=3)
-"""Shorter than a missed heartbeat takes to be noticed."""
+"""Less than a heartbeat timeout."""
 _MOST_RUNS: Final = 10_000
 _Run = tuple[str, str]
 """Workflow id and run id."""
@@ -40,7 +40,7 @@ _Run = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Caller:
-    """What the server knows of a workflow run."""
+    """The server's knowledge of a workflow run."""
 
     type: str = ""
     task_queue: str = ""
@@ -48,13 +48,13 @@ class _Caller:
 
 
 _carried_out: Final = Newest[_Run, _Caller](_MOST_RUNS)
-"""The latest runs that workers of this process have begun or taken over."""
+"""The latest runs that workers of this process started or took over."""
 
 
 def recognise(info: workflow.Info) -> None:
-    """Note a run that a worker of this process carries out, so that the server need not be asked about it.
+    """Record a run executed by a worker of this process, so that the server need not be asked.
 
-    What continues another run is left to the server, which knows what the first one was.
+    A continued run is left to the server, which knows its first run.
     """
     if info.first_execution_run_id != info.run_id or info.continued_run_id is not None:
         return
@@ -99,7 +99,7 @@ class CallerCheck(AroundActivities):
             )
 
     async def _look_up(self, run: _Run) -> _Caller:
-        """Return what is known of a run, which never changes; side by side activities ask the server once."""
+        """Look up a run, which never changes; concurrent activities share one request."""
         caller = _carried_out.get(run) or self._known.get(run)
         if caller is None:
             caller = self._known[run] = await self._asking.run(run, partial(_ask_server, run))
@@ -121,7 +121,7 @@ async def _ask_server(run: _Run) -> _Caller:
         parent=(parent.workflow_id, parent.run_id) if parent.workflow_id else None,
     )
     if about.first_run_id not in {"", about.execution.run_id}:
-        # What continues as new can do so as any type, and on any task queue. Its first run may have been deleted.
+        # A workflow can continue as new as any type and on any task queue. Its first run may have been deleted.
         first = await _ask_server((about.execution.workflow_id, about.first_run_id))
         if first.type and (first.type, first.task_queue) != (caller.type, caller.task_queue):
             return _Caller()

@@ -1,6 +1,6 @@
-"""Credentials of the calling user in a tool call: opened for it alone, and hidden in all that comes of it.
+"""Credentials of the calling user in a tool call: opened for that call, and redacted from all its results.
 
-Values that were opened are hidden from logs and tapes too, for as long as the process knows them.
+Opened values are also redacted from logs and tapes, as long as the process knows them.
 """
 
 import base64
@@ -27,15 +27,15 @@ from chargehand.strict_json import map_texts
 _R = TypeVar("_R")
 
 _known: Final = Newest[str, tuple[tuple[str, str], ...]](1_000)
-"""What stands for each value that was opened: each way to write it, with its replacement."""
+"""Replacements of opened values, for each of their encodings."""
 
 
 class CredentialMissing(ChargehandError):  # noqa: N818  # reads as a statement of fact
-    """A tool needs a credential that the request does not bring."""
+    """A tool needs a credential that the request lacks."""
 
 
 def hide(text: str) -> str:
-    """Replace every credential that this process has opened or was given, however it is written."""
+    """Redact all credentials known to this process, in any encoding."""
     for forms in _known.values():
         for form, shown in forms:
             text = text.replace(form, shown)
@@ -43,14 +43,14 @@ def hide(text: str) -> str:
 
 
 def keep_hidden(value: str, shown: str = "[credential]") -> None:
-    """Have `hide` replace a value, however it is written; a shorter one could not be told from ordinary words."""
+    """Register a value for `hide`, unless it is too short to be told from ordinary words."""
     _known.pop(value, None)
     if len(value) >= SHORTEST:
         _known[value] = tuple((form, shown) for form in _forms(value))
 
 
 def credential_problems(keys: Encryption | None, request: SessionRequest) -> list[str]:
-    """Say which credentials of a request cannot be opened here."""
+    """List the credentials of a request that cannot be opened here."""
     problems: list[str] = []
     for name, sealed in request.credentials.items():
         try:
@@ -61,10 +61,10 @@ def credential_problems(keys: Encryption | None, request: SessionRequest) -> lis
 
 
 def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[str, str]:
-    """Open what a tool asks for.
+    """Open the credentials that a tool requests.
 
     Raises:
-        CredentialMissing: the request does not bring it.
+        CredentialMissing: the request lacks it.
         ProtectionError: it cannot be opened.
     """
     opened: dict[str, str] = {}
@@ -81,7 +81,7 @@ def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[
 
 @dataclass(frozen=True)
 class HidesCredentials:
-    """A tool whose answers and errors are without the credentials that it was given."""
+    """Wraps a tool to redact its credentials from answers and errors."""
 
     tool: Tool
 
@@ -98,7 +98,7 @@ class HidesCredentials:
 
 
 class HidesCredentialsOfLookUp(HidesCredentials):
-    """The same of a tool that looks up its calls."""
+    """The same for a tool that looks up its calls."""
 
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         assert isinstance(self.tool, LooksUp)
@@ -131,13 +131,13 @@ def _without(answer: ToolAnswer) -> ToolAnswer:
 
 
 def _forms(value: str) -> Sequence[str]:
-    """List how a value may be written, the longest first: as it is, in JSON, in addresses, in base64."""
+    """List the encodings of a value, longest first: plain, JSON, URL, base64."""
     data = value.encode()
     forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     forms |= {quote(value), quote(value, safe=""), quote_plus(value), data.hex()}
-    for before in range(3):  # as in Basic authentication, where a name stands before it
+    for before in range(3):  # as in Basic authentication, after a user name
         encoded = base64.b64encode(bytes(before) + data).decode()
-        # Without the characters that what stands before and after it has a part in.
+        # Without the characters that also encode neighbouring bytes.
         part = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         forms |= {part, part.replace("+", "-").replace("/", "_")}
     return sorted(forms, key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""The span that is current where this is called; OpenTelemetry is used only if something else has loaded it."""
+"""The current span; OpenTelemetry is used only if it is already loaded."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 DESCRIBE_CONTENT: Final[ContextVar["Callable[[ModelCall | ModelReply], Mapping[SpanAttribute, str]] | None"]] = (
     ContextVar("describe_content", default=None)
 )
-"""Describes what a model is sent and replies, in workers whose operator wants that in spans."""
+"""Describes model input and output in spans, if the operator enables that."""
 
 
 def current_trace_id() -> str:
-    """Return the id of the current trace in hexadecimal; empty outside any."""
+    """Return the current trace id in hexadecimal; empty without a trace."""
     context = span.get_span_context() if (span := _current()) else None
     return f"{context.trace_id:032x}" if context and context.is_valid else ""
 
 
 def describe_call(call: "ModelCall", provider: str) -> None:
-    """Say in the span of a turn which model is called."""
+    """Add the called model to the span of a turn."""
     if (span := _current()) and span.is_recording():
         span.update_name(span_name("turn", call.model))
         span.set_attributes({SpanAttribute.REQUEST_MODEL: call.model, SpanAttribute.PROVIDER: provider})
@@ -31,7 +31,7 @@ def describe_call(call: "ModelCall", provider: str) -> None:
 
 
 def note_content(said: "ModelCall | ModelReply") -> None:
-    """Add what is said to the current span, if the operator wants that."""
+    """Add content to the current span, if the operator enables that."""
     if (describe := DESCRIBE_CONTENT.get()) and (span := _current()) and span.is_recording():
         span.set_attributes(describe(said))
 

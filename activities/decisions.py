@@ -1,4 +1,4 @@
-"""What people decide, in the record outside Temporal, which a restored database does not forget."""
+"""People's decisions in the record outside Temporal, which survives a restored database."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,5 +15,5 @@ class DecisionActivities:
 
     @activity.defn(name=ActivityType.RECORD_DECISION)
     async def record_decision(self, decision: Decision) -> None:
-        """Record a decision; an attempt that was made before has done so."""
+        """Record a decision, unless an earlier attempt has done so."""
         await asyncio.to_thread(self.record.add_decision, decision)

@@ -1,6 +1,6 @@
-"""The heartbeat of a running activity: it keeps the attempt alive, and its answers deliver cancellation.
+"""The heartbeats of a running activity, which keep the attempt alive and deliver cancellation.
 
-Every number of heartbeats has its home here. The worker sends them: `worker/heartbeat_sender.py`.
+All numbers about heartbeats are defined here. The worker sends them: `worker/heartbeat_sender.py`.
 """
 
 import asyncio
@@ -22,46 +22,46 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
-"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`.
+"""After this time without a heartbeat, a worker is considered lost; activities send one every `BEAT_SECONDS`.
 
-A crashed worker's calls go on so much later. A server that is starved of processor time takes seconds for a heartbeat.
+A crashed worker's calls resume after it. A server short of CPU time takes seconds for a heartbeat.
 """
 LONGEST_HEARTBEAT_TIMEOUT: Final = timedelta(minutes=5)
-"""The most that an operator may set."""
+"""Maximum that an operator may set."""
 BEAT_SECONDS: Final = 0.8
-"""How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest.
+"""Interval of an activity's heartbeats, and maximum delay until a cancelled call stops.
 
-With a heartbeat timeout that is longer than usual, heartbeats are as much rarer.
+It scales with the heartbeat timeout.
 """
 _BEATS, _LEAST_BEATS = 6.25, 3.0
-"""Heartbeats within the heartbeat timeout, and the fewest, where many activities run."""
+"""Heartbeats per heartbeat timeout, normally and at least, if many activities run."""
 _BEATS_A_SECOND: Final = 25.0
-"""Of all activities of a process, as far as the fewest of each allow it: each is a write of the server's."""
+"""Target for all activities of a process, down to the minimum of each, since each is a write for the server."""
 LIVE_SECONDS: Final = 0.25
-"""How often a heartbeat may tell something new, such as text that is being written."""
+"""Minimum interval between heartbeats with new details, such as text being written."""
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
 MOST_LOST_WORKERS: Final = 2
-"""How many workers may be lost while they run one activity; it is not given to another then.
+"""Number of workers lost while running an activity after which it is not given to another.
 
-A turn is counted by its workflow, which books each lost call; other activities count in their heartbeats.
+A turn's workflow counts it, since it books each lost call; other activities count in their heartbeats.
 """
 _logger = logging.getLogger("chargehand.heartbeats")
 _quarantine_logger: Final = logging.getLogger("chargehand.quarantine")
 
 
 running: Final[set["Pulse"]] = set()
-"""Of the activities of this process."""
+"""Heartbeats of this process's activities."""
 
 
 class Pulse:
     def __init__(self, waited: float = 0.0) -> None:
-        """Describe the running activity, which began so many seconds after the server handed it out."""
+        """Describe the running activity, which started `delay` seconds after the server dispatched it."""
         task_token = activity.info().task_token
         self._handle = activity.client().get_async_activity_handle(task_token=task_token)
         recorded, timeout = activity.info().heartbeat_details, activity.info().heartbeat_timeout
         self._timeout = timeout.total_seconds() if timeout else BEAT_SECONDS * _BEATS
         self.details: Callable[[], Sequence[object]] = lambda: recorded
-        """What each heartbeat repeats, since the server keeps only the last."""
+        """Details repeated by each heartbeat, since the server keeps only the last."""
         self._first = max(0.0, self.seconds - waited)
         self._began = time.monotonic() - waited
         self._beaten_at = self._began - self.seconds
@@ -74,7 +74,7 @@ class Pulse:
 
     @property
     def seconds(self) -> float:
-        """Between two heartbeats."""
+        """Interval between heartbeats."""
         usual = max(BEAT_SECONDS, self._timeout / _BEATS)
         return max(usual, min(self._timeout / _LEAST_BEATS, len(running) / _BEATS_A_SECOND))
 
@@ -99,16 +99,16 @@ class Pulse:
         self.details = lambda: details
         with self._lock:
             under_way = self._under_way
-        if under_way is not None:  # a heartbeat of the thread, which could overwrite newer details
+        if under_way is not None:  # a heartbeat from the thread could overwrite newer details
             await asyncio.wrap_future(under_way)
         if self.has_beaten:
-            # The SDK may still send the last of its own heartbeats, which must not restore older details.
+            # The SDK may still send its last heartbeat, which must not restore older details.
             activity.heartbeat(*details)
         await self._handle.heartbeat(*details)
 
     @property
     def is_late(self) -> bool:
-        """Whether the event loop has not sent a heartbeat in time."""
+        """Whether the event loop is late with a heartbeat."""
         return time.monotonic() - self._beaten_at > self.seconds + BEAT_SECONDS
 
     async def send_beside(self) -> None:
@@ -120,7 +120,7 @@ class Pulse:
             await self._handle.heartbeat(*details, rpc_timeout=_RPC_TIMEOUT)
             self._beaten_at = time.monotonic() - self.seconds
         except AsyncActivityCancelledError:
-            # The SDK's next heartbeat has the same answer, which it hands to the activity.
+            # The SDK's next heartbeat gets the same answer and passes it to the activity.
             pass
         except RPCError as error:
             self.is_over = error.status == RPCStatusCode.NOT_FOUND
@@ -139,7 +139,7 @@ def pulse() -> Pulse:
 
 
 def begin(waited: float = 0.0) -> Pulse:
-    """Give the running activity its heartbeats, so many seconds after the server handed it out."""
+    """Start the heartbeats of the running activity, `delay` seconds after the server dispatched it."""
     pulse = Pulse(waited)
     _running.set(pulse)
     return pulse
@@ -151,7 +151,7 @@ def quarantined(what: str) -> str:
 
 @asynccontextmanager
 async def quarantine(what: str) -> AsyncGenerator[None]:
-    """Run the body of an activity, unless too many workers were lost in it; attempts that end by an error do not count.
+    """Run the body of an activity, unless too many workers were lost running it; failed attempts do not count.
 
     Raises:
         ApplicationError: `Quarantined`.

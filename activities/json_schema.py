@@ -1,6 +1,6 @@
-"""JSON Schemas that people write, and values that models write by them: both are hostile, so all work is bounded.
+"""Validation of custom JSON Schemas and of models' values, with bounded work, since both may be hostile.
 
-A schema refers to itself only, its patterns run in linear time, and checking a value ends after a number of steps.
+A schema has no external references, its patterns run in linear time, and validation ends after a number of steps.
 """
 
 import json
@@ -28,11 +28,11 @@ from chargehand.contracts.problems import join_problems, printable
 from chargehand.strict_json import depth
 
 MOST_STEPS: Final = 100_000
-"""Keywords and inner schemas that are applied to values, and what each of them goes through, by its length."""
+"""Maximum steps: applied keywords and inner schemas, and the items that each processes."""
 _SCHEMA_STEPS: Final = 500_000
-"""The largest schema takes half of that to be checked by the schema of its dialect."""
+"""Maximum steps to check a schema against its dialect; the largest one takes half of that."""
 MOST_PROBLEMS: Final = 10
-"""The most problems that a model or a person is told at once."""
+"""Maximum problems reported at once."""
 _PROBLEM_CHARACTERS: Final = 300
 _UNSUPPORTED: Final = frozenset(
     (
@@ -47,11 +47,11 @@ _UNSUPPORTED: Final = frozenset(
     )
 )
 _OF_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose value is no schema, whatever it looks like."""
+"""Keywords whose value is never a schema."""
 _OF_NAMES: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 """Keywords whose value maps names to schemas."""
 _REFERENCE: Final = re.compile(r"#(?:/(\$defs|definitions)/([^/]+))?")
-"""The whole schema, or one of its own definitions: any other place may hold what is no schema, and was not checked."""
+"""Allowed references: the whole schema or one of its definitions; other places may contain unchecked non-schemas."""
 _TRIALS: Final[Sequence[JsonValue]] = (None, True, 0, 1.5, "", [], {})
 _FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "date": TypeAdapter(date),
@@ -60,28 +60,28 @@ _FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "duration": TypeAdapter(timedelta),
     "uuid": TypeAdapter(UUID),
 }
-"""Formats that are checked, as pydantic reads them; others are for readers."""
+"""Checked formats, as parsed by pydantic; others are informational."""
 _NOTHING_ELSE: Final[Registry[Any]] = Registry()  # pyright: ignore[reportUnknownArgumentType]  # its own default
-"""Other schemas that a schema could refer to."""
+"""The empty registry of external schemas."""
 _PATTERN_PART: Final = re.compile(
     r"\\[pPuUx]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|\{(?:\d+,)?(?P<most>\d{1,6}),?\}|.", re.DOTALL
 )
 """An escape, a class, a counted repetition, or one character."""
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
 _MOST_WEIGHT: Final = 15_000
-"""Compiling a pattern takes about 3 microseconds for each, in which no other thread runs; so all patterns of a schema
+"""Compiling takes about 3 microseconds per unit of weight, blocking other threads, so that all patterns of a schema
 take less than 50 ms."""
 _STATES_A_STEP: Final = 150
-"""The engine takes about 10 nanoseconds for each place in a pattern and character; all steps take 50 ms of that."""
+"""The engine takes about 10 nanoseconds per pattern state and character; all steps together take 50 ms."""
 _ITEMS_A_STEP: Final = 20
-"""What a keyword goes through without applying another one."""
+"""Items that a keyword processes per step without applying another keyword."""
 _STEPS_AN_ERROR: Final = 4
-"""Each is about a kilobyte."""
+"""Cost of an error, which takes about a kilobyte."""
 _ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
 
 
 class _TooMuch(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """Something takes more than is allowed."""
+    """The work exceeds its bound."""
 
 
 class _Bound:
@@ -99,7 +99,7 @@ _WEIGHT: Final[ContextVar[_Bound]] = ContextVar("weight of patterns")
 
 
 def schema_problems(schema: JsonSchema, where: str) -> list[str]:
-    """List why a schema cannot be used, each by its place in the field; nothing if it can."""
+    """List why a schema is unusable, each with its location; empty if it is usable."""
     token = _WEIGHT.set(_Bound(_MOST_WEIGHT))
     try:
         refused = islice(_refused(schema, schema, ""), MOST_PROBLEMS)
@@ -111,7 +111,7 @@ def schema_problems(schema: JsonSchema, where: str) -> list[str]:
     validator = _validator_of(schema)
     if validator is None:
         return [f"{where}.$schema: names another dialect; leave it out, or name draft 2020-12 or draft 7"]
-    # The library's own check is without bounds.
+    # The library's own check is unbounded.
     if problems := _problems(validator(validator.META_SCHEMA), schema, where, _SCHEMA_STEPS):
         return problems[:1]
     tried = (problem for value in _TRIALS for problem in value_problems(schema, value, where))
@@ -122,7 +122,7 @@ def schema_problems(schema: JsonSchema, where: str) -> list[str]:
 def value_problems(
     schema: JsonSchema, value: JsonValue, where: str = "value", most_steps: int = MOST_STEPS
 ) -> list[str]:
-    """List what keeps a value from being valid, each by its path; nothing if it is valid."""
+    """List the problems of a value, each with its path; empty if it is valid."""
     validator = _validator_of(schema)
     if validator is None:
         return [f"{where}: its schema names another dialect"]
@@ -142,12 +142,12 @@ def _problems(validator: Any, value: JsonValue, where: str, most_steps: int) -> 
 
 
 def canonical(value: JsonValue) -> str:
-    """Write JSON in the one way in which equal values are the same text."""
+    """Serialise JSON canonically, so that equal values have equal texts."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def _refused(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str, str]]:
-    """Find what no dialect's own schema refuses: by path, and why."""
+    """Find problems that no dialect's own schema detects, with their paths."""
     if isinstance(schema, list):
         for number, inner in enumerate(cast("list[object]", schema)):
             yield from _refused(inner, root, f"{path}.{number}")
@@ -209,17 +209,17 @@ _Check = Callable[[Any, Any, Any, Any], Any]
 
 @lru_cache(maxsize=500)
 def _pattern(pattern: str) -> SchemaValidator:
-    """Compile a pattern by the engine of pydantic, which has no backtracking. Raises `PatternError`."""
+    """Compile a pattern with pydantic's engine, which does not backtrack. Raises `PatternError`."""
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
 class _Measured(NamedTuple):
-    """How large a pattern is, where what is repeated counts as often as it may be repeated."""
+    """The size of a pattern with repetitions expanded."""
 
     states: int
-    """A bound of the places in it that a text can be at."""
+    """Upper bound of its states."""
     weight: int
-    """A bound of what compiling it takes."""
+    """Upper bound of its compilation cost."""
 
     def __add__(self, other: "_Measured") -> "_Measured":  # pyright: ignore[reportIncompatibleMethodOverride]  # no list
         return _Measured(self.states + other.states, self.weight + other.weight)
@@ -230,7 +230,7 @@ class _Measured(NamedTuple):
 
 @lru_cache(maxsize=500)
 def _measured(pattern: str) -> _Measured:
-    """Bound how many places in a pattern a text can be at, and what compiling it takes."""
+    """Bound the states of a pattern and its compilation cost."""
     sums, last = [_Measured(0, 0)], _Measured(0, 0)
     for part in _PATTERN_PART.finditer(pattern):
         if part[0] == "(":
@@ -252,10 +252,10 @@ def _measured(pattern: str) -> _Measured:
 
 
 def _weight(part: str) -> int:
-    """Bound what compiling a character, an escape or a class takes."""
+    """Bound the compilation cost of a character, an escape or a class."""
     inner = part[1:]
     if part[0] == "[" and "[" in _ESCAPED.sub("", inner):
-        return _MOST_WEIGHT + 1  # to others it is a character, to the engine a class within the class
+        return _MOST_WEIGHT + 1  # a character to others, but a nested class to this engine
     escapes = [escape[0][1] for escape in _ESCAPED.finditer(part)]
     weights = sum(150 if escape in "wWpPbB" else 15 if escape.isalpha() else 0 for escape in escapes)
     return 3 + len(part) // 10 + weights
@@ -288,7 +288,7 @@ def _check_unique(_: object, is_unique: object, instance: object, __: object) ->
 
 
 def _check_any(validator: Any, branches: Any, instance: object, _: object) -> Iterator[InvalidValue]:
-    """Stop at each branch's first error: keeping them all makes one garbage collection hold every thread."""
+    """Stop at each branch's first error: keeping all would make garbage collection block all threads."""
     if not any(validator.evolve(schema=branch).is_valid(instance) for branch in branches):
         yield InvalidValue(f"{reprlib.repr(instance)} is not valid under any of the given schemas")
 
@@ -302,7 +302,7 @@ def _check_one(validator: Any, branches: Any, instance: object, _: object) -> It
 
 
 def _counted(name: str, check: _Check) -> _Check:
-    """Count the steps of a keyword, which goes through its own value, through the instance, and writes errors."""
+    """Wrap a keyword to count its steps: its own value, the instance, and errors."""
 
     def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
         steps = _STEPS.get()
@@ -323,16 +323,16 @@ def _length(value: object) -> int:
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
-    """Check an inner schema by the same dialect: the library's own method goes by what that schema names."""
+    """Check an inner schema by the same dialect; the library's own method follows the inner schema's."""
     schema = changes["schema"]
     _STEPS.get().take(1 + _length(schema) // _ITEMS_A_STEP)
-    # Its resolver is handed on, as the library does.
+    # Pass on the resolver, as the library does.
     resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001  # it has no public name
     return type(validator)(schema, registry=_NOTHING_ELSE, _resolver=resolver)
 
 
 def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -> Any:
-    """Count what the library calls for each item, where a schema that is false writes the item into an error."""
+    """Count the library's per-item calls, where a false schema writes the item into an error."""
 
     def counted(validator: object, instance: object) -> Iterator[InvalidValue]:
         _STEPS.get().take(1)
@@ -359,19 +359,19 @@ _DIALECTS: Final[Mapping[str, Any]] = {
 }
 
 
-def _validator_of(schema: JsonSchema) -> Any:  # the library's classes are made at run time
+def _validator_of(schema: JsonSchema) -> Any:  # the library's classes are created at run time
     """Find the validator of a schema's dialect; None if it names an unknown one."""
     named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     return _DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
 
 
 def read_data(value: JsonValue, schema: JsonSchema | None, *, is_required: bool) -> tuple[JsonValue, str]:
-    """Read data; returns it, or None and what is wrong with it.
+    """Validate data; return it, or None and its problems.
 
     Args:
-        value: as the model wrote it: the data, or the data as JSON text.
-        schema: the shape, None if no data is asked for.
-        is_required: whether null, where the shape does not allow it, is wrong too.
+        value: the data as written by the model, or as JSON text.
+        schema: None if no data is requested.
+        is_required: whether null is a problem even if the schema does not allow it.
     """
     if schema is None or (value is None and not is_required):
         return None, ""
@@ -395,7 +395,7 @@ def _parsed(text: str) -> JsonValue:
 
 
 def _without_nulls(value: JsonValue) -> JsonValue:
-    """Leave out properties that are null: a model has to write every property, those that are optional too."""
+    """Drop properties that are null, since a model has to write optional properties too."""
     match value:
         case dict():
             return {name: _without_nulls(each) for name, each in value.items() if each is not None}

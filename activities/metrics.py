@@ -1,7 +1,7 @@
-"""The metrics of a worker beside the SDK's: their names and meanings, and how their labels are bounded.
+"""The metrics of a worker in addition to the SDK's: names, descriptions, and bounds on labels.
 
-They go where the SDK's go, to the Prometheus endpoint of the worker, by way of the SDK's own meters. Labels are names
-from settings, crews and requests; they never hold text of users, models or documents.
+They are exported with the SDK's, at the worker's Prometheus endpoint, through the SDK's meters. Labels are names
+from settings, crews and requests, and never text of users, models or documents.
 """
 
 import time
@@ -14,12 +14,12 @@ from temporalio import activity
 from temporalio.common import MetricMeter
 
 OTHER: Final = "other"
-"""The label of what has too many values to give each its own."""
+"""Label for values beyond the maximum number of labels."""
 _LONGEST_LABEL: Final = 100
 
 
 class Metric(NamedTuple):
-    """A metric, as the endpoint describes it."""
+    """A metric with its description."""
 
     name: str
     meaning: str
@@ -62,7 +62,7 @@ BUCKETS: Final = {SESSION_DURATION.name: _MINUTES, TOOL_DURATION.name: _SECONDS,
 
 
 class BoundedLabel:
-    """Gives a label its value, up to so many different ones in a process; every further value becomes `other`."""
+    """Limits the different values of a label per process; further values become `other`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -77,7 +77,7 @@ class BoundedLabel:
         return value
 
 
-# Of the process, as the metrics are. Workflows use them too: nothing that a workflow does depends on them.
+# Per process, like the metrics. Workflows use them too, but never depend on them.
 MODELS: Final = BoundedLabel(50)
 TENANTS: Final = BoundedLabel(100)
 TOOLS: Final = BoundedLabel(200)
@@ -86,13 +86,13 @@ BUILDS: Final = BoundedLabel(50)
 
 
 def count(meter: MetricMeter, metric: Metric, number: int = 1, **labels: str) -> None:
-    """Add to a counter. Adding 0 makes it known, so that its first increase is one for Prometheus."""
+    """Add to a counter. Adding 0 creates it, so that Prometheus sees its first increase."""
     meter.create_counter(metric.name, metric.meaning).add(number, labels)
 
 
 @contextmanager
 def time_tool(tool: str) -> Generator[None]:
-    """Measure how long a tool takes in the activity that runs, if one does."""
+    """Measure the duration of a tool in the current activity, if any."""
     began = time.monotonic()
     try:
         yield
@@ -103,6 +103,6 @@ def time_tool(tool: str) -> Generator[None]:
 
 
 def count_in_activity(metric: Metric, **labels: str) -> None:
-    """Count something in the activity that runs, if one does."""
+    """Count something in the current activity, if any."""
     if activity.in_activity():
         count(activity.metric_meter(), metric, 1, **labels)

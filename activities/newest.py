@@ -1,4 +1,4 @@
-"""A mapping that keeps only what was added last."""
+"""A mapping that keeps only the latest entries."""
 
 from collections import OrderedDict
 from typing import TypeVar

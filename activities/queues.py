@@ -1,4 +1,4 @@
-"""Task queues: which kinds of work have one of their own, and which of them a worker serves."""
+"""Task queues: which kinds of work have a separate one, and which a worker serves."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
@@ -6,16 +6,16 @@ from typing import Final, Literal, get_args
 from chargehand.contracts import Contract, left_out
 
 Kind = Literal["models", "tools", "sandboxes"]
-"""Work that can have a task queue of its own: model turns, tool calls, and programs that models have written."""
+"""Kinds of work that can have a separate task queue: model turns, tool calls, and programs written by models."""
 Role = Literal["sessions", "models", "tools", "sandboxes"]
-"""What a worker does: everything that has no queue of its own, or a kind that has one."""
+"""What a worker runs: everything without a separate queue, or a kind that has one."""
 ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
 
 
 SANDBOXED: Final = frozenset({"run_code"})
-"""Tools that run what a model has written."""
+"""Tools that run programs written by models."""
 COMPUTING: Final = SANDBOXED | {"query_data", "draw_chart"}
-"""Tools whose calls take a processor, where other calls wait for a service."""
+"""CPU-bound tools; other tools wait for a service."""
 
 
 class ToolQueues(Contract):
@@ -25,17 +25,17 @@ class ToolQueues(Contract):
     sandboxes: str | None = left_out(None)
 
     def of(self, tool: str) -> str | None:
-        """Return the task queue of a tool; None if its calls have none of their own."""
+        """Return the task queue of a tool; None if it has no separate one."""
         return self.sandboxes or self.tools if tool in SANDBOXED else self.tools
 
 
 def queue_name(task_queue: str, kind: Kind) -> str:
-    """Name the task queue of a kind of work, beside the workers' own."""
+    """Return the name of a kind's task queue, derived from the workers' own."""
     return f"{task_queue}-{kind}"
 
 
 def tool_queues(task_queue: str, separate: Mapping[Kind, int]) -> ToolQueues:
-    """Name the task queues of tool calls, for sessions."""
+    """Return the task queues of tool calls for sessions."""
     return ToolQueues(
         tools=queue_name(task_queue, "tools") if "tools" in separate else None,
         sandboxes=queue_name(task_queue, "sandboxes") if "sandboxes" in separate else None,

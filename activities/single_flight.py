@@ -1,4 +1,4 @@
-"""Work that several callers want at the same time: it is done once, and all get what comes of it."""
+"""Deduplication of concurrent work: it is done once, and all callers get the result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -16,13 +16,13 @@ class _Call(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """The calls under way, by key."""
+    """Running calls by key."""
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, _Call[T]] = {}
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, or wait for what is under way for this key; it is cancelled when the last caller is."""
+        """Do the work, or wait for the running call of this key; it is cancelled with its last caller."""
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = _Call(asyncio.ensure_future(work()))

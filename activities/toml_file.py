@@ -1,4 +1,4 @@
-"""Read a TOML file that people wrote, bounded before anything parses it."""
+"""Read a TOML file written by people, with bounds checked before parsing."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ _ENDLESS_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY}[ \t]*+\.[ \t]*+)
 
 
 class UnusableToml(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """The file cannot be read; the message says why, without its name."""
+    """The file is unreadable; the message says why, without its name."""
 
 
 def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
@@ -23,7 +23,7 @@ def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
         UnusableToml: it is missing, too large, too deep, or not TOML.
     """
     try:
-        if file.exists() and not file.is_file():  # opening a named pipe would wait for its writer
+        if file.exists() and not file.is_file():  # opening a named pipe would block
             raise UnusableToml("is not a regular file")
         with file.open("rb") as opened:
             data = opened.read(most_bytes + 1)
@@ -34,13 +34,13 @@ def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
         raise UnusableToml(f"cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
         raise UnusableToml("is nested too deeply") from error
-    except ValueError as error:  # also of dates and numbers that cannot be
+    except ValueError as error:  # also for impossible dates and numbers
         raise UnusableToml(f"is not TOML: {error}") from error
 
 
 @lru_cache(maxsize=100)
 def _tables(text: str) -> Mapping[str, object]:
-    """Read the tables of a text, which several parts of a worker need as it starts."""
+    """Parse a text, cached because several parts of a starting worker need it."""
     if _ENDLESS_KEY.search(text):
         raise UnusableToml("has a key of more than 20 parts; no table is that deep")
     return tomllib.loads(text)

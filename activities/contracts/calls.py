@@ -1,4 +1,4 @@
-"""One tool call, as the workflow asks for it, and its check."""
+"""A tool call as requested by the workflow, and the check of its arguments."""
 
 from datetime import datetime
 
@@ -14,30 +14,30 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     subtask: str = left_out("")
-    """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
+    """For an acting tool: id of the planned subtask, whose attempts together make a call once."""
     call: ToolCall
     decision: str = left_out("")
-    """What a person has decided about it, and who, if one has."""
+    """A person's decision about it and who made it, if any."""
     decided_at: datetime | None = left_out(None)
-    """When a person decided that a call of unknown outcome is made again; None if none did."""
+    """When a person decided to repeat a call of unknown outcome; None if none did."""
     outcome: InputOutcome | None = left_out(None)
-    """What the tool `recall` reads."""
+    """The outcome that the tool `recall` reads."""
     known: tuple[str, ...] = left_out(())
     """Ids of the outcomes that the agent may recall."""
     private: tuple[str, ...] = ()
-    """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
+    """For an agent that reaches out: its private text, which no address may contain."""
     public: tuple[str, ...] = ()
-    """Text that may go out although it stands in `private` too."""
+    """Text that may be sent even if `private` contains it."""
     documents: tuple[str, ...] = ()
     documents_may_leave: bool = left_out(False)
-    """Whether the caller vouches for all of them, so that their text may be sent out."""
+    """Whether the caller vouches for all documents, so that their text may be sent out."""
     answers: dict[str, dict[str, JsonValue]] = left_out({})
-    """What a person has answered to its server, by the key of the question."""
+    """A person's answers to its server, by question key."""
     tenant: str = left_out("default")
     reads: tuple[Capability, ...] = left_out(())
-    """For a tool that acts: what kinds of text its agent reads and is given."""
+    """For an acting tool: kinds of text that its agent reads and is given."""
     credentials: dict[str, str] = left_out({})
-    """The calling user's, sealed."""
+    """The calling user's sealed credentials."""
 
 
 class CallCheck(Contract):
@@ -47,6 +47,6 @@ class CallCheck(Contract):
 
 
 class CallProblems(Contract):
-    """What keeps a tool from being called with them, each by its path; nothing if it can be."""
+    """The problems of arguments, each with its path; empty if they are valid."""
 
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Crews and agents as sessions see them, checked and priced."""
+"""Crews and agents as seen by sessions: checked, with priced models."""
 
 from activities.contracts.crew import CodeReviewRules, Routing, SlowQueue
 from activities.contracts.model import ModelCard
@@ -14,56 +14,56 @@ class AgentCard(Contract):
     tier: Tier
     fallback: str | None = None
     capabilities: tuple[Capability, ...] = ()
-    """What its tools, as they are set up here, let it do."""
+    """What its tools, as configured here, let it do."""
     input: JsonSchema | None = left_out(None)
-    """What a subtask hands it as data."""
+    """JSON Schema of the data that subtasks pass to it."""
     output: JsonSchema | None = left_out(None)
-    """What its outcome has as data."""
+    """JSON Schema of its outcome's data."""
     private: tuple[str, ...] = left_out(())
-    """Those of its tools whose answers are private text in this session."""
+    """Its tools whose answers are private text in this session."""
     outward: dict[str, tuple[str, ...]] = left_out({})
-    """Those of its tools that send their arguments somewhere, each with the arguments that it does not send."""
+    """Its tools that send arguments somewhere, each with the arguments that are not sent."""
     acting: tuple[str, ...] = left_out(())
-    """Those of its tools that change something in the world."""
+    """Its tools with side effects."""
     repeatable: tuple[str, ...] = left_out(())
-    """Those of its tools whose calls are never refused as repeated."""
+    """Its tools whose calls are never refused as repetitions."""
     at_once: tuple[str, ...] = left_out(())
-    """Those of its tools that a turn may use before it ends."""
+    """Its tools that may run within a turn."""
     approvals: tuple[str, ...] = left_out(())
-    """Those of its tools whose every call a person must approve."""
+    """Its tools whose every call needs a person's approval."""
     policy: tuple[Obligation, ...] = left_out(())
-    """What its policy demands of its tools; empty if it has none."""
+    """Its policy's obligations on its tools; empty if it has none."""
     watched: tuple[Watched, ...] = left_out(())
-    """Those of its tools whose success a rule of the crew waits for."""
+    """Its tools on whose success a rule of the crew depends."""
     effort: Effort | None = left_out(None)
-    """How hard it thinks; None for the usual effort."""
+    """Its reasoning effort; None for the default."""
     model: ModelCard | None = left_out(None)
-    """The model that it uses instead of its tier's."""
+    """Its model, if not its tier's."""
     rounds: int | None = left_out(None)
-    """The most rounds of an attempt, if the request allows more."""
+    """Maximum rounds of an attempt, if the request allows more."""
     profile: Profile = left_out("standard")
-    """That of its session."""
+    """Its session's profile."""
     sees_goal: bool = left_out(True)
     """Whether it is told the user's request, for context."""
     confidence_threshold: int = left_out(0)
-    """An answer that is less sure than this counts as unsure."""
+    """Answers below this confidence count as unsure."""
     slow: SlowQueue | None = left_out(None)
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
     @property
     def least_turns(self) -> int:
-        """The fewest turns that are of use to it: with tools it has to look and to answer."""
+        """The fewest useful turns: with tools, one to look and one to answer."""
         return 2 if self.tools else 1
 
     @property
     def planned_turns(self) -> int:
-        """The turns that a plan of several subtasks has to have for it: with tools it looks, reads on and answers."""
+        """Turns that a plan of several subtasks needs for it: with tools, it looks, reads on and answers."""
         return 3 if self.tools else 1
 
 
 class OfferedTool(Contract):
-    """A tool that a planner may give to agents that it describes."""
+    """A tool that a planner may give to agents that it designs."""
 
     name: str
     description: str
@@ -74,32 +74,32 @@ class CrewCard(Contract):
 
     name: str
     reference: str = left_out("")
-    """Names the version that the session began with, for activities."""
+    """Identifies the version with which the session started, for activities."""
     version: str | None = left_out(None)
-    """The version, as the crew's author calls it."""
+    """The version given by the crew's author."""
     digest: str = left_out("")
     """The beginning of that version's digest."""
     tier: Tier
     agents: tuple[AgentCard, ...]
     effort: Effort | None = left_out(None)
-    """How hard the supervisor thinks about plans and reports; None for the usual effort."""
+    """The supervisor's reasoning effort for plans and reports; None for the default."""
     strategy: Strategy | None = left_out(None)
     """How outcomes become the report; the plan says if absent."""
     nested: str | None = left_out(None)
     """The crew of nested sessions; this one if absent."""
     confidence_threshold: int = left_out(0)
-    """A route that is less sure than this is not used."""
+    """Routes below this confidence are not used."""
     routing: Routing = left_out(Routing())
     custom_tools: tuple[OfferedTool, ...] = left_out(())
-    """What agents may be described from, before a request is planned; empty if there are the crew's own only."""
+    """Tools for agents designed before planning; empty if the crew only has its own agents."""
     most_custom: int = left_out(0)
-    """The most such agents."""
+    """Maximum number of designed agents."""
     code_review: CodeReviewRules | None = left_out(None)
-    """How findings are checked, for a crew that reviews code."""
+    """How findings are checked, for a code review crew."""
     disclaimer: str = left_out("")
-    """What every report of the crew says of the limits of such work."""
+    """Statement about the limits of such work, for every report of the crew."""
     prompt_bytes: int
-    """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
+    """UTF-8 bytes of the longest of the supervisor's fixed prompts."""
 
     def agent(self, name: str) -> AgentCard | None:
         """Find an agent; None for a nested session."""

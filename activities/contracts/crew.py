@@ -1,4 +1,4 @@
-"""Crews as data: what a crew file may say. `crew_files` reads them, `crew_checks` checks them against the tools."""
+"""Crews as data: the content of crew files. `crews/files.py` reads them, `crews/checks.py` validates them."""
 
 from typing import Annotated, Literal, Self
 
@@ -27,24 +27,24 @@ Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length
 
 
 Pattern = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-"""A whole request, without regard to case; `*` stands for any text, as in `*invoice*`."""
+"""A pattern for a whole request, ignoring case; `*` matches any text, as in `*invoice*`."""
 
 
 SubtaskField = Literal["input", "tier", "deadline", "max_output_tokens"]
-"""What a planner may give a subtask in some crews only."""
+"""Subtask fields that only some crews allow planners to set."""
 
 
 class SlowQueue(TypedByPeople):
-    """What is used instead of an agent while the oldest task of a queue waits too long."""
+    """The replacement of an agent while the oldest task of a queue waits too long."""
 
     after: UpToADay
-    """How long that task may wait: seconds, or ISO 8601 such as `PT30S`."""
+    """Maximum wait of that task: seconds, or ISO 8601 such as `PT30S`."""
     queue: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    """The Temporal task queue that is looked at; that of the session's model turns if absent."""
+    """The Temporal task queue to check; that of the session's model turns if absent."""
     agent: Name | None = None
-    """The agent that gets the subtask then."""
+    """The agent that then gets the subtask."""
     tier: Tier | None = None
-    """The model tier of the subtask then."""
+    """The subtask's model tier then."""
 
     @model_validator(mode="after")
     def _has_one_backup(self) -> Self:
@@ -54,36 +54,36 @@ class SlowQueue(TypedByPeople):
 
 
 class RouteRule(TypedByPeople):
-    """Requests that go to certain agents without a plan."""
+    """A rule that routes requests to agents without a plan."""
 
     match: Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=50)]
-    """Patterns; one that matches is enough."""
+    """Patterns, one of which must match."""
     agents: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10)]
-    """The agents, which work side by side."""
+    """The agents, which work in parallel."""
     then: Name | None = None
-    """An agent that works with their outcomes when all have ended."""
+    """An agent that works with their outcomes once all have ended."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2_000)] = ""
-    """What they are told besides the request; for most rules nothing."""
+    """An instruction in addition to the request; usually empty."""
 
 
 class Routing(TypedByPeople):
-    """How requests get to agents without a plan."""
+    """Routing of requests to agents without a plan."""
 
     rules: Annotated[tuple[RouteRule, ...], Field(max_length=50)] = ()
-    """Looked at in their order, without a model; the first that matches decides."""
+    """Checked in order, without a model; the first match decides."""
     otherwise: Literal["plan", "model", "fallback"] = "plan"
-    """What happens to other requests: they are planned, a model names one or two agents, or the fallback gets them."""
+    """Handling of other requests: they are planned, a model chooses one or two agents, or the fallback gets them."""
     fallback: Name | None = None
-    """The agent that gets a request whose route cannot be used."""
+    """The agent for requests whose route cannot be used."""
 
 
 class CustomAgents(TypedByPeople):
-    """What a planner may describe agents of its own from."""
+    """What a planner may design its own agents from."""
 
     tools: Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
-    """The tools that such agents may have; none that changes anything."""
+    """Tools that such agents may have; none with side effects."""
     most: Annotated[int, Field(strict=True, ge=1, le=7)] = 5
-    """The most agents of one session."""
+    """Maximum agents of one session."""
 
 
 class Agent(TypedByPeople):
@@ -91,57 +91,56 @@ class Agent(TypedByPeople):
 
     name: Name
     description: Description
-    """What it is good for, for the planner."""
+    """What it is good for, as told to the planner."""
     prompt: Prose
     """How it works and what a good answer is."""
     tools: tuple[Name, ...] = ()
-    """Its tools. One that only reads may be shared between agents; one that changes something belongs to one."""
+    """Its tools. Agents may share a tool that only reads; one with side effects belongs to a single agent."""
     capabilities: tuple[Capability, ...] = ()
-    """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
+    """What its tools may let it do, depending on how they are configured; never all three at once."""
     approve: tuple[Name, ...] = ()
-    """Those of its tools of which a person approves each call, beside those that always need it."""
+    """Its tools whose every call needs a person's approval, in addition to those that always do."""
     policy: Annotated[tuple[ToolRule, ...], Field(max_length=100)] = ()
     """Rules for its tools. If there are any, calls of tools without a rule are denied."""
     tier: Tier = Tier.MEDIUM
     model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] | None = None
-    """The provider's name of the model that it uses instead of its tier's; its price must be known."""
+    """The provider's name of its model, replacing its tier's; the price must be known."""
     effort: Effort | None = None
-    """How hard it thinks, on models that can be told; the crew's effort if absent."""
+    """Its reasoning effort, on models that support it; the crew's if absent."""
     reviews: bool = False
-    """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
+    """Whether it reviews its inputs and answers with issues: severity, location, problem, suggestion.
     """
     length_words: Words = 600
-    """The most words of its answer, unless the request asks for another length; in the profile `deep` 2.5 times that.
-    """
+    """Maximum words of its answer unless the request sets a length; 2.5 times as many in the profile `deep`."""
     cites: bool = True
-    """Whether its text names the source behind each statement; not if it is to be sent as it is."""
+    """Whether its text cites the source of each statement; not for text that is sent unchanged."""
     fallback: Name | None = None
-    """Agent that is tried when this one has failed."""
+    """Agent to try if this one fails."""
     rounds: Annotated[int, Field(strict=True, ge=1, le=250)] | None = None
-    """The most rounds of model turn and tool calls, if that is less than the request's `max_rounds`."""
+    """Maximum rounds of model turn and tool calls, if less than the request's `max_rounds`."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """Sampling temperature, on models that take one."""
+    """Sampling temperature, on models that support it."""
     input: JsonSchema | None = None
-    """JSON Schema of an object that subtasks hand it as data, beside the instruction."""
+    """JSON Schema of an object that subtasks pass to it as data, in addition to the instruction."""
     output: JsonSchema | None = None
-    """JSON Schema of the data that its outcome has, beside the text; agents that depend on it are given both."""
+    """JSON Schema of its outcome's data, in addition to the text; dependent agents get both."""
     sees_goal: bool = True
-    """Whether it is told the user's request, for context, beside its instruction and its inputs."""
+    """Whether it reads the user's request for context, in addition to its instruction and inputs."""
     confidence_threshold: Confidence | None = None
-    """Replaces the crew's."""
+    """Replaces the crew's threshold."""
     slow: SlowQueue | None = None
-    """What is used instead of it while a task queue is slow."""
+    """Its replacement while a task queue is slow."""
 
 
 class CodeReviewRules(TypedByPeople):
-    """How the findings of a crew that reviews code become its report."""
+    """How the findings of a code review crew become its report."""
 
     checker: Name
-    """The agent that looks at every finding again; only what it confirms is reported."""
+    """The agent that re-examines every finding; only confirmed ones are reported."""
     threshold: Confidence = 80
-    """The least confidence of a finding that is reported."""
+    """Minimum confidence of reported findings."""
     added_lines_only: bool = True
-    """Whether a finding has to be about a line that the change adds."""
+    """Whether findings must be about lines added by the change."""
 
 
 class Crew(TypedByPeople):
@@ -149,50 +148,50 @@ class Crew(TypedByPeople):
 
     name: Name
     version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+-]{1,40}$")] | None = None
-    """What its author calls this version, such as `1.2`; reports show it beside a digest of the content."""
+    """The author's version, such as `1.2`; reports show it with a digest of the content."""
     description: Description
     guidance: Prose
     """How to plan with these agents."""
     tier: Tier = Tier.MEDIUM
     """Model tier of the supervisor's own turns."""
     effort: Effort | None = None
-    """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
+    """Replaces the default effort: high for plans and reports, medium for agents. Small decisions stay at low."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """Sampling temperature of the supervisor's own turns, on models that take one; if absent, that of the kind of turn.
+    """Sampling temperature of the supervisor's turns, on models that support it; if absent, by kind of turn.
     """
     policy_mode: PolicyMode = "enforce"
-    """`report` allows calls that are against the agents' policies, and records them in the trace."""
+    """`report` allows calls that violate the agents' policies, and records them in the trace."""
     profile: Profile | None = None
-    """Profile of requests that name none; `standard` if absent."""
+    """Profile of requests that set none; `standard` if absent."""
     limits: Limits = Limits()
-    """Limits of requests that name neither a profile nor this limit; those that are absent are the profile's."""
+    """Limits of requests that set neither a profile nor this limit; absent ones are the profile's."""
     approval: Literal["none", "plan"] = "none"
-    """`plan` has a person approve every plan, whatever the request says."""
+    """`plan` requires a person's approval of every plan, whatever the request says."""
     review: Literal["auto", "always", "never"] = "auto"
-    """Review of requests that leave it at `auto`."""
+    """Review for requests with `auto`."""
     strategy: Strategy | None = None
-    """How outcomes become the report, whatever the planner would choose."""
+    """How outcomes become the report, overriding the planner."""
     confidence_threshold: Confidence = 0
-    """An answer that is less sure than this is tried again on a stronger tier, and judged."""
+    """Answers below this confidence are retried on a stronger tier, and judged."""
     subtask_limits: bool = False
     """Whether the planner may set the model tier, time and output tokens of a subtask, within the session's limits."""
     nested: Name | None = None
-    """The crew of nested sessions, a team of its own; this crew if absent."""
+    """The crew of nested sessions; this crew if absent."""
     routing: Routing = Routing()
-    """How requests get to agents without a plan."""
+    """Routing of requests to agents without a plan."""
     custom: CustomAgents | None = None
-    """Has a model describe agents for each request, before it is planned; if absent, there are those below only."""
+    """Has a model design agents for each request before planning; if absent, there are only the agents below."""
     code_review: CodeReviewRules | None = None
-    """For a crew that reviews code: the report is its checked findings, and no model writes it."""
+    """For a code review crew: the report consists of checked findings, and no model writes it."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
-    """What readers of every report are told of the limits of such work, such as that it is no legal advice."""
+    """Statement about the limits of such work in every report, such as that it is not legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()
     """MCP servers whose tools the agents may have."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
 
     @property
     def subtask_fields(self) -> tuple[SubtaskField, ...]:
-        """What a planner may give a subtask of this crew, beside what every crew has."""
+        """Additional subtask fields that planners of this crew may set."""
         data: tuple[SubtaskField, ...] = ("input",) if any(agent.input is not None for agent in self.agents) else ()
         return (*data, "tier", "deadline", "max_output_tokens") if self.subtask_limits else data
 
@@ -201,7 +200,7 @@ class Crew(TypedByPeople):
 
 
 def obligations_of(crew: Crew, agent: Agent) -> tuple[Obligation, ...]:
-    """List what an agent's policy demands of each of its tools; nothing if it has no policy."""
+    """List the obligations of an agent's policy on its tools; empty without a policy."""
     if not agent.policy:
         return ()
     ruled = {rule.tool for rule in agent.policy}
@@ -213,6 +212,6 @@ def obligations_of(crew: Crew, agent: Agent) -> tuple[Obligation, ...]:
 
 
 def watched_of(crew: Crew, agent: Agent) -> tuple[Watched, ...]:
-    """List those of an agent's tools whose success a rule of the crew waits for."""
+    """List an agent's tools on whose success a rule of the crew depends."""
     waiting = [rule for each in crew.agents for rule in each.policy if rule.after in agent.tools]
     return tuple(dict.fromkeys(Watched(tool=rule.after or "", same=rule.same) for rule in waiting))

@@ -1,4 +1,4 @@
-"""Parts of answers that models write. What may be empty need not be there: models that no schema binds leave it out."""
+"""Parts of answers written by models. Empty fields may be missing, since unconstrained models omit them."""
 
 from pydantic import JsonValue
 from pydantic.json_schema import SkipJsonSchema
@@ -13,14 +13,14 @@ class SubtaskDraft(Contract):
     depends_on: list[str] = []
     required: list[str] = []
     for_each: str = ""
-    """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
+    """Id of the subtask that lists this template's items; empty if this is not a template."""
     input: SkipJsonSchema[JsonValue] = left_out(None)
-    """JSON as text, or an object; only in crews that declare what their agents take.
+    """JSON as text, or an object; only in crews that declare input schemas.
 
     What only some crews have is added to the schema by `activities.models.schemas`.
     """
     tier: SkipJsonSchema[str | None] = left_out(None)
-    """Instead of the agent's own; only in crews whose planner sets limits, like the two below."""
+    """Replaces the agent's tier; only in crews whose planner sets limits, like the two below."""
     deadline: SkipJsonSchema[float | str | None] = left_out(None)
     """Seconds for one attempt."""
     max_output_tokens: SkipJsonSchema[int | None] = left_out(None)

@@ -28,7 +28,7 @@ _Text = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern
 
 
 class OAuthClient(TypedByPeople):
-    """Credentials by which a server's authorization server gives tokens, without a person (`client_credentials`)."""
+    """Client credentials with which an authorization server issues tokens (`client_credentials`)."""
 
     issuer: WebAddress
     """The address of the authorization server; the credentials are sent nowhere else."""
@@ -44,36 +44,35 @@ class McpDeclaration(TypedByPeople):
     name: ServerName
     """Its tools are called `<name>_<tool>`."""
     command: _Text | None = None
-    """The program that serves by stdio; it is started with the worker."""
+    """The program of a stdio server, started with the worker."""
     args: Annotated[tuple[_Text, ...], Field(max_length=50)] = ()
-    """Arguments of the command. They are no place for a secret: other users of the machine see them."""
+    """Arguments of the command. Never secrets, since other users of the machine can see them."""
     environment: Annotated[tuple[Variable, ...], Field(max_length=50)] = ()
-    """Variables of the worker's environment that the command is given, credentials among them."""
+    """Variables of the worker's environment passed to the command, including credentials."""
     url: WebAddress | None = None
-    """The address of a server that serves by streamable HTTP."""
+    """The address of a streamable HTTP server."""
     bearer_token: Variable | None = None
     """The variable of the worker's environment that holds the token for `url`."""
     oauth: OAuthClient | None = None
     """The client that gets tokens for `url` by OAuth."""
     headers: Annotated[dict[_Header, Variable | WithCredential], Field(max_length=20)] = {}
-    """Further headers for `url`: the name of each, and the variable that holds its value, or a text with the calling
+    """Further headers for `url`: each name with the variable that holds its value, or a text with the calling
     user's credential in it, such as `Bearer ${credential:crm}`. Those are sent with calls only."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=40)] = ()
-    """The tools that the crew may use, as the server names them; all others are left out."""
+    """The tools that the crew may use, by the server's names; all others are omitted."""
     resources: Annotated[tuple[_Text, ...], Field(max_length=40)] = ()
-    """The addresses of what the crew may read by `<name>_read_resource`."""
+    """URIs of resources that the crew may read by `<name>_read_resource`."""
     acts: tuple[ToolName, ...] = ()
-    """Those of the tools that change something in the world."""
+    """Tools with side effects."""
     approval: tuple[ToolName, ...] = ()
-    """Those of the tools whose every call a person must approve."""
+    """Tools whose every call needs a person's approval."""
     capabilities: tuple[Capability, ...] = ("reads_untrusted", "reaches_out")
     """What the tools let an agent do."""
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """The approved descriptions of the tools; `chargehand doctor` shows it. Without it, those seen first are approved.
-    """
+    """Digest of the approved tool descriptions, from `chargehand doctor`; if absent, the first seen are approved."""
     elicitation: Flag = False
-    """Whether the server may ask a person in the middle of a call, in sessions that allow questions. Its calls then go
-    one after the other, and a call that is asked about is made again with the answer."""
+    """Whether the server may ask a person during a call, in sessions that allow questions. Its calls are then made
+    one at a time, and a call with a question is repeated with the answer."""
     start_seconds: Annotated[float, Field(ge=1, le=120)] = 20
     """How long the server may take to start and to list its tools."""
     call_seconds: Annotated[float, Field(ge=1, le=600)] = 60
@@ -89,11 +88,11 @@ class McpDeclaration(TypedByPeople):
 
     @property
     def credentials(self) -> tuple[str, ...]:
-        """The names of the calling user's credentials that its calls carry."""
+        """Names of the calling user's credentials sent with its calls."""
         return tuple(dict.fromkeys(name for each in self.headers.values() for name in _CREDENTIAL.findall(each)))
 
     def headers_of(self, values: Mapping[str, str], credentials: Mapping[str, str]) -> dict[str, str]:
-        """Fill in the headers: those with a credential if there are any, in place of the worker's own."""
+        """Build the headers: those with a user's credential, if any, replace the worker's."""
         filled = {"Authorization": f"Bearer {values[self.bearer_token]}"} if self.bearer_token else {}
         for header, value in self.headers.items():
             if not _CREDENTIAL.search(value):
@@ -105,12 +104,12 @@ class McpDeclaration(TypedByPeople):
 
     @property
     def tool_names(self) -> Mapping[str, str]:
-        """The tools by the names under which agents have them."""
+        """The tools by their names for agents."""
         return {agent_tool_name(self.name, tool): tool for tool in self.tools}
 
     @property
     def resource_tool(self) -> str:
-        """The name under which agents have the tool that reads `resources`."""
+        """The name, for agents, of the tool that reads `resources`."""
         return f"{self.name}_read_resource"
 
     @model_validator(mode="after")
@@ -150,6 +149,6 @@ class McpDeclaration(TypedByPeople):
 
 
 def agent_tool_name(server: str, tool: str) -> str:
-    """Name a tool for agents, in the characters that every provider accepts."""
+    """Build a tool's name for agents from characters that every provider accepts."""
     plain = "".join(character if character.isalnum() or character in "_-" else "_" for character in tool.lower())
     return f"{server}_{plain}"[:LONGEST_TOOL_NAME]

@@ -1,4 +1,4 @@
-"""What an agent has been told so far: its tool calls, their results, rounds, notes and inputs."""
+"""The content of an agent's conversation: tool calls, results, rounds, notes and inputs."""
 
 import re
 import unicodedata
@@ -10,32 +10,32 @@ from chargehand.contracts import Contract, Issue, Outcome, Source, left_out
 from chargehand.tools import ToolAnswer, failed
 
 PASSAGE_GAP: Final = "\n[…]\n"
-"""Stands between passages of one source that do not follow each other."""
+"""Separates non-adjacent passages of one source."""
 MOST_PICTURES: Final = 4
-"""Pictures that one call of a tool shows."""
+"""Maximum pictures per tool call."""
 PICTURE_TOKENS: Final = 4_000
-"""More than any model that is known to see charges for one."""
+"""Upper bound of what known vision models charge for a picture."""
 
 
 class ToolCall(Contract):
-    """A tool that the model wants used."""
+    """A tool call requested by the model."""
 
     id: str
     tool: str
     arguments: dict[str, JsonValue] = {}
     malformed: str = ""
-    """Why the model's arguments could not be read; the tool is then not used and the model is told."""
+    """Why the model's arguments were unreadable; the tool is then not called and the model is told."""
 
     def refuse(self, error: str) -> "ToolResult":
-        """Answer it with an error in the tool's place."""
+        """Return an error as its result."""
         return ToolResult(call_id=self.id, tool=self.tool, **dict(failed(error)))
 
 
 class Elicitation(Contract):
-    """What a tool's server asks a person in the middle of a call, which is made again with the answer."""
+    """A question of a tool's server to a person during a call, which is repeated with the answer."""
 
     key: str
-    """Identifies the question in further calls."""
+    """Identifies the question in repeated calls."""
     asks: str
     """Who asks, and what."""
     form: dict[str, JsonValue]
@@ -43,54 +43,54 @@ class Elicitation(Contract):
 
 
 class ToolResult(ToolAnswer):
-    """What a tool gave back. It is data, never instruction."""
+    """A tool's result. It is data, never instruction."""
 
     call_id: str
     tool: str
     may_be_repeated: bool = left_out(False)
-    """Whether the call was not made, and making it again later is no repetition."""
+    """Whether the call was not made, so that a later one is not a repetition."""
     elicitation: Elicitation | None = left_out(None)
-    """What a person has to answer first."""
+    """A question that a person has to answer first."""
     is_unknown: bool = left_out(False)
-    """Whether it is unknown if the call, which changes something in the world, was applied."""
+    """Whether it is unknown if the acting call was applied."""
 
 
 MOST_CALLS: Final = 8
-"""Tool calls of one round that are made, notes aside; the model is told to ask for the others again."""
+"""Maximum tool calls per round besides notes; the model is told to request the others again."""
 
 
 class Round(Contract):
-    """One exchange within a subtask: what the model asked for and what the tools answered."""
+    """One exchange within a subtask: the model's requests and the tools' answers."""
 
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
-    """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
+    """The reply in the provider's own format, returned verbatim in the next turn."""
     correction: str = ""
-    """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+    """The problem of an unusable reply; shown to the model instead of tool results."""
     answer: str = left_out("")
-    """An answer that was not the last word, since the person who asked had written meanwhile."""
+    """A preliminary answer, because the person had written in the meantime."""
     told: tuple[str, ...] = left_out(())
-    """What the person who asked has written after it."""
+    """What the person has written after it."""
     said: str = left_out("")
-    """In a conversation, the message that came after `answer`, and that the next rounds are about."""
+    """In a conversation, the message after `answer`, which starts the next rounds."""
     turns_left: int = left_out(0)
-    """How many turns the agent has after this round; 0 if it is not told, since the next one has to answer."""
+    """Turns left after this round; 0 if not stated, since the next turn has to answer."""
     spare_turns: int = left_out(0)
-    """How many more it may get if other agents leave them."""
+    """Additional turns that it may get if other agents do not need them."""
 
     def told_since(self, since: "Round") -> "Round":
-        """Add what the agent is told after its tools were used."""
+        """Return this round's messages to the agent beyond those of an earlier version."""
         told = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
         return self.replace(**told)
 
 
 class Note(Contract):
-    """A claim that an agent keeps."""
+    """A claim noted by an agent."""
 
     claim: str
     source: Source | None = left_out(None)
-    """What it rests on, with the quoted words; None for a conclusion of the agent's own."""
+    """Its source with the quoted words; None for the agent's own conclusion."""
 
 
 class InputOutcome(Contract):
@@ -101,7 +101,7 @@ class InputOutcome(Contract):
 
     @property
     def issues_by_id(self) -> dict[str, Issue]:
-        """Its issues, by the names under which other agents read of them: `T2.1` is the first of T2."""
+        """Its issues by the ids that other agents see: `T2.1` is the first of T2."""
         return {f"{self.id}.{number}": issue for number, issue in enumerate(self.outcome.issues, start=1)}
 
 
@@ -110,6 +110,6 @@ _MARKS: Final = str.maketrans(dict.fromkeys("“”„‟«»″", '"') | dict.f
 
 
 def as_compared(text: str) -> str:
-    """Write a text as every typesetter's version of it reads: words that a line or page divides are whole again."""
+    """Normalise typesetting for comparison, rejoining words divided at line or page ends."""
     joined = _HYPHEN.sub("", unicodedata.normalize("NFKC", text).translate(_MARKS))
     return " ".join(joined.split())

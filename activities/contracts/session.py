@@ -1,4 +1,4 @@
-"""What opening a session, following a reset and routing ask of the world, and the answers."""
+"""Requests and results of the activities that open sessions, follow resets and support routing."""
 
 from datetime import timedelta
 from typing import Final, Literal
@@ -22,30 +22,30 @@ from chargehand.contracts import (
 from chargehand.contracts.limits import Profile
 
 LEDGER_PREFIX: Final = "chargehand-tenant/"
-"""The workflow ids of ledgers begin so, those of sessions must not."""
+"""Prefix of ledgers' workflow ids, forbidden for sessions."""
 
 
 class AdmissionTerms(Contract):
-    """Where a session waits to be admitted."""
+    """The tenant's ledger that admits a session."""
 
     ledger: str
     """Workflow id of its tenant's ledger."""
     key: str
-    """The run that opened the session, by which the ledger knows it, in later runs too."""
+    """The run that opened the session, by which the ledger identifies it in later runs too."""
 
 
 class SessionTerms(Contract):
-    """What a request and its crew settle together."""
+    """Terms settled by a request together with its crew."""
 
     profile: Profile = "standard"
     limits: Limits = Limits()
-    """All of them."""
+    """All limits."""
     approval: Literal["none", "plan"] = "none"
     review: Literal["auto", "always", "never"] = "auto"
 
 
 class EarlierWork(Contract):
-    """What a session knows of the one that it follows."""
+    """What a session knows about the one that it follows."""
 
     goal: str
     answer: str
@@ -55,57 +55,57 @@ class EarlierWork(Contract):
     """The claims of its report that have sources."""
     sources: tuple[Source, ...]
     thread: tuple[EarlierSession, ...]
-    """The sessions that this one follows, the first first."""
+    """The sessions that this one follows, oldest first."""
     documents: tuple[str, ...] = left_out(())
-    """Documents that can be read beside those of the request."""
+    """Documents that can be read in addition to the request's."""
     reads: tuple[Capability, ...] = left_out(())
-    """What kinds of text its report rests on."""
+    """Kinds of text that its report is based on."""
 
 
 class NoticeStep(Contract):
-    """Whom to tell of a wait for a person."""
+    """A notification about a wait for a person."""
 
     channel: str
-    """Name of a channel that the operator has set."""
+    """Name of a channel configured by the operator."""
     after: timedelta = timedelta(0)
-    """How long after the wait has begun, unless it has ended by then."""
+    """Delay after the start of the wait, unless it has ended by then."""
 
 
 class SessionFacts(Contract):
-    """What the world says about a request, read once at its start."""
+    """Facts about a request, read once at its start."""
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
     terms: SessionTerms = SessionTerms()
-    """Limits and manners of the session, the crew's defaults included."""
+    """The session's terms, including the crew's defaults."""
     ceilings: Limits
     turns_queue: str | None = None
-    """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
+    """The separate, rate-limited task queue of model turns; None for the session's own."""
     unread: tuple[str, ...] = left_out(())
-    """A gap of the report for each document that cannot be read."""
+    """A gap for each unreadable document."""
     output_caps: OutputCaps = left_out(OutputCaps())
-    """The most that a turn may write, by its purpose."""
+    """Maximum output tokens of a turn by purpose."""
     earlier: EarlierWork | None = left_out(None)
-    """What is known of the session that this one follows."""
+    """The session that this one follows."""
     is_listed: bool = left_out(False)
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
-    """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
+    """Whether large payloads are stored outside histories, so that payloads of any size are possible."""
     tool_queues: ToolQueues = left_out(ToolQueues())
-    """Task queues of tool calls, if they have their own."""
+    """Separate task queues of tool calls, if any."""
     recall_for: timedelta = left_out(timedelta(hours=1))
-    """How long the outcome of a subtask can be recalled after it has ended."""
+    """How long a subtask's outcome can be recalled after its end."""
     weight: float = left_out(1.0)
-    """The tenant's share of a backlog."""
+    """The tenant's weight in a backlog."""
     admission: AdmissionTerms | None = left_out(None)
-    """Where the session waits to be admitted, if its tenant has limits."""
+    """The ledger that admits the session, if its tenant has limits."""
 
     notices: tuple[NoticeStep, ...] = left_out(())
-    """Whom to tell when the session waits for a person."""
+    """Notifications for waits for a person."""
 
     @field_serializer("terms", "ceilings")
     def _write_whole(self, value: Contract) -> dict[str, JsonValue]:
-        """Write what is usual, too: a replay reads what the session began with, whatever is usual by then."""
+        """Write defaults too: a replay must read the session's values even if defaults have changed."""
         return value.model_dump(mode="json")
 
     def model_of(self, agent: AgentCard) -> ModelCard:
@@ -123,12 +123,12 @@ class AddAgentsRequest(Contract):
     session: str
     request: SessionRequest
     crew: str
-    """Reference of the crew that the session began with."""
+    """Reference of the crew with which the session started."""
     agents: tuple[AgentDraft, ...]
 
 
 class AddedAgents(Contract):
-    """The crew with those agents, or why it cannot have them."""
+    """The crew with the added agents, or why it cannot have them."""
 
     crew: CrewCard | None = None
     problems: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class RunningDuplicateRequest(Contract):
 
 
 class RunningDuplicate(Contract):
-    """How a child of an earlier run ended; `duplicate` if it is no such child."""
+    """How a child of an earlier run ended; `duplicate` if it is not one."""
 
     ended: Literal["completed", "failed", "cancelled", "terminated", "duplicate"]
     result: JsonValue = None

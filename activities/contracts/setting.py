@@ -1,4 +1,4 @@
-"""What is really there in a session: its prompts are composed from that, and speak of nothing else."""
+"""The actual facilities of a session, from which its prompts are composed."""
 
 import re
 from collections.abc import Mapping
@@ -10,35 +10,35 @@ from chargehand.contracts.limits import Profile
 
 _HAS: Final = "(?:no )?(?:web|documents)"
 _CONDITION: Final = re.compile(rf"\{{({_HAS}(?: and {_HAS})?): ([^{{}}]*)\}}")
-"""A part of a crew's text for sessions that have a web search or documents, or have none: `{no web: …}`."""
+"""A conditional part of a crew's text, for sessions with or without web search or documents: `{no web: …}`."""
 _COMPUTES: Final = "run_code"
-"""Of no use to an agent of documents when there are none."""
+"""Tools that are useless to document agents without documents."""
 
 
 class Setting(NamedTuple):
-    """What a session has, as far as prompts depend on it."""
+    """The facilities of a session on which prompts depend."""
 
     has_web: bool
     """Whether `search` searches the web; otherwise it searches the user's documents."""
     has_documents: bool
     profile: Profile
     idle: frozenset[str] = frozenset()
-    """Tools that can do nothing here, for want of documents, where there is a web to search instead."""
+    """Tools that are useless without documents, if there is a web search instead."""
 
     @classmethod
     def of(cls, specs: Mapping[str, ToolSpec], *, has_web: bool, has_documents: bool, profile: Profile) -> "Setting":
-        # With neither, all agents keep what they have: its answers say themselves that there are no documents.
+        # With neither, all agents keep their tools, whose answers state that there are no documents.
         is_idle = has_web and not has_documents
         idle = {name for name, spec in specs.items() if spec.needs_documents and is_idle}
         return cls(has_web, has_documents, profile, frozenset(idle))
 
     @property
     def keeps_notes(self) -> bool:
-        """Whether conversations become so long that agents note what they find."""
+        """Whether conversations get so long that agents should note their findings."""
         return self.profile == "deep"
 
     def fit(self, text: str) -> str:
-        """Keep of a crew's text what is true here."""
+        """Keep the parts of a crew's text that apply here."""
         return _CONDITION.sub(self._part, text)
 
     def fit_tool(self, spec: ToolSpec) -> ToolSpec:
@@ -48,12 +48,12 @@ class Setting(NamedTuple):
         return tuple(tool for tool in agent.tools if tool not in self.idle)
 
     def usable_agents(self, crew: Crew) -> tuple[Agent, ...]:
-        """Leave out agents of documents where there are none; all are kept if no agent with tools would be left."""
+        """Omit document agents if there are no documents, unless no agent with tools would be left."""
         usable = tuple(agent for agent in crew.agents if not agent.tools or not self._is_idle(agent))
         return usable if any(agent.tools for agent in usable) else crew.agents
 
     def words(self, agent: Agent) -> int:
-        """Return the most words of an agent's answer: deep work has more to say."""
+        """Return the maximum words of an agent's answer, more in deep sessions."""
         return agent.length_words * 5 // 2 if self.profile == "deep" else agent.length_words
 
     def _is_idle(self, agent: Agent) -> bool:

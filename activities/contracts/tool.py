@@ -10,9 +10,9 @@ from chargehand.contracts import Capability, Contract, left_out
 from chargehand.tools import NotYetKnown, ToolAnswer, ToolContext
 
 OUTPUT_CAP_CHARACTERS: Final = 8_000
-"""The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
+"""Maximum text per call of a searching or computing tool, output and quotes together."""
 READING_CHARACTERS: Final = 25_000
-"""The most text that one call of a tool that reads hands to a model."""
+"""Maximum text per call of a reading tool."""
 
 
 class NeedsInput(ToolAnswer):
@@ -23,62 +23,62 @@ class NeedsInput(ToolAnswer):
 
 
 class CallContext(ToolContext):
-    """The context of a call, with what has been answered since it was made first."""
+    """The context of a call, with answers given since its first attempt."""
 
     answers: dict[str, dict[str, JsonValue]] = left_out({})
-    """What a person has answered, by the key of the question."""
+    """A person's answers by question key."""
 
 
 LookUpResult = ToolAnswer | NotYetKnown | None
-"""What the call would have returned; None if it was not applied."""
+"""The result that the call would have returned; None if it was not applied."""
 
 READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
 READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "reaches_out"})
 
 
 def knows_documents(able: Collection[Capability]) -> bool:
-    """Whether a model is told what stands in the list of documents: it could open them, and can tell no one."""
+    """Whether a model sees the list of documents: only if it can read them and cannot send anything out."""
     return "reads_private" in able and "reaches_out" not in able
 
 
 class ToolSpec(Contract):
-    """A tool as a model sees it."""
+    """A tool as seen by a model."""
 
     name: str
     description: str
     parameters: dict[str, JsonValue]
-    """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
+    """JSON Schema of the arguments: an object with all properties required and no additional ones."""
     stays_here: tuple[str, ...] = ()
-    """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
+    """Arguments that a tool that reaches out never sends, and that may therefore be private."""
     acts: bool = left_out(False)
-    """Whether it changes something in the world; such a call is applied once."""
+    """Whether it has side effects; such a call is applied once."""
     own_step: bool = left_out(False)
-    """Whether a call is always an activity of its own. A turn may use others before it ends, for a few seconds, if they
-    do not act, could take nothing private out, and neither a policy nor a person binds them."""
+    """Whether each call is a separate activity. Other tools may run within a turn, for a few seconds, if they
+    do not act, cannot send out private text, and need no approval by policy or person."""
     idempotent: bool = left_out(False)
-    """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
+    """Whether an acting tool may be called again with the same idempotency key without further effect."""
     repeatable: bool = left_out(False)
-    """Whether the same call may get another result at any time, so that it is never refused as repeated."""
+    """Whether the same call may return another result at any time, so that it is never refused as a repetition."""
     approval: bool = left_out(False)
-    """Whether a person must approve each call."""
+    """Whether each call needs a person's approval."""
     reads_elsewhere: bool = left_out(False)
-    """Whether what it reads in private is not, or not only, the session's documents."""
+    """Whether it reads private text other than the session's documents."""
     needs_documents: bool = left_out(False)
-    """Whether it can do nothing in a session without documents."""
+    """Whether it is useless in a session without documents."""
     without_documents: "ToolSpec | None" = left_out(None)
-    """How it is described in such a session instead, if that is shorter."""
+    """Shorter description for sessions without documents, if any."""
     reserved_bytes: int = left_out(0)
-    """Room in the prompt for a description that is not known yet."""
+    """Bytes reserved in the prompt for a description not known yet."""
     time_limit_seconds: float | None = left_out(None)
-    """The most that one call may take; None if only its silence is limited."""
+    """Maximum duration of a call; None if only its silence is limited."""
     credentials: tuple[str, ...] = left_out(())
     """Names of the calling user's credentials that it needs."""
     settles_within_seconds: float | None = left_out(None)
-    """How long after its begin a call may still be applied; None if that is unknown."""
+    """How long after its start a call may still be applied; None if unknown."""
 
 
 class Tool(Protocol):
-    """One tool. Faults that the agent can act on are answers with `ok` false; only infrastructure faults raise."""
+    """A tool. Faults that the agent can handle are answers with `ok` false; only infrastructure faults raise."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -93,7 +93,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class LooksUp(Tool, Protocol):
-    """A tool that acts, and can find out whether a call was applied."""
+    """An acting tool that can find out whether a call was applied."""
 
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         """Find out whether a call was applied."""
@@ -101,7 +101,7 @@ class LooksUp(Tool, Protocol):
 
 
 class ForwardsLookUp:
-    """Part of a class that stands before a tool which looks up its calls."""
+    """Mixin for wrappers of a tool that looks up its calls."""
 
     tool: Tool
 
@@ -119,6 +119,6 @@ def acting_tools(tools: Mapping[str, Tool]) -> frozenset[str]:
 
 
 def object_schema(**arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Describe a tool's arguments, which are all required, as JSON Schema."""
+    """Build the JSON Schema of a tool's arguments, all required."""
     properties: dict[str, JsonValue] = {name: dict(schema) for name, schema in arguments.items()}
     return {"type": "object", "properties": properties, "required": [*arguments], "additionalProperties": False}

@@ -1,4 +1,4 @@
-"""Check a crew, and agents that a model has described for it, against the tools that there are and the other crews."""
+"""Validate a crew, and agents designed by a model, against the available tools and the other crews."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ _MANY_AGENTS: Final = 7
 _MOST_AGENTS: Final = 10
 _MANY_TOOLS: Final = 15
 _LONGEST_DEADLINE: Final = timedelta(hours=12)
-"""The server ends a session a day after the deadline that its client knows."""
+"""The server ends a session a day after the deadline known to its client."""
 
 Tools = Mapping[str, Collection[Capability]]
-"""The tools that there are, with what each lets an agent do."""
+"""The available tools with their capabilities."""
 
 
 def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
@@ -29,7 +29,7 @@ def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
 
 
 def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> list[str]:
-    """List every reason why a crew cannot be used; `tools` are those without an MCP server."""
+    """List all reasons why a crew is unusable; `tools` are those outside MCP servers."""
     for server in crew.mcp:
         tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
         acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
@@ -47,7 +47,7 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
 
 
 def crew_warnings(crew: Crew) -> list[str]:
-    """List what is allowed and yet unwise."""
+    """List what is allowed but unwise."""
     count = len(crew.agents)
     is_planned = not any("*" in rule.match for rule in crew.routing.rules)
     warning = (
@@ -66,14 +66,14 @@ def crew_warnings(crew: Crew) -> list[str]:
 
 
 def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
-    """List what is wrong with a crew's place among the others."""
+    """List the problems of a crew's nesting."""
     if crew.nested is None or crew.nested in crews:
         return []
     return [f"nested: there is no crew '{crew.nested}'; there are {', '.join(sorted(crews))}"]
 
 
 def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting: Collection[str]) -> list[str]:
-    """List what a crew's nested sessions are without, because none of its own agents may do it."""
+    """List what a crew's nested sessions lose because none of its own agents may do it."""
     nested = crews.get(crew.nested) if crew.nested else None
     if nested is None:
         return []
@@ -96,10 +96,10 @@ def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting
 
 
 def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tuple[list[Agent], list[str]]:
-    """Check the agents that a model has described for a crew.
+    """Validate the agents designed by a model for a crew.
 
     Returns:
-        The agents, and all problems found in them; they may be used only if there are none.
+        The agents and all their problems; they may be used only if there are none.
     """
     agents: list[Agent] = []
     problems: list[str] = []
@@ -121,7 +121,7 @@ def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tup
         except ValidationError as error:
             problems += [f"{where}.{problem}" for problem in describe_problems(error, Agent)]
     if not problems:
-        # What the crew's own agents are was checked when it was loaded.
+        # The crew's own agents were checked when it was loaded.
         problems = crew_problems(crew.replace(agents=(*crew.agents, *agents)), tools)
     return agents, problems[:MOST_PROBLEMS]
 

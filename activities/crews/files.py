@@ -1,4 +1,4 @@
-"""Read crew files: one TOML file each, checked as a whole when a worker starts."""
+"""Read crew files: one TOML file each, validated when a worker starts."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ _LARGEST_FILE_BYTES: Final = 256 * 1024
 
 
 class CrewError(ValueError):
-    """A crew file cannot be used; the message names the file, the field and the remedy."""
+    """A crew file is unusable; the message names the file, the field and the remedy."""
 
     def __init__(self, file: Path, problems: Iterable[str]) -> None:
         super().__init__(f"{file}: {join_problems(problems)}")
@@ -30,7 +30,7 @@ def load_crews(
 ) -> dict[str, Crew]:
     """Read every `*.toml` of the folders, later folders replacing crews of the same name. Raises `CrewError`.
 
-    `absent` are tools that agents name and do not get in this installation, `acting` those that change something.
+    `absent` are tools that agents name but do not get in this installation, `acting` those with side effects.
     """
     crews: dict[str, Crew] = {}
     files: dict[str, Path] = {}
@@ -49,7 +49,7 @@ def load_crews(
 
 
 def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Collection[str] = ()) -> Crew:
-    """Read one crew file; `load_crews` checks that there is its `nested` crew. Raises `CrewError`."""
+    """Read one crew file; `load_crews` checks that its `nested` crew exists. Raises `CrewError`."""
     crew = _without(_parse(file), absent)
     if problems := crew_problems(crew, tools, acting):
         raise CrewError(file, problems)
@@ -57,12 +57,12 @@ def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Co
 
 
 def mcp_declarations(folders: Iterable[Path]) -> dict[str, tuple[McpDeclaration, ...]]:
-    """Read the MCP servers that crews declare, by the name of the crew. Raises `CrewError`."""
+    """Read the MCP servers declared by crews, by crew name. Raises `CrewError`."""
     return {crew.name: crew.mcp for crew in map(_parse, _crew_files(folders))}
 
 
 def slow_queues(folders: Iterable[Path]) -> list[str]:
-    """List the task queues by which agents of these crews are found to be slow. Raises `CrewError`."""
+    """List the task queues that these crews watch for slow agents. Raises `CrewError`."""
     agents = (agent for file in _crew_files(folders) for agent in _parse(file).agents)
     return [agent.slow.queue for agent in agents if agent.slow and agent.slow.queue]
 
@@ -81,20 +81,20 @@ def _parse(file: Path) -> Crew:
 
 
 class CheckedCrew(Contract):
-    """What became of checking a crew."""
+    """The result of checking a crew."""
 
     file: str
     problem: str = ""
-    """Every reason why it cannot be used; empty if it can."""
+    """All reasons why it is unusable; empty if it is usable."""
     warnings: tuple[str, ...] = ()
     crew: Crew | None = None
-    """As agents get it here: without tools that are absent."""
+    """The crew without absent tools."""
 
 
 def check_crews(
     folders: Sequence[Path], file: Path | None, tools: Tools, absent: Collection[str], acting: Collection[str]
 ) -> Iterator[CheckedCrew]:
-    """Check a file, or all files of the folders, and say of each what is wrong."""
+    """Check a file, or all files of the folders, and report the problems of each."""
     files = [file] if file else _crew_files(folders)
     others = {found.stem for found in _crew_files(folders)}
     for each in files:

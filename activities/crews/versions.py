@@ -1,6 +1,6 @@
-"""The version of a crew that a session began with: its turns are taken with that one, whatever workers have since.
+"""Crew versions: a session keeps the version it started with, whatever versions workers have since.
 
-A version is stored under its digest by the worker that opens the session, and read by workers that have another one.
+The worker that opens the session stores the version under its digest, for workers that have another one.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from chargehand.wire import ErrorType
 
 _SHOWN_DIGITS: Final = 12
 MOST_KEPT: Final = 100
-"""Versions in memory: each session whose model describes agents has one of its own. Others are read again."""
+"""Maximum versions in memory, as each session with designed agents has its own; others are read again."""
 
 
 class _Version(Contract):
-    """What a session began with: a crew and those of its nested sessions, their tools, and the models."""
+    """A session's version: its crew and those of its nested sessions, their tools, and the models."""
 
     crews: dict[str, Crew]
     tools: dict[str, ToolSpec]
@@ -36,14 +36,14 @@ class _Version(Contract):
     named: dict[str, ModelCard] = {}
 
     def content(self) -> bytes:
-        # What a crew leaves to the request is told by what it does not set. Keys stay in their order, which is that of
-        # the prompt: a call that another worker repeats has to be the same.
+        # Unset fields of a crew are left to the request. Keys keep their order, which is that of
+        # the prompt: a call repeated by another worker has to be identical.
         return json.dumps(self.model_dump(mode="json", exclude_unset=True)).encode()
 
 
 @dataclass(frozen=True)
 class PinnedCrew:
-    """A crew of one version, with the tools as its agents are told of them, and the models that serve it."""
+    """A crew of one version, with tools as described to its agents, and its models."""
 
     crew: Crew
     specs: Mapping[str, ToolSpec]
@@ -54,12 +54,12 @@ class PinnedCrew:
 
     @property
     def digest(self) -> str:
-        """The digest as reports show it; with all of it the content could be had from the store."""
+        """The digest shown in reports; the full one would give access to the stored content."""
         return self.reference.partition("@")[2][:_SHOWN_DIGITS]
 
 
 class CrewVersions:
-    """The crews of a worker, and the earlier versions that sessions still run with."""
+    """The crews of a worker, and earlier versions of running sessions."""
 
     def __init__(
         self,
@@ -78,21 +78,21 @@ class CrewVersions:
         self._named = named or {}
         self._store = store
         self._has_all_tools = has_all_tools
-        """Whether a crew that needs another tool is unavailable: a worker for one kind of tools lacks the others."""
+        """Whether a crew with a missing tool is unavailable; a worker for one kind of tools lacks the others."""
         self._known: dict[str, _Version] = {}
-        """By digest."""
+        """Known versions by digest."""
 
     async def pin(self, name: str, digest: str = "") -> PinnedCrew | None:
-        """Find a crew for a session that begins, so that every worker can find it again; None if there is none.
+        """Pin a crew for a new session, so that every worker can find it; None if it does not exist.
 
-        `digest` is of what the session above began with, if this is a nested one.
+        `digest` is the version of the parent session, if this is a nested one.
         """
         if digest:
             return await self.find(f"{name}@{digest}")
         return await self._store_version(name, self._version(name)) if name in self._crews else None
 
     async def with_agents(self, pinned: PinnedCrew, agents: Sequence[Agent]) -> PinnedCrew:
-        """Give a session's crew more agents, and store that version, so that every worker can find it."""
+        """Add agents to a session's crew and store that version, so that every worker can find it."""
         name, _, digest = pinned.reference.partition("@")
         crew = pinned.crew.replace(agents=(*pinned.crew.agents, *agents))
         version = self._known.get(digest) or await self._stored(name, digest)
@@ -118,7 +118,7 @@ class CrewVersions:
             del self._known[next(iter(self._known))]
         if name not in version.crews:
             raise _unavailable(name, "is not a crew that the session began with")
-        # Tools are described as at the beginning, but those that were not known then as they are now.
+        # Tools keep their descriptions from the start; those unknown then have their current ones.
         specs = {
             tool: self._tools[tool].spec if spec.reserved_bytes and tool in self._tools else spec
             for tool, spec in version.tools.items()

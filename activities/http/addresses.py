@@ -1,4 +1,4 @@
-"""Which network addresses may be read from. Pure: it neither resolves nor connects."""
+"""Rules for network addresses that may be read from. Pure: no resolution, no connections."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
@@ -45,7 +45,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def reason_to_refuse(address: str) -> str | None:
-    """Why an IP address may not be read from, or None if it is public."""
+    """Return why an IP address may not be read from; None if it is public."""
     try:
         parsed = _unwrapped(ip_address(address))
     except ValueError:

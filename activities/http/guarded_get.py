@@ -26,13 +26,13 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 T = TypeVar("T")
 Take: TypeAlias = Callable[[URL, Mapping[str, str], AsyncIterator[bytes]], Awaitable[T]]
-"""Reads an answer of status 200: its final URL, its headers by lower-case names, its body."""
+"""Reads a response of status 200: its final URL, its headers by lower-case names, its body."""
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
 
 class GuardedGet:
-    """Sends single GET requests. Keeps no cookies and no connections, and ignores proxies of the environment."""
+    """Sends single GET requests, without cookies, kept connections, or proxies from the environment."""
 
     def __init__(self, backend: "GuardedBackend", limits: FetchLimits, **headers: str) -> None:
         """Send these headers, whose names are written with underscores."""
@@ -43,7 +43,7 @@ class GuardedGet:
         self._tls: ssl.SSLContext | None = None
 
     async def get(self, address: str, check: Callable[[URL], None], take: Take[T]) -> T:
-        """Follow redirects to an answer of status 200 and return what `take` makes of it. Raises `FetchError`.
+        """Follow redirects to a response of status 200 and return the result of `take`. Raises `FetchError`.
 
         `check` raises `FetchError` for URLs that may not be requested.
         """
@@ -136,7 +136,7 @@ class GuardedBackend(AsyncNetworkBackend):
         return _SmallReads(await self._connect_to_first(addresses, port, timeout, local_address, socket_options))
 
     def is_internal(self, host: str, port: int) -> bool:
-        """Whether a host is one that the operator opens."""
+        """Whether a host is one that the operator allows."""
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
 
@@ -160,7 +160,7 @@ class GuardedBackend(AsyncNetworkBackend):
 class _SmallReads(AsyncNetworkStream):
     """A connection that is read in small pieces.
 
-    Everything that one read returns is parsed without a pause: 64 KB in HTTP chunks of one byte would block the event
+    The data of one read is parsed without a pause: 64 KB in HTTP chunks of one byte would block the event
     loop for a second.
     """
 

@@ -1,4 +1,4 @@
-"""What a fetch may cost, what it returns, and how it fails: values that are cheap to import."""
+"""Limits, results and errors of fetches, cheap to import."""
 
 from datetime import timedelta
 
@@ -9,11 +9,11 @@ class FetchError(Exception):
     """A page or document cannot be read from the web; the message says why, for the agent or user."""
 
     is_internal: bool = False
-    """Whether an internal server has a part in what the message says."""
+    """Whether an internal server contributed to the message."""
 
 
 class FetchLimits(Contract):
-    """How much of the network one page or document may take."""
+    """Limits of fetching one page or document."""
 
     wire_bytes: int = 5_000_000
     """Bytes of the body as sent, compressed or not."""
@@ -23,7 +23,7 @@ class FetchLimits(Contract):
     """The same two limits for a PDF, DOCX or workbook that an agent reads as a page."""
     redirects: int = 5
     total: timedelta = timedelta(seconds=20)
-    """Time for everything: name resolution, connections, redirects and body."""
+    """Total time: name resolution, connections, redirects and body."""
     connect: timedelta = timedelta(seconds=5)
     """Time for one attempt to connect."""
 
@@ -37,7 +37,7 @@ class Fetched(Contract):
     charset: str = ""
     """As the server states it, or empty."""
     suffix: str = ""
-    """The document format that content type and content agree on, such as `.pdf`; empty for text."""
+    """The document format according to content type and content, such as `.pdf`; empty for text."""
     last_modified: str = ""
     """The `Last-Modified` header, or empty."""
     body: bytes
@@ -47,9 +47,9 @@ class Page(Contract):
     title: str = ""
     author: str = ""
     date: str = ""
-    """ISO 8601, in the precision that is known."""
+    """ISO 8601, in the known precision."""
     date_origin: str = ""
-    """Where the date stands, such as `meta article:published_time`; a guess is called one."""
+    """Where the date was found, such as `meta article:published_time`; guesses are marked."""
     text: str
     """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
     characters: int

@@ -1,6 +1,6 @@
-"""Limits of every HTTP client: bodies are bounded whatever the status, and redirects are not followed.
+"""Limits of all HTTP clients: bodies are bounded for any status, and redirects are not followed.
 
-A body is decoded here, piece by piece, since the clients would decompress a small piece to any size.
+Bodies are decoded here piece by piece, since the clients would decompress a small piece to any size.
 """
 
 import ssl
@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar
 from activities.processes.stall_timeout import note_progress
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
-"""The most that a service can have its callers wait."""
+"""Maximum wait that a service can impose."""
 MOST_ERROR_BYTES: Final = 64_000
-"""Of the body of an answer that is not a success; the rest is not read, and the status says enough."""
+"""Maximum read of an unsuccessful response's body; the status suffices otherwise."""
 _NOT_ENCODED: Final = frozenset({"", "identity"})
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 _MISCONFIGURED: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
@@ -25,15 +25,15 @@ _Look = Callable[[bytes], None] | None
 
 
 class BodyRefused(Exception):  # noqa: N818  # reads as a statement of fact
-    """The body of an answer is not read: it is too long, or compressed in a way that was not offered."""
+    """A response's body is refused: it is too long, or has an unrequested compression."""
 
 
 def limit_client(
     client: Client, most_bytes: int, check: Callable[[str], Callable[[bytes], None]] | None = None
 ) -> Client:
-    """Bound the bodies that an `AsyncClient` of httpx or httpx2 receives, and have it follow no redirects.
+    """Bound the bodies received by an `AsyncClient` of httpx or httpx2, and disable redirects.
 
-    `check` takes the content type, and returns what is called with each decoded part; it may raise `BodyRefused`.
+    `check` takes the content type, and returns a callback for each decoded part; it may raise `BodyRefused`.
     """
 
     async def limit_response(response: Any) -> None:
@@ -43,7 +43,7 @@ def limit_client(
         look = check(response.headers.get("content-type", "")) if check else None
         response.stream = _body_type(stream.__class__)(stream, encoding, room, response.is_success, look)
 
-    untyped: Any = client  # the two libraries have no type in common
+    untyped: Any = client  # the two libraries share no type
     untyped.follow_redirects = False
     untyped.headers["Accept-Encoding"] = "identity"
     hooks = untyped.event_hooks
@@ -54,7 +54,7 @@ def limit_client(
 async def bounded_parts(
     chunks: AsyncIterator[bytes], encoding: str, *, wire_bytes: int, decoded_bytes: int
 ) -> AsyncIterator[bytes]:
-    """Decode a body. Raises `BodyRefused` as soon as it is longer than allowed, as sent or as decoded."""
+    """Decode a body. Raises `BodyRefused` as soon as it exceeds its limit, encoded or decoded."""
     if encoding not in _NOT_ENCODED | _ENCODINGS:
         raise BodyRefused(f"it is compressed as {encoding[:40]}, which cannot be read")
     most = decoded_bytes
@@ -62,7 +62,7 @@ async def bounded_parts(
     async for chunk in chunks:
         note_progress()
         try:
-            # Never inflates more than is allowed, whatever a small chunk claims to be.
+            # Never inflates beyond the limit, whatever a small chunk contains.
             part = inflater.decompress(chunk, decoded_bytes + 1) if inflater else chunk
         except zlib.error:
             raise BodyRefused("it is compressed in a way that cannot be read") from None
@@ -74,7 +74,7 @@ async def bounded_parts(
 
 
 def retry_after(header: str | None) -> timedelta | None:
-    """Read a `Retry-After` header, seconds or a date: how long the service asks to wait; None if not sensibly."""
+    """Parse a `Retry-After` header in seconds or as a date; None if missing or implausible."""
     try:
         seconds = float(header or "")
     except ValueError:
@@ -83,12 +83,12 @@ def retry_after(header: str | None) -> timedelta | None:
         except ValueError:
             return None
         seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    # Not if it is no number, either.
+    # Also false for NaN.
     return timedelta(seconds=min(seconds, LONGEST_RETRY_AFTER.total_seconds())) if seconds > 0 else None
 
 
 def describe_tls_error(error: BaseException) -> str:
-    """Describe a fault of a server's certificate or protocol, which does not pass by itself; empty for other errors."""
+    """Describe a permanent fault of a server's certificate or protocol; empty for other errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -100,7 +100,7 @@ def describe_tls_error(error: BaseException) -> str:
 
 
 async def _readable(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield as much as may be read of a body whose rest does not matter."""
+    """Yield a body up to the limit, ignoring the rest."""
     try:
         async for part in parts:
             yield part

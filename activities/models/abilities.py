@@ -1,7 +1,7 @@
-"""What models can do, by their names: take a reasoning effort or a temperature, and write so much in one turn.
+"""Abilities of models by name: reasoning effort, temperature, and maximum output per turn.
 
-The price list does not say. The first pattern that matches the whole name counts, with or without the prefix that a
-gateway puts before it (`openai/gpt-6-sol`); of a model that none matches nothing is assumed.
+The price list lacks them. The first pattern matching the whole name counts, with or without the prefix that a
+gateway adds (`openai/gpt-6-sol`); nothing is assumed about an unknown model.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Final
 class Abilities:
     takes_effort: bool = False
     takes_temperature: bool | None = None
-    """Whether it can be called with a sampling temperature, in a turn without an effort; None if that is unknown."""
+    """Whether it accepts a sampling temperature in a turn without an effort; None if unknown."""
     max_output_tokens: int | None = None
     """The most that it can write in one turn; None if that is unknown."""
 
 
 _CLOUD: Final = re.compile(r"^(?:\w+\.)*(?:anthropic|openai)\.")
-"""Before the name of a model at Bedrock."""
+"""Prefix of model names at Bedrock."""
 _SEEING: Final = re.compile(
     r"claude-(?!instant|2).*|(chat)?gpt-(4\.1|4-turbo|4o(?!-mini)|[5-9]).*|o[1-4](?!-mini|-preview).*|gemini-.*"
 )
@@ -27,7 +27,7 @@ _BOUND_WITH_TOOLS: Final = re.compile(r"(chat)?gpt-(4\.1|4o|[5-9]).*|o[1-4](?!-m
 _BY_NAME: Final = tuple(
     (re.compile(pattern), Abilities(takes_effort, takes_temperature, most))
     for pattern, takes_effort, takes_temperature, most in (
-        # Adaptive thinking; older models think only by a budget of tokens, and only if asked.
+        # Adaptive thinking; older models need an explicit thinking budget.
         (r"claude-(opus|sonnet)-4-6.*", True, True, 64_000),
         (r"claude-(opus-4-[78]|(fable|mythos|opus|sonnet|haiku)-[5-9]|mythos-preview).*", True, False, 128_000),
         (r"claude-(3-|3\.|instant|2).*", False, True, 4_096),
@@ -52,7 +52,7 @@ def abilities_of(model: str) -> Abilities:
 
 
 def can_see(model: str) -> bool:
-    """Whether a model takes pictures, and charges no more for one than `PICTURE_TOKENS`."""
+    """Whether a model accepts pictures at no more than `PICTURE_TOKENS` each."""
     return bool(_SEEING.fullmatch(_bare(model)))
 
 

@@ -1,4 +1,4 @@
-"""Anthropic's models, by the Messages API, and by Message Batches for calls that are not urgent."""
+"""Anthropic's models through the Messages API, and through Message Batches for calls that are not urgent."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -33,30 +33,30 @@ Block = dict[str, Any]
 _CACHED: Final[Block] = {"type": "ephemeral"}
 """The cheapest cache: five minutes, written at 1.25 times the input price."""
 _COUNTED: Final = frozenset({"model", "system", "messages", "tools", "tool_choice", "thinking", "output_config"})
-"""The parts of a request that its input tokens depend on."""
+"""The parts of a request that determine its input tokens."""
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 _BATCH_SHARE: Final = Decimal("0.5")
-"""The price of a batch, as a share of the usual price."""
+"""The price of a batch relative to the normal price."""
 _POLL_SECONDS: Final = 15.0
 _RETRYABLE_CODES: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
-"""Error types, of a batch or in the middle of a stream, after which trying again may help."""
+"""Retryable error types of a batch or within a stream."""
 _NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
-"""Parameters that requests in a batch may not have."""
+"""Parameters that batch requests must not have."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
     provider = PROVIDER
     least_cached_tokens: ClassVar[int] = 1_024
-    """Some models keep no beginning below 4,096."""
+    """Some models do not cache prefixes below 4,096 tokens."""
     poll_seconds: float = _POLL_SECONDS
 
     def _make_client(self) -> "anthropic.AsyncAnthropic":
-        import anthropic  # takes two seconds, which only a worker with this key spends
+        import anthropic  # takes two seconds, so only workers with this key import it
 
         url = self.base_url or BASE_URL
         network = self._limited(anthropic.DefaultAsyncHttpxClient)
-        # Spans are ours, the same for every provider; its own would send the trace along.
+        # We create the spans for all providers; the SDK's own would send the trace along.
         return anthropic.AsyncAnthropic(
             api_key=self.api_key, base_url=url, max_retries=0, http_client=network, open_telemetry=False
         )
@@ -99,12 +99,12 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
 
 
 def _is_batch(call: ModelCall) -> bool:
-    """Whether a call is not urgent, and its job can be journalled."""
+    """Whether a call is not urgent and its job can be journalled."""
     return call.urgency == "batch" and call.job is not None
 
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
-    """Write the request; the parts that stay the same from turn to turn come first."""
+    """Build the request, with the parts that stay the same from turn to turn first."""
     schema = call.answer_schema
     body: dict[str, Any] = {
         "model": call.model,
@@ -112,7 +112,7 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         "system": [{"type": "text", "text": call.system, "cache_control": _CACHED}],
         "messages": _messages(call),
         "output_config": {"format": {"type": "json_schema", "schema": schema}},
-        # Priority capacity has other prices, which were not reserved.
+        # Priority capacity has other prices than were reserved.
         "service_tier": "standard_only",
         "stream": True,
     }
@@ -123,7 +123,7 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         body["temperature"] = min(call.temperature, 1.0)  # its highest
     if tools := _tools(call):
         body["tools"] = tools
-        # The same in the turn that must answer, in words: another choice would lose the cache of the conversation.
+        # Also in the turn that must answer, which is told so in words: another choice would lose the prompt cache.
         body["tool_choice"] = {"type": "auto"}
     return cast("MessageCreateParamsStreaming", body)
 
@@ -133,7 +133,7 @@ def _tools(call: ModelCall) -> list[Block]:
         {"name": tool.name, "description": tool.description, "input_schema": strict(tool.parameters), "strict": True}
         for tool in call.tools
     ]
-    # The provider requires every tool that the conversation mentions to be listed.
+    # The provider requires all tools used in the conversation to be listed.
     mentioned = {use.tool for message in call.messages for use in message.calls} - {tool.name for tool in call.tools}
     return listed + [
         {"name": name, "description": "Not available.", "input_schema": strict({"type": "object"}), "strict": True}
@@ -150,7 +150,7 @@ def _messages(call: ModelCall) -> list[Block]:
             written[-1]["content"] += blocks
         else:
             written.append({"role": role, "content": blocks})
-    # Where the turn before ended, and where this one does if another round is likely: it starts with all of this.
+    # Breakpoints at the end of the previous turn and, if another round is likely, of this one.
     for message in [*written[-3:-2], *(written[-1:] if call.may_use_tools else ())]:
         content = message["content"]
         content[-1] = {**content[-1], "cache_control": _CACHED}
@@ -187,7 +187,7 @@ def _picture(picture: Picture) -> Block:
 
 
 def _text(text: str) -> list[Block]:
-    """Write a text block; the provider accepts no empty ones."""
+    """Build a text block; the provider does not accept empty ones."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
@@ -197,7 +197,7 @@ _GROWING: Final = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""The field of each kind of delta that holds the next piece of a block."""
+"""The field of each kind of delta that contains the next piece of a block."""
 
 
 class MessageFold:
@@ -219,7 +219,7 @@ class MessageFold:
             case "content_block_delta":
                 self._grow(_index(event), _mapping(event, "delta"))
             case "message_delta":
-                # First, so that the price is known whatever else is wrong with the event.
+                # First, so that the cost is known whatever else is wrong with the event.
                 self._use(event.get("usage"))
                 self._message |= _mapping(event, "delta")
             case "message_stop":
@@ -232,7 +232,7 @@ class MessageFold:
                     code, text, is_final=code not in _RETRYABLE_CODES, possibly_billed=bool(self._message)
                 )
             case _:
-                pass  # `ping`, and events that may be added
+                pass  # `ping`, and future events
         return False
 
     def is_complete(self) -> bool:
@@ -289,7 +289,7 @@ def _index(event: Mapping[str, JsonValue]) -> int:
 
 
 def _input(written: str) -> JsonValue:
-    """Parse a tool's arguments; unreadable ones stay text, and `tool_call` says why."""
+    """Parse a tool's arguments; unreadable ones stay text, which `tool_calls` reports."""
     if len(written) > LONGEST_ARGUMENTS:
         return written
     try:
@@ -307,21 +307,21 @@ class _Reply(BaseModel):
 _STOPS: Final[Mapping[str, Literal["truncated", "refused"]]] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
-    # Only the provider's own tools pause a turn, and none is offered: the reply is incomplete.
+    # Only the provider's own tools pause a turn, and none is offered, so the reply is incomplete.
     "pause_turn": "truncated",
     "refusal": "refused",
 }
-"""The stop reasons after which a reply must not be used, whatever it contains."""
+"""Stop reasons after which a reply must not be used, whatever it contains."""
 
 
 def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
-    """Keep the blocks unchanged, except for what the provider would refuse."""
+    """Keep the blocks unchanged, except for parts that the provider would refuse."""
     read = iter(calls)
     kept: list[JsonValue] = []
     for block in content:
         match block.get("type"):
             case "tool_use":
-                # Calls beyond the most that are read have no result, without which the provider takes none back.
+                # Calls beyond the maximum have no result, which the provider would require.
                 if call := next(read, None):
                     arguments = {} if call.malformed else block.get("input")
                     kept.append({**block, "id": call.id, "name": call.tool, "input": arguments})
@@ -333,10 +333,10 @@ def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCal
 
 
 class BatchStore(JobStore):
-    """One call as a Message Batch of one request: within a day, mostly within the hour."""
+    """One call as a Message Batch with a single request: done within a day, usually within an hour."""
 
     def __init__(self, client: "anthropic.AsyncAnthropic", body: Mapping[str, Any], key: str) -> None:
-        """Prepare one call; `key` names it across attempts."""
+        """Prepare a call; `key` identifies it across attempts."""
         self._client = client
         self._custom_id = hashlib.sha256(key.encode()).hexdigest()
         params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
@@ -351,7 +351,7 @@ class BatchStore(JobStore):
     async def _results(self, identity: str) -> bytes:
         import httpx2  # a dependency of the SDK
 
-        # Not from the address in the batch, which could send the API key to another host.
+        # Not from the URL in the batch, which could send the API key to another host.
         response = await self._client.get(
             f"/v1/messages/batches/{quote(identity, safe='')}/results",
             cast_to=httpx2.Response,

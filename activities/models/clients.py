@@ -1,4 +1,4 @@
-"""The clients of the SDKs, which are imported while the worker starts, and never retry: Temporal does."""
+"""The SDKs' clients, which are imported while the worker starts and never retry, since Temporal does."""
 
 import asyncio
 import logging
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("chargehand.models")
 
 _LONGEST_REPLY_BYTES: Final = 32 << 20
-"""Far more than the output tokens of any turn, with the events of a stream around them."""
+"""Far above the output tokens of any turn, including the events of a stream."""
 CONNECT_SECONDS: Final = 10.0
-"""A provider that does not accept a connection within this time is unreachable."""
+"""A provider that does not accept a connection within this time counts as unreachable."""
 _WARM_UP_SECONDS: Final = 2.0
-"""A worker's start does not wait longer for a provider."""
+"""Maximum time that a worker's start waits for a provider."""
 COUNT_SECONDS: Final = 10.0
-"""A provider that does not count a prompt within this time is done without."""
+"""If a provider does not count a prompt within this time, the count is skipped."""
 
 
 _STREAMED: Final = {"X-Stainless-Raw-Response": "stream"}
-"""What the SDKs' own `with_streaming_response` sets: they hand a response out before its body is read."""
+"""As set by the SDKs' `with_streaming_response`: return a response before its body is read."""
 
 
 class Client(Protocol):
-    """What both SDKs' clients have: a low-level request, and connections."""
+    """The common interface of both SDKs' clients: a low-level request, and connections."""
 
     @property
     def base_url(self) -> Any: ...
@@ -56,34 +56,34 @@ ClientType = TypeVar("ClientType", bound=Client)
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProviderModel(ABC, Generic[ClientType]):
-    """One provider's models behind `Model`; the SDK's client is made once, and kept."""
+    """A provider's models as a `Model`; the SDK's client is created once."""
 
     provider: ClassVar[str]
-    """Its name in reports and prices."""
+    """The provider's name in reports and prices."""
     api_key: str = ""
-    """Kept out of every error."""
+    """Redacted from all errors."""
     base_url: str = ""
     """Empty for the provider's own address."""
     price_list: str = ""
-    """The provider whose known prices hold; empty for `provider`."""
+    """The provider whose known prices apply; empty for `provider`."""
     prices: Overrides | None = None
-    """By model; they override the known ones. Without a price the cost of calls is unknown."""
+    """Prices by model, overriding known ones. Without a price, the cost of calls is unknown."""
     reasoning_models: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Whether a model takes a reasoning effort, where the operator knows better than `abilities_of`."""
+    """Whether a model accepts a reasoning effort, overriding `abilities_of`."""
     patience: Patience = STEADY
     http_client: "httpx2.AsyncClient | None" = None
     _client: ClientType | None = field(default=None, init=False)
     _network: "httpx2.AsyncClient | None" = field(default=None, init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _refused_effort: set[str] = field(default_factory=set[str], init=False)
-    """Models that turned out to take no reasoning effort."""
+    """Models that have refused a reasoning effort."""
 
     @property
     def _secrets(self) -> Sequence[str]:
         return (self.api_key,)
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
+        """Take one turn; cancellation closes the connection or cancels the provider's job."""
         with translating(self.provider, self._secrets):
             client = await self.warm_up()
             call = self._with_possible_settings(call)
@@ -96,7 +96,7 @@ class ProviderModel(ABC, Generic[ClientType]):
             return await asyncio.to_thread(self._understand, call, body)
 
     def _with_possible_settings(self, call: ModelCall) -> ModelCall:
-        """Leave effort and temperature out of a call whose model takes none."""
+        """Drop effort or temperature from a call if its model does not support it."""
         abilities = abilities_of(call.model)
         takes_effort = self.reasoning_models.get(call.model, abilities.takes_effort)
         if abilities.takes_temperature is False:
@@ -104,7 +104,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         return call if takes_effort and call.model not in self._refused_effort else _without_effort(call)
 
     async def _send_with_effort(self, client: ClientType, call: ModelCall) -> JsonValue:
-        """Send a call; once more without its effort if the provider refuses that, which costs nothing."""
+        """Send a call, and again without its effort if the provider refuses that, which is free of charge."""
         try:
             return await self._send(client, call)
         except Exception as error:
@@ -116,10 +116,10 @@ class ProviderModel(ABC, Generic[ClientType]):
 
     @abstractmethod
     def _make_client(self) -> ClientType:
-        """Import the SDK and make its client."""
+        """Import the SDK and create its client."""
 
     def _limited(self, make_http_client: "Callable[[], httpx2.AsyncClient]") -> "httpx2.AsyncClient":
-        """Return an HTTP client for the SDK: it bounds replies, and sends no prompt to where a provider redirects."""
+        """Return an HTTP client for the SDK that bounds replies and does not follow redirects."""
         self._network = limit_client(self.http_client or make_http_client(), _LONGEST_REPLY_BYTES)
         return self._network
 
@@ -136,7 +136,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Read the `usage` of a reply."""
 
     def _price_share(self, call: ModelCall) -> Decimal:
-        """The share of the usual price that a call costs."""
+        """The price of a call relative to the normal price."""
         del call
         return Decimal(1)
 
@@ -151,7 +151,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         return self._reply(call, body, content)
 
     def _unusable(self, call: ModelCall, body: JsonValue, error: Exception) -> ModelReply:
-        """Return a malformed reply, to be charged as it reports; raise the error if it reports no usage."""
+        """Return a malformed reply with its reported usage; raise the error if it reports none."""
         is_described = isinstance(error, UnreadableReply | ReportedError)
         problem = redacted(str(error), self._secrets) if is_described else type(error).__name__
         reply = self._reply(call, body, Content(stop="malformed", problem=problem))
@@ -177,7 +177,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         return await receive(request, fold, patience=patience, whole_seconds=seconds, on_event=follow)
 
     async def warm_up(self) -> ClientType:
-        """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""
+        """Return the client, creating it on first use. SDK and prices take seconds to load, hence threads."""
         async with self._making:
             if self._client is None:
                 await asyncio.to_thread(load_prices)
@@ -186,7 +186,7 @@ class ProviderModel(ABC, Generic[ClientType]):
             return self._client
 
     async def connect(self) -> None:
-        """Make the client and open a connection to the provider, by a request that needs no key and costs nothing."""
+        """Create the client and open a connection to the provider, by a request without key and free of charge."""
         client = await self.warm_up()
         assert self._network, "the client is made with it"
         try:
@@ -195,7 +195,7 @@ class ProviderModel(ABC, Generic[ClientType]):
             _logger.warning("the model provider is not reachable yet", extra={"problem": type(error).__name__})
 
     async def aclose(self) -> None:
-        """Close the client's connections; a later call makes a new client."""
+        """Close the client's connections; a later call creates a new client."""
         async with self._making:
             client, self._client = self._client, None
         if client is not None:
@@ -204,10 +204,10 @@ class ProviderModel(ABC, Generic[ClientType]):
 
 @asynccontextmanager
 async def _posted(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
-    """Post by the SDK's low-level request: address, key and typed errors are its own, body and reply are left alone.
+    """Post by the SDK's low-level request, which adds address, key and typed errors without parsing body and reply.
 
-    Its `create` methods walk the body by its types, which costs more than all the rest of a call. The stream is read
-    as the network client bounds and decodes it, without the layers above it that each piece would pass.
+    Its `create` methods validate the body, which costs more than the rest of a call. The stream is read
+    directly from the network client, which bounds and decodes it, without the SDK's layers.
     """
     options = {"headers": {**call.headers, **_STREAMED}, "timeout": make_timeout(call.timeout_seconds)}
     response = await client.post(path, cast_to=object, body=body, options=options)
@@ -220,7 +220,7 @@ async def _posted(client: Client, path: str, body: Mapping[str, Any], call: Mode
 
 
 def _follower(call: ModelCall) -> Callable[[Fold], None]:
-    """Tell what follows a call of its first token and of its text."""
+    """Return a callback that reports a call's first token and text."""
     on_first_token = call.on_first_token
 
     def follow(fold: Fold) -> None:
@@ -239,7 +239,7 @@ def _without_effort(call: ModelCall) -> ModelCall:
 
 
 def _load_httpx() -> None:
-    """Load httpx completely, since the SDKs check for it at each reply and must not find it half loaded.
+    """Load httpx completely, since the SDKs check for it at each reply and must not find it partially loaded.
 
     Tavily's SDK loads it in another thread, at a worker's first search.
     """

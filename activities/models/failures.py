@@ -1,6 +1,6 @@
 """Classify a provider's failures, by HTTP status and by base class of the SDKs; `retry_policy` decides what follows.
 
-No SDK is imported: classes are known by their names, which a test checks against what the SDKs export.
+No SDK is imported: classes are identified by name, which a test checks against the SDKs' exports.
 """
 
 import re
@@ -20,7 +20,7 @@ from chargehand.failure_causes import remedy_of_status
 from chargehand.wire import ErrorType
 
 _SCANNED_CHARACTERS: Final = 4_000
-"""Of a message, before anything searches it for keys."""
+"""Maximum characters of a message that are searched for keys."""
 _QUOTED_CHARACTERS: Final = 300
 _LONGEST_ADDRESS: Final = 2_000
 
@@ -31,17 +31,17 @@ class ProviderFault(Contract):
     provider: str
     model: str = ""
     status: int | None = None
-    """HTTP status; None without an answer."""
+    """HTTP status; None without a response."""
     code: str = ""
-    """The provider's own name for the cause."""
+    """The provider's error code."""
     request_id: str = ""
-    """For the provider's support."""
+    """The request's id, for the provider's support."""
     possibly_billed: bool = False
-    """The provider may have done the work although no answer came."""
+    """Whether the provider may have done the work although no response arrived."""
 
 
 class ProviderError(Exception):
-    """A provider's failure, classified; its message has no secrets."""
+    """A classified provider failure; its message has no secrets."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class ProviderError(Exception):
         is_final: bool = False,
         retry_after: timedelta | None = None,
     ) -> None:
-        """Classify a failure: `kind` is what the workflow sees if the turn is given up.
+        """Classify a failure: `kind` is the error type for the workflow if the turn is given up.
 
-        It is final if trying again cannot help; `retry_after` is how long the provider asks to wait, if it says so.
+        It is final if a retry cannot help; `retry_after` is the wait requested by the provider, if any.
         """
         super().__init__(message)
         self.message = message
@@ -64,12 +64,12 @@ class ProviderError(Exception):
         self.retry_after = None if is_final else retry_after
 
     def note_model(self, name: str) -> None:
-        """Name the model that was called, unless it is known."""
+        """Record the called model, unless it is known."""
         self.fault = self.fault.replace(model=self.fault.model or name)
 
 
 class ReportedError(Exception):
-    """A failure that arrived with status 200, as a reply or in the middle of one."""
+    """A failure that arrived with status 200, as a reply or within one."""
 
     def __init__(self, code: str, text: str, *, is_final: bool = False, possibly_billed: bool = False) -> None:
         super().__init__(text)
@@ -83,7 +83,7 @@ class ReportedError(Exception):
 
 
 class Verdict(Enum):
-    """What an error says about trying again."""
+    """What an error implies for retries."""
 
     BY_STATUS = auto()
     """It is an HTTP status."""
@@ -92,11 +92,11 @@ class Verdict(Enum):
     UNANSWERED = auto()
     """The request may have arrived and been worked on: retryable, and possibly billed."""
     UNREADABLE = auto()
-    """The answer arrived and makes no sense: retryable, and possibly billed."""
+    """The response arrived but is unusable: retryable, and possibly billed."""
     UNUSABLE = auto()
-    """The answer arrived and is more than is read: possibly billed, and trying again cannot help."""
+    """The response arrived but is too large: possibly billed, and a retry cannot help."""
     REFUSED = auto()
-    """Trying again cannot help."""
+    """A retry cannot help."""
 
 
 VERDICTS: Final[Mapping[str, Verdict]] = {
@@ -105,10 +105,10 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "APIError": Verdict.UNANSWERED,
     "AnthropicError": Verdict.REFUSED,
     "OpenAIError": Verdict.REFUSED,
-    # Exceptions from what their base class says.
+    # Exceptions to the verdict of their base class.
     "APIResponseValidationError": Verdict.UNREADABLE,
     "RetryableError": Verdict.UNANSWERED,
-    # The transport below the SDKs, and what it lets through of Python's own.
+    # The transport below the SDKs, and Python's exceptions that pass through it.
     "HTTPError": Verdict.UNANSWERED,
     "StreamError": Verdict.UNANSWERED,
     "ConnectError": Verdict.UNREACHED,
@@ -120,7 +120,7 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "TooManyRedirects": Verdict.REFUSED,
     "DecodingError": Verdict.UNREADABLE,
     "OSError": Verdict.UNANSWERED,
-    # What Pydantic AI makes of the errors of any SDK.
+    # Pydantic AI's translations of any SDK's errors.
     "ModelHTTPError": Verdict.BY_STATUS,
     "ModelAPIError": Verdict.UNANSWERED,
     "UnexpectedModelBehavior": Verdict.UNREADABLE,
@@ -128,12 +128,12 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "UnreadableReply": Verdict.UNREADABLE,
     "BodyRefused": Verdict.UNUSABLE,
 }
-"""By class name; any other class is judged by its nearest base class in this table."""
+"""Verdicts by class name; any other class has that of its nearest base class in this table."""
 _PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "pydantic_ai", "builtins", __name__.partition(".")[0]})
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
 _POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 502, 504, 520, 524})
-"""A gateway waited for the model in vain. What the provider itself answers with an error, 500 included, is free."""
+"""A gateway timed out waiting for the model. Error responses of the provider itself, 500 included, are free."""
 _FINAL_CODES: Final = frozenset(
     {
         "insufficient_quota",
@@ -145,22 +145,22 @@ _FINAL_CODES: Final = frozenset(
         "enforced_spend_limit_reached",
     }
 )
-"""Causes that arrive with the status of a rate limit and do not pass by themselves."""
+"""Causes with the status of a rate limit that do not resolve by themselves."""
 
 _EFFORT: Final = re.compile(r"(?i)\b(effort|reasoning\w*|thinking)\b|output_config")
 
 
 class UnreadableReply(ValueError):  # noqa: N818  # reads as a statement of fact
-    """A provider's answer does not have the documented form; the message says where, without quoting it."""
+    """A provider's response is not in the documented format; the message says where, without quoting it."""
 
     def __init__(self, message: str, body: JsonValue = None) -> None:
-        """Describe the problem; `body` is what could be read of a complete reply."""
+        """Describe the problem; `body` is the readable part of a complete reply."""
         super().__init__(message)
         self.body = body
 
 
 def verdict_on(kind: type[BaseException]) -> Verdict | None:
-    """Judge a class of errors; None if it does not come from a provider."""
+    """Return the verdict on an error class; None if it does not come from a provider."""
     names = (base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] in _PACKAGES)
     return next((VERDICTS[name] for name in names if name in VERDICTS), None)
 
@@ -181,10 +181,10 @@ def refuses_effort(error: BaseException) -> bool:
 
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
-    """Classify what a provider's SDK raises, in messages without the secrets; bugs and cancellation pass unchanged."""
+    """Classify errors of a provider's SDK, redacting secrets; bugs and cancellation pass unchanged."""
     try:
         yield
-    # Without its cause, whose message would enter the workflow's history unredacted.
+    # Without the cause, whose unredacted message would enter the workflow's history.
     except ReportedError as error:
         fault = ProviderFault(
             provider=provider, status=200, code=_identifier(error.code, secrets), possibly_billed=error.possibly_billed
@@ -221,7 +221,7 @@ def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -
 def redacted(text: str, secrets: Sequence[str] = ()) -> str:
     """Shorten a provider's message to one line of 300 characters, without anything that looks like a key."""
     if len(text) > _SCANNED_CHARACTERS:
-        # Without the last word, which may be half of a key.
+        # Without the last word, which may be part of a key.
         words = text[:_SCANNED_CHARACTERS].split()[:-1]
         text = " ".join(words)
     for secret in filter(None, secrets):
@@ -233,7 +233,7 @@ def redacted(text: str, secrets: Sequence[str] = ()) -> str:
 
 
 def without_keys(text: str, secrets: Sequence[str] = ()) -> str:
-    """Redact the secrets in a text of any length, and what looks like a key and has letters and digits as keys have."""
+    """Redact secrets in a text of any length, and words that look like keys."""
     for secret in filter(None, secrets):
         text = text.replace(secret, _REDACTED)
     for pattern in _LIKE_A_KEY:
@@ -253,7 +253,7 @@ _LONG_WORD: Final = re.compile(r"[A-Za-z0-9_+/-]{32,}+")
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether a long word is a key of an unknown kind, or an id; `ProviderFault` holds the ids."""
+    """Whether a long word may be a key of an unknown kind, or an id, which `ProviderFault` has."""
     return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
 
 
@@ -262,7 +262,7 @@ def _verdict(error: BaseException) -> Verdict:
         return Verdict.REFUSED
     verdict = verdict_on(type(error)) or Verdict.REFUSED
     below = error.__cause__
-    # An SDK says only that the connection failed; its cause says whether the request was sent.
+    # The SDK only reports a failed connection; its cause tells whether the request was sent.
     while verdict is Verdict.UNANSWERED and below is not None:
         verdict = verdict_on(type(below)) or verdict
         below = below.__cause__
@@ -291,13 +291,13 @@ def _headers(error: BaseException) -> Mapping[str, str]:
 
 
 def _codes(error: BaseException) -> list[str]:
-    """Find the provider's names for the cause, the most specific first."""
+    """Return the provider's error codes, most specific first."""
     values = (getattr(error, attribute, None) for attribute in ("error_code", "code", "type"))
     return [value for value in values if isinstance(value, str)]
 
 
 def _identifier(value: object, secrets: Sequence[str]) -> str:
-    """Keep a value that is an identifier and not a key, since a proxy may echo a key anywhere."""
+    """Return a value if it is an identifier and not a key, which a proxy may echo anywhere."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_.:-]{1,80}", value):
         return ""
     is_key = any(secret and secret in value for secret in secrets) or any(key.search(value) for key in _LIKE_A_KEY)

@@ -1,7 +1,7 @@
-"""Models of any OpenAI-compatible server, by Chat Completions: your own llama.cpp, Ollama or vLLM, and many clouds.
+"""Models of any OpenAI-compatible server, through Chat Completions: llama.cpp, Ollama, vLLM, and many clouds.
 
-Such servers obey to different degrees. When tools are offered, the prompt states the answer's schema and the request
-does not, because many servers then accept none, or never call a tool under one. A reply of another shape is corrected
+Such servers vary in compliance. If tools are offered, the prompt states the answer's schema and the request
+does not, because many servers then refuse a schema or never call a tool. A reply of another shape is corrected
 in a request without tools. OpenAI's own models get both in each request.
 """
 
@@ -32,7 +32,7 @@ PROVIDER: Final = "openai-compatible"
 
 Entry = dict[str, Any]
 _NOT_TAKEN_BACK: Final = frozenset({"annotations", "audio", "function_call", "refusal"})
-"""Fields of a reply that servers write and do not accept."""
+"""Fields that servers write in replies but do not accept in requests."""
 _PIECE_FIELDS: Final = frozenset({"index", "id", "type", "function"})
 _JOINED: Final = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
 """Fields of a message that arrive in pieces."""
@@ -44,9 +44,9 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
     patience: Patience = SLOW_TO_BEGIN
 
     def _make_client(self) -> "openai.AsyncOpenAI":
-        import openai  # takes two seconds, which only a worker with this server spends
+        import openai  # takes two seconds, so only workers with this server import it
 
-        key = self.api_key or "none"  # the SDK insists on one
+        key = self.api_key or "none"  # the SDK requires one
         network = self._limited(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=network)
 
@@ -76,7 +76,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 
 
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
-    """Write the request; the parts that stay the same from turn to turn come first."""
+    """Build the request, with the parts that stay the same from turn to turn first."""
     schema = call.answer_schema
     is_bound = is_bound_with_tools(call.model)
     # After an unusable reply no tool is listed, since only then do most servers enforce the schema.
@@ -93,7 +93,7 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
         ],
         "max_tokens": call.max_output_tokens,
         "stream": True,
-        # Without this option a stream does not report its usage.
+        # Without this option, a stream does not report its usage.
         "stream_options": {"include_usage": True},
     }
     if call.effort is not None:
@@ -142,7 +142,7 @@ def _entries(message: Message) -> list[Entry]:
 
 
 def _pictures(message: Message) -> list[Entry]:
-    """Write the pictures of tools' results, which the wire takes from the user alone."""
+    """Build a user message with the pictures of tool results, which the API accepts from the user only."""
     parts = [
         {"type": "image_url", "image_url": {"url": each.data_url}} for one in message.results for each in one.shown
     ]
@@ -156,7 +156,7 @@ class _CallPieces:
     names: list[str] = field(default_factory=list[str])
     arguments: list[str] = field(default_factory=list[str])
     others: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What else the server wants back: Gemini signs its thoughts in `extra_content`."""
+    """Other fields that the server requires back: Gemini signs its thoughts in `extra_content`."""
 
     @property
     def whole(self) -> JsonValue:
@@ -194,12 +194,12 @@ class ChatFold:
         return self.is_complete() and self._usage is not None
 
     def is_complete(self) -> bool:
-        """Whether the model stopped; servers that count no tokens send nothing after that."""
+        """Whether the model stopped; servers that do not count tokens send nothing after that."""
         return self._finish is not None
 
     @property
     def body(self) -> JsonValue:
-        # A reply that is not streamed has no empty fields.
+        # An unstreamed reply has no empty fields.
         joined = {name: "".join(pieces) for name, pieces in self._pieces.items()}
         message = {name: value for name, value in {**self._message, **joined}.items() if value != ""}
         if self._calls:
@@ -233,7 +233,7 @@ class ChatFold:
             call.others |= {name: value for name, value in piece.items() if name not in _PIECE_FIELDS}
 
     def _call_of(self, piece: JsonValue) -> _CallPieces:
-        """Find the call that a piece belongs to.
+        """Return the call that a piece belongs to.
 
         Servers without call numbers begin each call with its name; some give every call the same number.
         """
@@ -260,7 +260,7 @@ class _Reply(BaseModel):
 
 
 def _stop(finish_reason: str | None, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Find the stop reasons after which a reply must not be used, whatever it contains."""
+    """Return the stop reason if it means that the reply must not be used."""
     if refusal or finish_reason == "content_filter":
         return "refused"
     return "truncated" if finish_reason == "length" else None
@@ -275,10 +275,10 @@ def _uses(message: Mapping[str, JsonValue]) -> list[tuple[object, object, object
 
 
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
-    """Keep the message unchanged, except for what the server would refuse."""
+    """Keep the message unchanged, except for parts that the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
     asked = cast("list[JsonValue]", message["tool_calls"])
-    # Calls beyond the most that are read have no result, without which servers take none back.
+    # Calls beyond the maximum have no result, which servers would require.
     returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=False)]
     return {**kept, "role": "assistant", "tool_calls": returned}
 
@@ -292,6 +292,6 @@ def _returnable_call(asked: JsonValue, call: ToolCall) -> JsonValue:
 
 
 def _plain(text: str) -> str:
-    """Strip the thoughts that small models put before an answer."""
+    """Strip the thoughts that small models write before an answer."""
     thoughts, end, rest = text.partition("</think>")
     return (rest if end and thoughts.lstrip().startswith("<think>") else text).strip()

@@ -1,4 +1,4 @@
-"""OpenAI's models, by the Responses API.
+"""OpenAI's models through the Responses API.
 
 Each request carries its whole conversation. Only background responses are stored at the provider.
 """
@@ -30,9 +30,9 @@ BASE_URL: Final = "https://api.openai.com/v1"
 Item = dict[str, Any]
 _ITEM_TYPES: Final = frozenset({"message", "function_call", "reasoning"})
 _POLICY: Final = frozenset({"bio_policy", "misalignment_policy_violation", "image_content_policy_violation"})
-"""Error codes that are refusals."""
+"""Error codes of refusals."""
 RETRYABLE_CODES: Final = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
-"""Error codes of a failed response after which trying again may help."""
+"""Retryable error codes of a failed response."""
 _LAST_EVENTS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _UNFINISHED: Final = frozenset({"queued", "in_progress"})
 POLL_SECONDS: Final = 1.0
@@ -40,7 +40,7 @@ POLL_SECONDS: Final = 1.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
-    """OpenAI's models; in the `background` it stores a reply, so that the next attempt can fetch a lost worker's."""
+    """OpenAI's models; with `background`, replies are stored so that the next attempt can fetch a lost worker's."""
 
     provider = PROVIDER
     least_cached_tokens: ClassVar[int] = 1_024
@@ -48,7 +48,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
     poll_seconds: float = POLL_SECONDS
 
     def _make_client(self) -> "openai.AsyncOpenAI":
-        import openai  # takes two seconds, which only a worker with this key spends
+        import openai  # takes two seconds, so only workers with this key import it
 
         url = self.base_url or BASE_URL
         network = self._limited(openai.DefaultAsyncHttpxClient)
@@ -96,11 +96,11 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
 
 
 _COUNTED: Final = frozenset({"model", "instructions", "input", "tools", "tool_choice", "text", "reasoning"})
-"""The parts of a request that its input tokens depend on."""
+"""The parts of a request that determine its input tokens."""
 
 
 def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
-    """Write the request; the parts that stay the same from turn to turn come first."""
+    """Build the request, with the parts that stay the same from turn to turn first."""
     body: dict[str, Any] = {
         "model": call.model,
         "instructions": call.system,
@@ -117,7 +117,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
         "store": False,
         "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": call.cache_key,
-        # The other tiers have other prices, which were not reserved.
+        # Other tiers have other prices than were reserved.
         "service_tier": "default",
         "stream": True,
     }
@@ -136,7 +136,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        # The same in the turn that must answer, in words: another choice could lose the cache of the conversation.
+        # Also in the turn that must answer, which is told so in words: another choice could lose the prompt cache.
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = True
     return cast("ResponseCreateParamsStreaming", body)
@@ -169,7 +169,7 @@ def _items(message: Message) -> list[Item]:
 
 
 class ResponseFold:
-    """Waits for the event that holds the whole response."""
+    """Waits for the event with the complete response."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -221,7 +221,7 @@ class _Reply(BaseModel):
 
 
 def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Find the stop reasons after which a reply must not be used, whatever it contains."""
+    """Return the stop reason if it means that the reply must not be used."""
     if refusal or str(within(reply.error, "code")) in _POLICY:
         return "refused"
     if reply.status == "incomplete":
@@ -245,7 +245,7 @@ def _texts(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
 
 
 def _is_message(item: Mapping[str, JsonValue]) -> bool:
-    """Whether a message has the documented form, without which the provider does not take it back."""
+    """Whether a message has the documented format, without which the provider does not accept it back."""
     parts = item.get("content")
     return (
         isinstance(item.get("role"), str)
@@ -255,7 +255,7 @@ def _is_message(item: Mapping[str, JsonValue]) -> bool:
 
 
 def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
-    """Keep the items unchanged, except for what the provider would refuse."""
+    """Keep the items unchanged, except for parts that the provider would refuse."""
     # Unencrypted reasoning refers to a stored item, and nothing is stored; items with ids need their reasoning.
     is_unsealed = any(item.get("type") == "reasoning" and not item.get("encrypted_content") for item in output)
     read = iter(calls)
@@ -264,7 +264,7 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
         item = {name: value for name, value in whole.items() if not (is_unsealed and name == "id")}
         match item.get("type"):
             case "function_call":
-                # Calls beyond the most that are read have no result, without which the provider takes none back.
+                # Calls beyond the maximum have no result, which the provider would require.
                 if call := next(read, None):
                     arguments = "{}" if call.malformed else item.get("arguments")
                     kept.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})

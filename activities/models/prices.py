@@ -1,6 +1,6 @@
-"""What models cost, by the offline snapshot of genai-prices or by the operator's settings; never by the network.
+"""Model prices, from the offline snapshot of genai-prices or the operator's settings; never from the network.
 
-Before a call: the most that it can cost. After it: what it did cost.
+Used before a call for its maximum cost, and after it for its actual cost.
 """
 
 import re
@@ -23,7 +23,7 @@ tokens; 0 for a model of one's own."""
 
 _MILLION: Final = Decimal(1_000_000)
 _LONGEST_SESSION: Final = timedelta(days=8)
-"""A card is used for as long as its session runs: at most seven days, and some grace."""
+"""A card is used as long as its session runs: at most seven days, plus some grace."""
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,30 @@ class Tokens:
     """All input tokens, those read from and written to a cache included."""
     cached: int
     cache_written: int
-    """Input tokens written to the provider's cache for the shortest time that it offers."""
+    """Input tokens written to the provider's cache with its shortest lifetime."""
     output: int
 
 
 def load() -> "list[Provider]":
-    """Load the price list, which takes half a second: slow to import, and unused without a key."""
+    """Load the price list, which takes half a second and is unused without a key."""
     from genai_prices.data_snapshot import get_snapshot
 
     return get_snapshot().providers
 
 
 def price_list_at(address: str) -> str | None:
-    """Name the provider whose prices hold at an address; None for a server that the price list does not know."""
+    """Return the provider whose prices apply at an address; None for a server unknown to the price list."""
     return next((one.id for one in load() if re.match(one.api_pattern, address)), None)
 
 
 def similar_models(provider: str, model: str) -> list[str]:
-    """Name the models of a provider's price list that a name probably means."""
+    """List the models of a provider's price list that a name may refer to."""
     names = [model.id for one in load() if one.id == provider for model in one.models]
     return get_close_matches(model, names, n=2)
 
 
 def price_card(provider: str, model: str, overrides: Overrides | None = None) -> ModelCard | None:
-    """Price a model at the most that its tokens can cost; None if its price is unknown."""
+    """Build a model's card from its highest token prices; None if its price is unknown."""
     if overrides and model in overrides:
         dollars_in, dollars_out, *dollars_cached = overrides[model]
         dearest = max([dollars_in, *dollars_cached])
@@ -69,7 +69,7 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
 
 
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:
-    """Price what a reply used, rounded up to whole nanodollars; None if the model's price is unknown."""
+    """Return the cost of a reply's usage, rounded up to whole nanodollars; None if the model's price is unknown."""
     if overrides and model in overrides:
         dollars_in, dollars_out, *dollars_cached = overrides[model]
         cached = tokens.cached * ([*dollars_cached, dollars_in][0] - dollars_in)
@@ -97,10 +97,10 @@ def usage_of(
     *,
     share: Decimal = Decimal(1),
 ) -> Usage | None:
-    """Account for one call; None if its tokens or their price are unknown.
+    """Return the usage of one call; None if its tokens or their price are unknown.
 
-    The operator's own prices name the model that was asked; else the price of the one that answered counts, if it is
-    known. `share` of the usual price is charged, below 1 for batches.
+    The operator's prices apply to the requested model; otherwise the price of the model that answered counts, if it is
+    known. `share` is the factor on the normal price, below 1 for batches.
     """
     if tokens is None:
         return None
@@ -118,7 +118,7 @@ def usage_of(
 
 
 def _find(provider: str, model: str) -> "ModelInfo | None":
-    # By its exact name: the library's own search takes any `openai-like` server for OpenAI.
+    # By exact name: the library's own search takes any `openai-like` server for OpenAI.
     known = next((one for one in load() if one.id == provider), None)
     found = known.find_model(model) if known else None
     if found is None:
@@ -128,7 +128,7 @@ def _find(provider: str, model: str) -> "ModelInfo | None":
 
 
 def _prices_to_come(model: "ModelInfo") -> "list[ModelPrice]":
-    """List every set of prices that applies at some time of a session that starts now."""
+    """List all price sets that apply at some time during a session that starts now."""
     if not isinstance(model.prices, list):
         return [model.prices]
     now = datetime.now(UTC)
@@ -140,13 +140,13 @@ def _steps(prices: "Iterable[ModelPrice]") -> list[PriceStep]:
     dear_inputs: list[Decimal | TieredPrices | None] = []
     outputs: list[Decimal | TieredPrices | None] = []
     for price in prices:
-        # Cache writes cost more than plain input, and a provider may cache by itself.
+        # Cache writes cost more than plain input, and a provider may cache on its own.
         dear_inputs += [price.input_mtok, price.cache_write_mtok, price.cache_read_mtok]
         outputs.append(price.output_mtok)
     steps: list[PriceStep] = []
     dearest_in = dearest_out = Decimal(0)
     for above in sorted({0, *_thresholds([*dear_inputs, *outputs])}):
-        # Never falling, so that an upper bound of the tokens is an upper bound of the price.
+        # Never decreasing, so that an upper bound of the tokens is an upper bound of the price.
         dearest_in = max(dearest_in, *(_at(price, above + 1) for price in dear_inputs))
         dearest_out = max(dearest_out, *(_at(price, above + 1) for price in outputs))
         steps.append(
@@ -162,7 +162,7 @@ def _thresholds(prices: "Iterable[Decimal | TieredPrices | None]") -> set[int]:
 
 
 def _at(price: "Decimal | TieredPrices | None", input_tokens: int) -> Decimal:
-    """Price a million tokens in a call with so many input tokens; crossing a threshold reprices all of them."""
+    """Return the price per million tokens for a call of this input size; a threshold reprices all tokens."""
     if price is None or isinstance(price, Decimal):
         return price or Decimal(0)
     reached = [tier.price for tier in price.tiers if input_tokens > tier.start]

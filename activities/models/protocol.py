@@ -20,27 +20,27 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Effort, JsonSchema, Usage
 
 LONGEST_TEXT: Final = 200_000
-"""More characters than the output tokens of any turn allow; a longer reply is not parsed."""
+"""Above the output of any turn; longer replies are not parsed."""
 
 
 @dataclass(frozen=True)
 class ProviderJob:
-    """A provider's asynchronous job for a call, as one attempt of the activity knows it."""
+    """A provider's asynchronous job for a call, as seen by one attempt of the activity."""
 
     id: str
-    """The id of a job that an earlier attempt began; empty if none did."""
+    """Id of a job started by an earlier attempt; empty if none."""
     remember: Callable[[str], Awaitable[None]]
-    """Journals a new job's id; once it returns, the next attempt will find the id."""
+    """Journals a new job's id; once it returns, the next attempt can find the id."""
     is_unwanted: Callable[[], Awaitable[bool]]
-    """Whether a cancelled call has no later attempt that would use the job."""
+    """Whether no later attempt would use the job of a cancelled call."""
     patience_seconds: float | None = None
-    """How long the caller waits before it cancels the job; None for as long as the activity lives."""
+    """Time before the caller cancels the job; None for as long as the activity lives."""
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """Clean-up to run once the job's result is journalled."""
 
 
 class ModelCall(BaseModel):
-    """One request to a model: the typed task, and the same thing rendered as a prompt."""
+    """One request to a model: the typed task and its rendered prompt."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
@@ -52,34 +52,34 @@ class ModelCall(BaseModel):
     """(name, description, tools) of the agents that a plan may name."""
     catalog: Catalog
     system: str
-    """The stable part of the prompt; the same for every turn of an agent, so that providers can cache it."""
+    """The stable part of the prompt, identical in every turn of an agent, so that providers can cache it."""
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     """The agent's tools, the same in every turn; see `may_use_tools`."""
     answer_type: type[TurnAnswer]
-    """The model's final reply must be JSON of this shape."""
+    """The type of the model's final reply, which is JSON."""
     subtask_fields: tuple[SubtaskField, ...] = ()
-    """What a subtask in the reply has in this crew beside what it has in all."""
+    """Additional fields of subtasks in this crew."""
     data_schema: JsonSchema | None = None
-    """The shape of the reply's `data`, if it has any."""
+    """JSON Schema of the reply's `data`, if it has any."""
     max_output_tokens: int
     effort: Effort | None = None
-    """How hard the model thinks; None leaves it to the model."""
+    """Reasoning effort; None for the model's default."""
     temperature: float | None = None
-    """Sampling temperature, for models that take one in turns without an effort. None leaves it to the model."""
+    """Sampling temperature, for models that support it in turns without an effort; None for the model's default."""
     timeout_seconds: float
     idempotency_key: str
-    """Names the call across attempts; sent to providers that accept one."""
+    """Identifies the call across attempts; sent to providers that accept one."""
     urgency: Literal["now", "batch"] = "now"
-    """`batch` allows hours for a lower price; providers without batches answer now."""
+    """`batch` allows hours at a lower price; providers without batches answer immediately."""
     live: Callable[[Callable[[], str]], None] | None = None
-    """Called at each event of a stream, with what returns the text so far; None if the reply is not followed."""
+    """Called at each stream event with a function that returns the text so far; None if not followed."""
     job: ProviderJob | None = None
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
     on_first_token: Callable[[], None] | None = None
-    """Called when the provider begins to answer, at least once if it streams; None if that is of no interest."""
+    """Called when the provider starts to answer, at least once if it streams; None if not needed."""
     on_headers: Callable[[Mapping[str, str]], None] | None = None
-    """Called with the headers of the provider's reply, if it is one over HTTP."""
+    """Called with the headers of the provider's HTTP response."""
 
     @property
     def agent_names(self) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ class ModelCall(BaseModel):
     def may_use_tools(self) -> bool:
         """Whether the model may call tools in this turn.
 
-        Where a provider can forbid their use, forbidden tools are still listed: the beginning of the prompt then stays
-        the same, and its cache holds.
+        If a provider can forbid their use, forbidden tools are still listed, so that the beginning of the prompt stays
+        the same and the cache remains valid.
         """
         return bool(self.tools) and not (isinstance(self.task, WorkTask) and self.task.must_answer)
 
@@ -109,44 +109,44 @@ class ModelCall(BaseModel):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The HTTP headers that name the call across attempts, for providers and gateways that honour them."""
+        """HTTP headers that identify the call across attempts, for providers and gateways that use them."""
         key = self.idempotency_key
         fits = key.isascii() and key.isprintable() and len(key) <= 200
         return {"Idempotency-Key": key if fits else hashlib.sha256(key.encode()).hexdigest()}
 
     @property
     def cache_key(self) -> str:
-        """Names the stable beginning of the prompt, so that a provider routes equal ones to the same machine."""
+        """Identifies the stable beginning of the prompt, so that a provider routes equal ones to the same machine."""
         return hashlib.sha256(to_json([self.model, self.system, self.tools])).hexdigest()[:32]
 
     @property
     def shared_prefix(self) -> bytes:
-        """All that stands before the last breakpoint up to which other calls are the same; empty if none is."""
+        """The prompt up to the last breakpoint shared with other calls; empty if none is shared."""
         first = self.messages[0]
         shared = first.text[: first.shared]
         return to_json([self.model, self.system, self.tools, self.answer_schema, shared]) if shared else b""
 
 
 class Content(Contract):
-    """What a reply says, the same for every provider."""
+    """The content of a reply, the same for every provider."""
 
     stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
     text: str = ""
-    """The final reply: JSON of `answer_type` if the model obeyed; at most one character more than `LONGEST_TEXT`."""
+    """The final reply: JSON of `answer_type` if the model complied; at most one character above `LONGEST_TEXT`."""
     problem: str = ""
-    """Why a malformed reply cannot be used."""
+    """Why a malformed reply is unusable."""
     tool_calls: tuple[ToolCall, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
 
 
 class ModelReply(Content):
-    """What a provider answered, normalised."""
+    """A provider's normalised reply."""
 
     model: str
-    """The model that answered, as the provider names it."""
+    """The model that answered, by the provider's name."""
     provider: str
     usage: Usage | None = None
-    """Tokens and cost; None if the provider did not report them, and the call is then charged at its reserve."""
+    """Tokens and cost; None if not reported, in which case the call is charged at its reservation."""
 
 
 class Model(Protocol):
@@ -157,17 +157,17 @@ class Model(Protocol):
 
 @runtime_checkable
 class CachesPrompts(Protocol):
-    """A model whose provider reads for less what an earlier prompt began with."""
+    """A model whose provider caches the beginnings of prompts at a lower price."""
 
     @property
     def least_cached_tokens(self) -> int:
-        """The shortest beginning that it keeps."""
+        """Minimum tokens of a cached prefix."""
         ...
 
 
 @runtime_checkable
 class CountsInput(Protocol):
-    """A model whose provider counts the tokens of a prompt before it is sent, free of charge."""
+    """A model whose provider counts the tokens of a prompt before the call, free of charge."""
 
     async def count_input(self, call: ModelCall) -> int:
         """Count the input tokens of a call; a failure of the provider is raised as by `Model.complete`."""

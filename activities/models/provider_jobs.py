@@ -1,6 +1,6 @@
-"""A call as an asynchronous job of the provider: begun once, then polled until it is done.
+"""A call as an asynchronous job of the provider: started once, then polled until it is done.
 
-The job's id is journalled before the first poll, so that the next attempt continues with the same job.
+The job's id is journalled before the first poll, so that the next attempt continues the same job.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from chargehand.wire import ErrorType
 
 _CLEAN_UP_SECONDS: Final = 5.0
 _CANCELLING_SECONDS: Final = 15.0
-"""How long a cancelled job may take to end: providers finish some of what they began."""
+"""Time for a cancelled job to end; providers finish parts already started."""
 _CANCELLING_POLL_SECONDS: Final = 0.5
 _LONGEST_OUTAGE_SECONDS: Final = 900.0
-"""A job whose provider cannot be reached for this long counts as lost."""
+"""A job whose provider is unreachable for this long counts as lost."""
 _LONGEST_JOB_ID: Final = 1_000
 REQUEST_SECONDS: Final = 60.0
-"""How long the provider may take to begin a job, or to report its state."""
+"""Time for the provider to start a job or report its state."""
 
 
 class JobStore(ABC):
-    """One call as a job of one provider."""
+    """One call as a provider's job."""
 
     def __init__(self, jobs: Any, **request: Any) -> None:
-        """Prepare a call: by the SDK's methods for such jobs, and the request that begins one."""
+        """Prepare a call with the SDK's job methods and the request that starts a job."""
         self._jobs = jobs
         self._request = request
 
@@ -51,11 +51,11 @@ class JobStore(ABC):
         return await _read(self._jobs.with_raw_response.retrieve(identity, **options, timeout=_timeout()))
 
     async def cancel(self, identity: str) -> None:
-        """Ask the provider to stop the job; what has not begun is not charged."""
+        """Ask the provider to stop the job; parts not started are not charged."""
         await self._jobs.cancel(identity, timeout=_timeout())
 
     async def delete(self, identity: str) -> None:
-        """Ask the provider to delete a job that has ended, which it otherwise keeps for a month."""
+        """Ask the provider to delete an ended job, which it otherwise keeps for a month."""
         await self._jobs.delete(identity, timeout=_timeout())
 
 
@@ -68,7 +68,7 @@ def _timeout() -> object:
 
 
 async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, whole_seconds: float | None) -> JsonValue:
-    """Run a call as a job: a new one, or the one that an earlier attempt began.
+    """Run a call as a job: a new one, or the one started by an earlier attempt.
 
     Once its result is journalled, the provider is asked to delete it.
 
@@ -76,7 +76,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
         job: the id of the job, and the place to journal it.
         store: the call at its provider.
         poll_seconds: the time between two polls.
-        whole_seconds: how long this attempt waits, unless the job has less patience; None for as long as it lives.
+        whole_seconds: how long this attempt waits, unless the job has less patience; None without limit.
 
     Raises:
         TimeoutError: it took longer and was cancelled; whether it was billed is unknown.
@@ -89,7 +89,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
         try:
             await job.remember(identity)
         except BaseException:
-            # No later attempt would find it.
+            # No later attempt could find it.
             await _give_up(store, identity)
             raise
     seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
@@ -114,12 +114,12 @@ async def _ended(store: JobStore, identity: str, poll_seconds: float, seconds: f
         await _quietly(store.cancel(identity))
     try:
         async with asyncio.timeout(_CANCELLING_SECONDS):
-            # It may have ended just before it was cancelled.
+            # It may have ended just before the cancellation.
             return await _result(store, identity, min(poll_seconds, _CANCELLING_POLL_SECONDS))
     except TimeoutError:
         raise TimeoutError(f"it was not done after {seconds or 0:g} seconds.") from None
     except ReportedError as error:
-        # It is not begun again, since no time is left for it.
+        # Not restarted, since no time is left.
         error.is_final, error.kind = True, ErrorType.PROVIDER_UNAVAILABLE
         error.text = f"it was cancelled after {seconds or 0:g} seconds, before it was done."
         raise
@@ -149,7 +149,7 @@ async def _give_up(store: JobStore, identity: str) -> None:
 
 
 async def _quietly(request: Awaitable[None]) -> None:
-    """Send a clean-up request whose failure must not hide the error that led here."""
+    """Send a clean-up request whose failure must not hide the original error."""
     try:
         async with asyncio.timeout(_CLEAN_UP_SECONDS):
             await request

@@ -1,4 +1,4 @@
-"""The model adapters: their settings, one row each, and which model serves which tier."""
+"""The model adapters: settings, one row each, and the models of the tiers."""
 
 import asyncio
 import re
@@ -27,9 +27,9 @@ DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
     "anthropic": {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"},
     "openai": {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"},
 }
-"""The models of each provider, unless the settings name others."""
+"""Default models of each provider."""
 _OFFLINE: Final = "extractive"
-"""What is used if no language model is set."""
+"""The provider if no language model is configured."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 _OwnPrices = Annotated[tuple[_Price, ...], Field(min_length=2, max_length=3)]
 
@@ -38,65 +38,64 @@ class ModelSettings(BaseSettings):
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     provider: str | None = None
-    """Which models to use; by default the first provider whose key is set."""
+    """The model provider; by default the first whose key is set."""
     models: dict[Tier, str] = {}
-    """Model names by tier, as a JSON object; tiers that are not named keep the provider's default."""
+    """Model names by tier, as a JSON object; other tiers keep the provider's default."""
     fallback_provider: str | None = None
-    """Which models to use while the provider's own are not available; by default `provider`, with `fallback_models`."""
+    """The provider to use while the main one is unavailable; by default `provider`, with `fallback_models`."""
     fallback_models: dict[Tier, str] = {}
     """Model names by tier, as `models`, of the fallback provider."""
     prices: dict[str, _OwnPrices] = {}
     """Dollars per million input, output and, if it is another price, cached input tokens by model name, as a JSON
     object; 0 for local models."""
     output_tokens: OutputCaps = OutputCaps()
-    """The most output tokens of one turn, thinking included, as a JSON object by purpose: plan, work, report,
-    decision. A turn that the budget cannot carry at that size gets less."""
+    """Maximum output tokens of one turn, thinking included, as a JSON object by purpose: plan, work, report,
+    decision. A turn gets less if the budget does not cover that."""
     reasoning_models: dict[str, bool] = {}
-    """Whether a model takes a reasoning effort, as a JSON object by model name; by default its name tells."""
+    """Whether a model supports a reasoning effort, as a JSON object by model name; by default known from its name."""
     context_window: int | None = Field(default=None, ge=8_000, le=10_000_000)
-    """The tokens of a prompt and its reply that every model holds; by default what the price list says, or 128,000."""
+    """Context window of all models in tokens; by default from the price list, or 128,000."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
-    """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
+    """Model turns started per second by all workers together, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
-    """How long a provider may send nothing before the call is abandoned; by default a minute (for
+    """Seconds of silence of a provider after which a call is abandoned; by default a minute (for
     `openai_compatible`, three until the first output). Longer in proportion above 8,000 output tokens."""
     answer_tokens: int | None = Field(default=None, ge=64)
-    """The most output tokens of a call to `openai_compatible`, for models that may never stop."""
+    """Maximum output tokens of a call to `openai_compatible`, for models that may never stop."""
     openai_background: bool = False
-    """Whether OpenAI stores replies for a while, so that the reply of a lost worker is fetched and not paid again."""
+    """Whether OpenAI stores replies temporarily, so that a lost worker's reply is fetched instead of paid again."""
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
-    """Key of Anthropic."""
+    """API key of Anthropic."""
     anthropic_base_url: WebAddress | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
-    """Another address for Anthropic."""
+    """Alternative address for Anthropic."""
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
-    """Key of OpenAI, or of the server at `OPENAI_BASE_URL`."""
+    """API key of OpenAI, or of the server at `OPENAI_BASE_URL`."""
     openai_base_url: WebAddress | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
-    """The address of an OpenAI-compatible server, which it selects."""
+    """Address of an OpenAI-compatible server; also selects that provider."""
 
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a worker: an adapter, and a card for each tier."""
+    """The models of a worker: an adapter, and a card per tier."""
 
     adapter: Model
     cards: Mapping[Tier, ModelCard]
-    """Priced at the dearer of the model and its fallback."""
+    """Priced at the more expensive of the model and its fallback."""
     fallback: "Models | None" = None
-    """What is called while a model is not available."""
+    """Called while a model is unavailable."""
     price: Callable[[str], ModelCard | None] | None = None
-    """Describes any model of the provider by its name, or says that its price is unknown; None if names do not count.
-    """
+    """Prices any model of the provider by name, or reports an unknown price; None if models cannot be named."""
     named: Mapping[str, ModelCard] = field(default_factory=dict[str, ModelCard])
     connecting: "asyncio.Task[None] | None" = None
     """Loads the SDK and opens a connection; None if there is nothing to load."""
 
     async def until_connected(self) -> None:
-        """Wait until the first call would not wait for anything, unless the provider cannot be reached."""
+        """Wait until connected, unless the provider is unreachable."""
         if tasks := [each.connecting for each in (self, self.fallback) if each and each.connecting]:
             await asyncio.wait(tasks)
 
     def card(self, tier: Tier, name: str = "") -> ModelCard:
-        """Return the name and price of the model of a tier, or of a model that an agent names."""
+        """Return the card of a tier's model, or of a model named by an agent."""
         return self.named.get(name) or self.cards[tier]
 
 
@@ -188,7 +187,7 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
 
 
 def name_models(models: Models, crews: Iterable[Crew]) -> Models:
-    """Price the models that agents name.
+    """Price the models named by agents.
 
     Raises:
         SettingsError: the price of one is unknown.
@@ -209,14 +208,14 @@ def name_models(models: Models, crews: Iterable[Crew]) -> Models:
 
 
 def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
-    """Describe a model so that what is reserved for a turn, and what it may write, fits the other model too."""
+    """Merge two cards so that reservations and output caps also suit the other model."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
     most = min((most for most in (card.max_output_tokens, other.max_output_tokens) if most), default=None)
     own = {
         "prices": tuple(steps),
         "max_output_tokens": most,
         "context_window": min(card.context_window, other.context_window),
-        # What one provider counts says nothing of the other's tokens.
+        # One provider's count does not apply to the other's tokens.
         "counts_input": False,
     }
     return card.replace(**own)
@@ -231,7 +230,7 @@ def _models(
     *,
     most: int | None = None,
 ) -> Models:
-    """Load the SDK while the worker starts, rather than at the first call, and close its client at the end."""
+    """Load the SDK during the worker's start instead of the first call, and close its client at the end."""
     adapter = replace(
         adapter,
         prices=settings.prices,
@@ -247,9 +246,9 @@ def _models(
 def priced_models(
     adapter: Model, provider: str, names: Mapping[Tier, str], settings: ModelSettings, *, most: int | None = None
 ) -> Models:
-    """Price the model of each tier: the usual names, or those of the settings, by the provider's price list or theirs.
+    """Price the model of each tier, named by defaults or settings, by the provider's price list or the settings.
 
-    `most` are the output tokens of a call, if not what the models' names tell.
+    `most` are the output tokens of a call, if not known from the models' names.
 
     Raises:
         SettingsError: a tier has no model, or its price is unknown.
@@ -260,7 +259,7 @@ def priced_models(
         if card is None:
             return None
         window = settings.context_window or card.context_window
-        # Some servers refuse a call whose prompt and cap together are more than they hold.
+        # Some servers refuse a call if prompt and cap together exceed the context window.
         output = most or min(abilities_of(name).max_output_tokens or window, window // 4)
         counts = isinstance(adapter, CountsInput)
         return card.replace(max_output_tokens=output, context_window=window, counts_input=counts)

@@ -1,6 +1,6 @@
-"""Reading the reply of any provider: untrusted data, whatever the SDK's types promise.
+"""Parsing of any provider's reply, which is untrusted data despite the SDK's types.
 
-Everything is bounded here, before anything else walks or keeps it. A tool call that cannot be read is kept as
+Everything is bounded here before further processing. An unreadable tool call is kept as
 malformed, so that it breaks neither the tool nor the next request.
 """
 
@@ -22,25 +22,25 @@ from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.strict_json import depth
 
 MOST_CALLS: Final = 32
-"""The most calls of one reply that are executed."""
+"""Maximum executed calls of one reply."""
 MOST_DEPTH: Final = 32
-"""The most levels of objects and lists in a call's arguments."""
+"""Maximum nesting of a call's arguments."""
 LONGEST_ARGUMENTS: Final = 64_000
-"""The most bytes of a call's arguments as JSON."""
+"""Maximum bytes of a call's arguments as JSON."""
 _MOST_ARGUMENTS: Final = 256_000
-"""The most bytes of the arguments of all calls of a reply."""
+"""Maximum bytes of the arguments of all calls of a reply."""
 _MOST_ITEMS: Final = 1_000
 _LARGEST_ITEMS: Final = 1_000_000
-"""The most bytes of a provider's own form of a reply; with everything else it still fits into one payload."""
+"""Maximum bytes of a reply in the provider's own format; with everything else it fits into one payload."""
 _MOST_LEVELS: Final = 64
-"""The most levels of a whole reply that are read."""
+"""Maximum nesting of a whole reply."""
 _MOST_VALUES: Final = 300_000
-"""The most lists and objects of a reply, or of one event of it: all else waits while a parser makes them."""
+"""Maximum lists and objects of a reply or event, since parsing them blocks everything else."""
 _SMALL: Final = 50_000
-"""Characters, values and keys that are walked in less time than it takes to hand them to a thread and back."""
+"""Size that is processed faster than a switch to a thread and back."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 20_000_000
-"""Twice the largest context window there is: what claims more has counted wrong."""
+"""Twice the largest existing context window; higher counts are wrong."""
 _IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
 _MODEL_NAME: Final = re.compile(r"[ -~]{1,200}")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -49,9 +49,9 @@ ReplyType = TypeVar("ReplyType", bound=BaseModel)
 
 
 async def parse(content: bytes) -> JsonValue:
-    """Parse a reply's body, or one event of it.
+    """Parse a reply's body or one of its events.
 
-    The reply is paid for, so that its usage is read even if parts of it cannot be used.
+    The reply is paid for, so its usage is read even if parts are unusable.
 
     Raises:
         BodyRefused: it has very many lists or objects.
@@ -67,7 +67,7 @@ async def parse(content: bytes) -> JsonValue:
 
 
 def _is_dense(content: bytes) -> bool:
-    """Count lists and objects, which take long to make: only if there are very many, those outside of texts."""
+    """Whether a text has too many lists and objects; strings are excluded only if there are very many."""
     if _opened(content) <= _MOST_VALUES:
         return False
     outside, texts = _STRING.subn(b"", content, count=_MOST_VALUES)
@@ -79,7 +79,7 @@ def _opened(content: bytes) -> int:
 
 
 def _parse_broken(content: bytes) -> JsonValue:
-    """Parse JSON that has NaN, endless numbers, lone surrogates or endless depth, which are replaced."""
+    """Parse JSON with NaN, overlong numbers, lone surrogates or excessive depth, replacing these."""
     try:
         value = json.loads(
             "".join(_shallow_parts(content.decode(errors="replace"))),
@@ -95,7 +95,7 @@ def _parse_broken(content: bytes) -> JsonValue:
 
 
 def _shallow_parts(text: str) -> Iterator[str]:
-    """Yield JSON text with null in the place of everything deeper than `_MOST_LEVELS`."""
+    """Yield JSON text with everything deeper than `_MOST_LEVELS` replaced by null."""
     depth = start = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         if found[0] in "[{":
@@ -139,7 +139,7 @@ def token_count(usage: object, *path: str, absent: int | None = None) -> int | N
 
 
 def model_name(body: JsonValue, asked: str) -> str:
-    """Read the name of the model that answered; the name that was asked for if it is missing or implausible."""
+    """Read the name of the model that answered; the requested name if it is missing or implausible."""
     name = within(body, "model")
     return name if isinstance(name, str) and _MODEL_NAME.fullmatch(name) else asked
 
@@ -151,11 +151,11 @@ def read_content(
     offered: Collection[str],
     items: Callable[[Sequence[ToolCall]], tuple[JsonValue, ...]],
 ) -> Content:
-    """Tell what a reply says: its text, and its calls unless it stopped for a reason after which it must not be used.
+    """Return the content of a reply: its text, and its calls unless its stop reason makes it unusable.
 
     `items` gives the provider's own form of a reply with these calls.
     """
-    # Where no tools may be used, calls are ignored: the turn is there to answer.
+    # If no tools may be used, calls are ignored: the turn must answer.
     calls = tool_calls(uses, offered) if stop is None and offered else ()
     return Content(
         stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
@@ -166,15 +166,15 @@ def read_content(
 
 
 def own_items(items: Sequence[JsonValue], types: Collection[str]) -> list[dict[str, Any]]:
-    """Return what a provider wrote itself; nothing if another did, whose items are rendered from our own fields."""
+    """Return items that this provider wrote; none if another did, whose items are rendered from our own fields."""
     is_own = all(str(within(item, "type")) in types for item in items)
     return [dict(cast("Mapping[str, Any]", item)) for item in items] if is_own else []
 
 
 def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
-    """Read the tool calls of a reply, in its order.
+    """Read the tool calls of a reply in order.
 
-    Of too many calls, the first that is not executed tells the model so, and the others are dropped. `uses` has id,
+    If there are too many calls, the first extra one reports that to the model; others are dropped. `uses` has id,
     name and arguments of each, which are JSON text or already parsed.
     """
     uses = uses[: MOST_CALLS + 1]
@@ -202,7 +202,7 @@ def tool_call(position: int, identity: str, tool: str, arguments: object, offere
 
 
 def _arguments(written: object) -> dict[str, JsonValue] | str:
-    """Read the arguments of a call, or say why they cannot be used."""
+    """Parse the arguments of a call, or return why they are unusable."""
     too_long = f"the arguments are longer than {LONGEST_ARGUMENTS} bytes"
     if isinstance(written, str):
         if len(written) > LONGEST_ARGUMENTS:
@@ -224,9 +224,9 @@ def _arguments(written: object) -> dict[str, JsonValue] | str:
 
 
 def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
-    """Return a provider's own form of a reply, or nothing if it is too large to be kept.
+    """Return a reply in the provider's own format, or nothing if it is too large to keep.
 
-    The reply is then given back to the provider in our own form.
+    The reply is then returned to the provider in our own format.
     """
     if len(items) > _MOST_ITEMS or depth(list(items)) > _MOST_LEVELS:
         return ()
@@ -235,7 +235,7 @@ def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
 
 
 def is_small(*values: object) -> bool:
-    """Whether untrusted values are read so fast that the event loop need not be spared."""
+    """Whether untrusted values are small enough to process in the event loop."""
     room = _SMALL
     waiting = list(values)
     while waiting:
@@ -255,7 +255,7 @@ def is_small(*values: object) -> bool:
 
 
 def _size(value: object) -> int | None:
-    """Return the bytes of a value as JSON; None if it has a number that JSON has not: the parser lets 1e999 through."""
+    """Return the bytes of a value as JSON; None if it has a number that is invalid in JSON, such as 1e999."""
     try:
         return len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
     except ValueError:
@@ -263,7 +263,7 @@ def _size(value: object) -> int | None:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Write a call's arguments as JSON; unreadable ones are left out."""
+    """Write a call's arguments as JSON; unreadable ones are omitted."""
     arguments: Mapping[str, JsonValue] = {} if call.malformed else call.arguments
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 

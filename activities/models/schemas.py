@@ -54,12 +54,12 @@ _BEYOND: Final = frozenset(
         "then",
     )
 )
-"""Keywords that the strict dialect has no word for."""
+"""Keywords without an equivalent in the strict dialect."""
 _PARTS: Final = frozenset({"items", "properties", "required"})
 _MOST_PARTS: Final = 5_000
-"""Far more than providers accept: references may multiply what a few bytes describe."""
+"""Far more than providers accept; references can multiply a small schema."""
 _MOST_UNIONS: Final = 12
-"""Providers compile a grammar from a schema, which alternatives multiply."""
+"""Maximum unions, which multiply the grammar that providers compile from a schema."""
 
 
 class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
@@ -70,11 +70,11 @@ class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
 def answer_schema(
     answer_type: type[BaseModel], agents: tuple[str, ...] = (), fields: tuple[SubtaskField, ...] = ()
 ) -> Schema:
-    """Write the schema of a model's final reply; its `title` is the name of the type. Do not modify the result.
+    """Build the schema of a model's final reply; its `title` is the name of the type. Do not modify the result.
 
     Args:
         agents: the agents that a subtask in the reply may name; any name if empty.
-        fields: what a subtask has in this crew beside what it has in all.
+        fields: additional fields of subtasks in this crew.
     """
     written = _without_prose(answer_type.model_json_schema())
     subtask = written.get("$defs", {}).get(SubtaskDraft.__name__)
@@ -86,7 +86,7 @@ def answer_schema(
 
 
 def _without_prose(schema: Any) -> Any:
-    """Drop the docstrings of our own types: the instructions of a turn explain its answer, once."""
+    """Drop the docstrings of our types, since a turn's instructions already explain its answer."""
     if isinstance(schema, list):
         return [_without_prose(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -99,11 +99,11 @@ def _without_prose(schema: Any) -> Any:
 
 
 def with_data(schema: Schema, data: JsonSchema) -> Schema:
-    """Add the property `data` of a shape that people chose: in the strict dialect if it fits, as JSON text otherwise.
+    """Add the property `data` with a custom schema: in the strict dialect if possible, as JSON text otherwise.
 
     Args:
-        schema: of an answer, as `answer_schema` writes it.
-        data: the shape, which the prompt describes too; data may also be null.
+        schema: of an answer, as built by `answer_schema`.
+        data: the custom schema, which the prompt also describes; data may also be null.
     """
     text: Schema = {"type": "string", "description": "data as JSON text"}
     for shape in filter(None, (_native(data), text)):
@@ -117,7 +117,7 @@ def with_data(schema: Schema, data: JsonSchema) -> Schema:
 
 
 def _native(schema: JsonSchema) -> Schema | None:
-    """Translate a schema that people wrote, with null for what is optional; None if it says more than the dialect."""
+    """Translate a custom schema, with null for optional properties; None if the dialect cannot express it."""
     try:
         translated = strict({**cast("dict[str, Any]", _with_nulls(schema)), "$defs": _with_nulls_each(schema)})
     except (UnfitSchema, RecursionError):
@@ -131,7 +131,7 @@ def _with_nulls_each(schema: JsonSchema) -> dict[str, JsonValue]:
 
 
 def _with_nulls(schema: JsonValue) -> JsonValue:
-    """Let a model write null for each optional property, since the strict dialect requires every property."""
+    """Allow null for each optional property, since the strict dialect requires every property."""
     if not isinstance(schema, dict) or _BEYOND.intersection(schema):
         raise UnfitSchema("it uses more than the strict dialect has")
     written = dict(schema)
@@ -158,13 +158,13 @@ def _with_nulls(schema: JsonValue) -> JsonValue:
 
 
 def _of_type(schema: Mapping[str, JsonValue], kind: JsonValue) -> dict[str, JsonValue]:
-    """Keep what applies to one type of a schema, so that no part is translated for two of them."""
+    """Keep the parts of a schema that apply to one of its types."""
     parts = {"properties", "required"} if kind == "object" else {"items"} if kind == "array" else set[str]()
     return {name: each for name, each in schema.items() if name not in _PARTS - parts} | {"type": kind}
 
 
 class _Definitions(NamedTuple):
-    """What a schema refers to, and the numbers of the parts that it may have with all of that written out."""
+    """The definitions of a schema, and the remaining number of parts when they are expanded."""
 
     named: Mapping[str, Any]
     parts: Iterator[int]
@@ -207,7 +207,7 @@ def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple
 
 
 def _follow(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
-    """Translate what a schema refers to."""
+    """Translate a referenced definition."""
     name = str(schema["$ref"]).removeprefix("#/$defs/")
     if name not in definitions.named:
         raise UnfitSchema(f"a reference at {_place(path)} that names none of its $defs")

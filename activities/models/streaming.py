@@ -17,26 +17,26 @@ from activities.models.replies import parse
 from activities.processes.stall_timeout import stall_limit
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
-"""Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
+"""Far above the output of any turn; parsing an event blocks everything else."""
 _EVENTS_AT_ONCE: Final = 100
-"""Events that are read before everything else has its turn."""
+"""Number of events processed before yielding to the event loop."""
 _USUAL_OUTPUT_TOKENS: Final = 8_000
-"""Up to here the patience is as it is set."""
+"""Up to this output cap, patience is as configured."""
 _DRAIN_SECONDS: Final = 0.25
-"""How long a response may take to end properly, so that its connection can be reused."""
+"""Time for a response to end properly, so that its connection can be reused."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a provider may send nothing before a call is abandoned; the call's own timeout applies besides."""
+    """Maximum silence of a provider before a call is abandoned; the call's own timeout applies too."""
 
     first_seconds: float
-    """Until the first line, before which slow machines send nothing."""
+    """Until the first line; slow machines send nothing before it."""
     gap_seconds: float
     """Between two lines: events or keep-alives."""
 
     def for_output(self, tokens: int) -> "Patience":
-        """Have more patience with a call that may write, and so think, longer."""
+        """Return more patience for a call with a larger output cap, which may think longer."""
         factor = max(1.0, tokens / _USUAL_OUTPUT_TOKENS)
         return Patience(self.first_seconds * factor, self.gap_seconds * factor)
 
@@ -44,7 +44,7 @@ class Patience:
 STEADY: Final = Patience(first_seconds=60.0, gap_seconds=60.0)
 """For providers that send a keep-alive every 15 to 30 seconds, two of which may be missed."""
 SLOW_TO_BEGIN: Final = Patience(first_seconds=180.0, gap_seconds=60.0)
-"""For a model on your own machine, which sends nothing while it reads a long prompt."""
+"""For a local model, which sends nothing while it processes a long prompt."""
 
 
 class Response(Protocol):
@@ -56,7 +56,7 @@ class Response(Protocol):
 
 
 class Fold(Protocol):
-    """Assembles the events of one wire into the body of an unstreamed reply."""
+    """Assembles the events of one API into the body of an unstreamed reply."""
 
     def take(self, event: Mapping[str, JsonValue]) -> bool: ...
 
@@ -66,17 +66,17 @@ class Fold(Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the model has written something, thoughts and tool calls included."""
+        """Whether the model has written anything, thoughts and tool calls included."""
         ...
 
     @property
     def body(self) -> JsonValue:
-        """The reply; complete only at the end."""
+        """The reply so far; complete only at the end."""
         ...
 
     @property
     def text(self) -> str:
-        """What the model has written so far, without thoughts and tool calls."""
+        """The text so far, without thoughts and tool calls."""
         ...
 
 
@@ -88,7 +88,7 @@ async def receive(
     whole_seconds: float,
     on_event: Callable[[Fold], None],
 ) -> JsonValue:
-    """Send a request, and return the body of the reply, assembled from its events if the provider streams.
+    """Send a request and return the body of the reply, assembled from its events if streamed.
 
     Raises:
         TimeoutError: it took too long as a whole, or sent nothing for too long.
@@ -120,7 +120,7 @@ async def _body(
         read = 0
         async for data in _events(lines):
             read += 1
-            if read % _EVENTS_AT_ONCE == 0:  # a piece from the network may have thousands
+            if read % _EVENTS_AT_ONCE == 0:  # one network read may contain thousands
                 await asyncio.sleep(0)
             try:
                 is_last = fold.take(await _event(data))
@@ -142,7 +142,7 @@ async def _body(
 
 
 async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[Sequence[bytearray]]:
-    """Read the lines of each piece; dripping bytes do not count as a sign of life until they complete a line."""
+    """Yield the lines of each piece; single bytes do not count as progress until they complete a line."""
     begun = bytearray()
     async for chunk in response.stream:
         begun += chunk
@@ -157,7 +157,7 @@ async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenera
 
 
 async def _events(pieces: AsyncIterator[Sequence[bytearray]]) -> AsyncIterator[bytes]:
-    """Read the data of events up to the end, or to OpenAI's end marker."""
+    """Yield the data of events up to the end or OpenAI's end marker."""
     data: list[bytearray] = []
     length = 0
     async for lines in pieces:
@@ -190,7 +190,7 @@ async def _event(data: bytes) -> Mapping[str, JsonValue]:
 
 
 async def _drain(lines: AsyncIterator[Sequence[bytearray]]) -> None:
-    """Read the rest, so that the connection can be reused; errors no longer matter, since the reply is complete."""
+    """Read the rest so that the connection can be reused; errors are ignored, since the reply is complete."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _ in lines:

@@ -1,4 +1,4 @@
-"""The activity that opens a session: it looks up crew, models and ceilings for a request, and reads its documents."""
+"""The activity that opens a session: it looks up crew, models and ceilings, and reads documents."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ from chargehand.search_attributes import missing_attributes
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
-"""Of all documents' names together: every turn and tool call carries them in the history."""
+"""Maximum total of document names, which every turn and tool call repeats in the history."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 _MOST_UNREAD: Final = 100
 _PROBLEM_CHARACTERS: Final = 400
@@ -49,9 +49,9 @@ _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
 @dataclass
 class Listing:
-    """Whether the namespace has the search attributes of sessions: a workflow that sets an unknown one gets stuck.
+    """Checks whether the namespace has the search attributes of sessions; setting an unknown one blocks a workflow.
 
-    It is looked up once, and again while they are missing.
+    The result is cached unless they are missing.
     """
 
     _are_there: bool = False
@@ -59,7 +59,7 @@ class Listing:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def is_possible(self, client: Client) -> bool:
-        """Whether sessions may set their search attributes; sessions that open meanwhile wait for the same answer."""
+        """Whether sessions may set search attributes; concurrently opening sessions share the lookup."""
         async with self._looking:
             now = time.monotonic()
             if not self._are_there and (self._looked_at is None or now - self._looked_at > _LOOK_AGAIN_SECONDS):
@@ -81,15 +81,15 @@ class SessionActivities:
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
     request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
-    """Of plug-ins: each says what is wrong with a request."""
+    """Plug-ins' checks, which return the problems of a request."""
     document_checks: Sequence[Callable[[str], bool]] = ()
-    """Of plug-ins: each says whether a tool reads documents of a name, even if they have no words."""
+    """Plug-ins' checks whether a tool reads documents of a name, even without words."""
     listing: Listing | None = None
-    """Looks for the search attributes of sessions; without it they are not used."""
+    """Looks up the search attributes of sessions; None to not use them."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
     recall_for: timedelta = timedelta(hours=1)
     opening_steps: Sequence[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]] = ()
-    """Of plug-ins: each adds to the facts of a session that is not refused."""
+    """Plug-ins' steps that extend the facts of an accepted session."""
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -136,7 +136,7 @@ class SessionActivities:
 
     @activity.defn(name=ActivityType.ADD_AGENTS)
     async def add_agents(self, asked: AddAgentsRequest) -> AddedAgents:
-        """Give a session's crew the agents that a model has described, if they keep to what the crew allows."""
+        """Add agents designed by a model to a session's crew, if the crew allows them."""
         pinned = await self.crews.find(asked.crew)
         agents, problems = custom_agents(pinned.crew, asked.agents, tool_capabilities(self.tools))
         if problems:
@@ -146,7 +146,7 @@ class SessionActivities:
         return AddedAgents(crew=self._card(extended, asked.request, profile))
 
     async def unread(self, documents: tuple[str, ...], models: Sequence[str] = ()) -> tuple[str, ...]:
-        """Name each document that cannot be read, and why; refuse a request if that is all of them."""
+        """Return a gap for each unreadable document; refuse a request if all are unreadable."""
         if self.library is None or not documents:
             return ()
         catalog = (await self.library.open(documents)).catalog
@@ -160,7 +160,7 @@ class SessionActivities:
         return tuple(f"A document was not read: {each}" for each in unread)
 
     def _read_documents(self, catalog: Catalog) -> set[str]:
-        """Name the documents that have words or rows, or a tool of their own."""
+        """List the documents that have words or rows, or a tool that reads them."""
         with_rows = {table.document for table in catalog.tables if table.rows}
         return with_rows | {
             entry.name
@@ -177,7 +177,7 @@ class SessionActivities:
         ]
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
-        """Say what a tool lets an agent do in a session; documents that the caller vouches for are not private."""
+        """Return a tool's capabilities in a session; trusted documents are not private."""
         is_public = request.vouches_for_documents and not spec.reads_elsewhere
         return self.tools[spec.name].capabilities.difference(READS_DOCUMENTS if is_public else ())
 
@@ -212,7 +212,7 @@ class SessionActivities:
             tier=request.tiers.agents.get(agent.name, agent.tier),
             effort=agent.effort or crew.effort or EFFORTS.get(profile),
             profile=profile,
-            # A request that names a tier for it wants that tier's model.
+            # If the request sets a tier for the agent, that tier's model applies.
             model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
             capabilities=tuple(sorted(capabilities_of(agent, able))),
             private=tuple(tool for tool in agent.tools if "reads_private" in able[tool]),
@@ -234,7 +234,7 @@ class SessionActivities:
 
 
 async def record_session(record: Record, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
-    """Record a session that no other one started, before it does anything: a restored database may not know it."""
+    """Record a root session before it does anything, in case a restored database forgets it."""
     if request.delegation is None:
         info = activity.info()
         begun = SessionBegun(
@@ -252,13 +252,13 @@ def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile, work: type
 
 
 def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Profile) -> int:
-    """Bound the bytes of a system text, whatever the session has."""
+    """Return the maximum bytes of a system text in any setting."""
     settings = (Setting(web, documents, profile) for web in (True, False) for documents in (True, False))
     return max(len(task_type.system_text(crew, agent, setting).encode()) for setting in settings)
 
 
 def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
-    """Settle what a request leaves to its crew; a crew's approval holds whatever the request says."""
+    """Settle the terms that a request leaves to its crew; a crew's required approval always applies."""
     profile = request.profile or crew.profile or "standard"
     limits = request.limits
     if request.profile is None:
@@ -274,7 +274,7 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
 
 
 def _without_pictures(catalog: Catalog) -> Catalog:
-    """Note what a model that does not see cannot read."""
+    """Return gaps for content that only a vision model can read."""
     seen = [
         entry.replace(problem="It is a picture, and no model of this worker sees: use text.")
         if entry.pictures and len(entry.pictures) >= entry.units
@@ -311,7 +311,7 @@ def _document_problems(documents: Sequence[str]) -> list[str]:
 
 
 def _caps_in(profile: Profile, caps: OutputCaps) -> OutputCaps:
-    """Let a turn of an agent in deep research write as much as a report."""
+    """Raise the output cap of agents in deep sessions to that of a report."""
     return caps.replace(work=max(caps.work, caps.report)) if profile == "deep" else caps
 
 

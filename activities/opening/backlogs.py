@@ -1,4 +1,4 @@
-"""The activity that reads how long the oldest task of a Temporal task queue waits."""
+"""The activity that reads how long a task queue's oldest task has been waiting."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,7 +13,7 @@ from activities.contracts.session import Backlog, BacklogRequest
 from chargehand.wire import ActivityType
 
 _RECENT: Final = timedelta(minutes=2)
-"""A poll ends after a minute at the latest; the server lists workers that have gone for five."""
+"""A poll lasts at most a minute; the server lists stopped workers for five."""
 
 
 class BacklogActivities:
@@ -25,7 +25,7 @@ class BacklogActivities:
 
 
 async def describe_queue(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> DescribeTaskQueueResponse:
-    """Ask the server how many tasks of a kind wait on a queue, how long the oldest does, and who polls it."""
+    """Describe a queue: the number of waiting tasks of a kind, the oldest one's age, and the pollers."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind, report_stats=True
     )
@@ -33,5 +33,5 @@ async def describe_queue(client: Client, queue: str, kind: "TaskQueueType.ValueT
 
 
 def is_recent(poller: PollerInfo) -> bool:
-    """Whether a worker still polls, or did until just now."""
+    """Whether a worker has polled recently."""
     return poller.last_access_time.ToDatetime(UTC) >= datetime.now(UTC) - _RECENT

@@ -1,4 +1,4 @@
-"""What a session knows of the one that it follows: read once from the server, bounded, and typed."""
+"""What a session knows about the one that it follows, read once from the server, bounded and typed."""
 
 from typing import Final
 
@@ -22,16 +22,16 @@ _QUOTE_CHARACTERS: Final = 1_200
 _FINDINGS: Final = 40
 _SOURCES: Final = 60
 _THREAD: Final = 20
-"""Sessions of a thread that are known in brief: the first one, and the latest."""
+"""Maximum summaries of a thread's sessions: the first one, and the latest."""
 _GOAL_BRIEF: Final = 300
 _ANSWER_BRIEF: Final = 500
 _SESSION_CHARACTERS: Final = 300
 
 
 async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierWork | None:
-    """Read the report of the session that a request follows, and the documents that it could read.
+    """Read the report of the session that a request follows, and its documents.
 
-    Raises `InvalidInput` if there is no such session, or none with a report that this one may know.
+    Raises `InvalidInput` if the session does not exist or has no report accessible to this one.
     """
     if request.follows is None:
         return None
@@ -60,7 +60,7 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
 
 
 async def _request_of(client: Client, earlier: Session, tenant: str) -> SessionRequest:
-    """Return what a session was asked that has ended; one of another tenant does not exist for this one."""
+    """Return the request of an ended session; another tenant's counts as nonexistent."""
     try:
         found = (await describe(client, earlier.id)).workflow_execution_info
     except RPCError as error:
@@ -115,5 +115,5 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
 
 
 def _marked(source: Source, session: str) -> Source:
-    """Note which session read a source, and keep of it what can be cited."""
+    """Mark a source with the session that read it, and keep its citable part."""
     return source.replace(session=source.session or session, quote=source.quote[:_QUOTE_CHARACTERS])

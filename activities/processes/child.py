@@ -1,4 +1,4 @@
-"""The parent's side of a limited child process, in which everything untrusted is parsed and computed.
+"""The parent's side of a limited child process, in which untrusted content is parsed and computed.
 
 `limits` is the child's side. A child is a module that calls `limits.confine` and `limits.serve`.
 """
@@ -27,18 +27,18 @@ class ChildError(Exception):
 
 
 class ChildTimeoutError(ChildError):
-    """A limited process took longer than it was allowed; it was killed."""
+    """A limited process exceeded its time and was killed."""
 
 
 class ChildDiedError(ChildError):
-    """A limited process ended without an answer, most often because it reached its memory or processor limit."""
+    """A limited process ended without an answer, usually at its memory or CPU limit."""
 
 
 class ChildProcess:
-    """A Python module in a process of its own, with an empty environment, that answers JSON lines.
+    """A Python module in a child process with an empty environment that answers JSON lines.
 
-    It is started when it is entered or first asked, and again after it broke; leaving or closing it kills it. Use it
-    in the event loop's thread: on Linux a child dies with the thread that started it.
+    It is started on entry or the first question, and again after a failure; leaving or closing it kills it. Use it
+    in the event loop's thread, since on Linux a child dies with the thread that started it.
     """
 
     def __init__(self, module: str) -> None:
@@ -79,13 +79,13 @@ class ChildProcess:
         return cast("dict[str, Any]", json.loads(answer))
 
     async def close(self) -> None:
-        """Kill the process, with all that it started, and wait for its end."""
+        """Kill the process and everything it started, and wait for its end."""
         process = self._process
         if process is None:
             return
         self._process = None
         if process.returncode is None:
-            # `wait` returns when the pipes are closed, too, and a process that the child forked may hold them open.
+            # `wait` also waits for the pipes to close, which a forked process may hold open.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""The child's side of a limited child process: its resource limits, and how it answers.
+"""The child's side of a limited child process: resource limits and answers.
 
 Imports nothing beyond the standard library, so that a child starts fast.
 """
@@ -17,11 +17,11 @@ _Item = TypeVar("_Item")
 
 _PR_SET_PDEATHSIG: Final = 1
 _SECONDS_A_PIECE: Final = 0.05
-"""Processor time; pieces are chosen so that an honest document needs a fifth to a tenth of it for each."""
+"""CPU time per piece; pieces are sized so that an honest document needs a fifth to a tenth of it."""
 
 
 def confine(memory_bytes: int, file_bytes: int) -> None:
-    """Limit this process for the rest of its life, and have it die with its parent."""
+    """Limit this process permanently, and let it die with its parent."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, file_bytes)
     _limit(resource.RLIMIT_AS, memory_bytes)
@@ -34,14 +34,14 @@ def die_with_parent(number: signal.Signals) -> None:
 
 
 def allow_processor_seconds(seconds: float) -> None:
-    """Limit processor time from here on; the process is killed when it is used up."""
+    """Limit CPU time from now on; the process is killed when it is used up."""
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (int(_used_seconds() + seconds) + 1, hard))
 
 
 class Allowance:
-    """Processor time that grows with progress: little for work that yields nothing, more for a large document.
+    """CPU time that grows with progress: little for work without results, more for a large document.
 
     The process is killed when it is used up.
     """
@@ -55,14 +55,14 @@ class Allowance:
         self.note(0)
 
     def note(self, pieces: int = 1) -> None:
-        """Record finished pieces of the work, such as a page or a thousand lines."""
+        """Record finished pieces of work, such as a page or a thousand lines."""
         self._pieces += pieces
         used = _used_seconds() - self._began
         earned = self._first + self._pieces * _SECONDS_A_PIECE
         allow_processor_seconds(min(earned, self._most, used + self._first) - used)
 
     def over(self, items: Iterable[_Item], piece: int = 1) -> Iterator[_Item]:
-        """Yield items, and record a finished piece after each `piece` of them."""
+        """Yield items, and record progress after every `piece` of them."""
         for number, item in enumerate(items, 1):
             yield item
             if not number % piece:
@@ -70,9 +70,9 @@ class Allowance:
 
 
 def serve(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer each JSON line with one JSON line, until the parent closes the pipe.
+    """Answer each JSON line with one JSON line until the parent closes the pipe.
 
-    What libraries print is discarded, since it would break the protocol.
+    Output of libraries is discarded, since it would break the protocol.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -87,6 +87,6 @@ def _used_seconds() -> float:
 
 
 def _limit(which: int, value: int) -> None:
-    # A system that does not know a limit (RLIMIT_AS on macOS) still has the parent's clock.
+    # If a system lacks a limit (RLIMIT_AS on macOS), the parent's timeout still applies.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(which, (value, value))

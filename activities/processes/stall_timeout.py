@@ -1,4 +1,4 @@
-"""The time-out for silence of models and tools: any progress resets it, apart from the deadline of the whole."""
+"""Stall timeout of models and tools: reset by any progress, independent of the total deadline."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -7,18 +7,18 @@ from contextvars import ContextVar
 from typing import Final
 
 Progress = Callable[[], None]
-"""Called at every sign of life, in the event loop's thread."""
+"""Called on progress, in the event loop's thread."""
 _SLACK: Final = 0.02
-"""By which share a silence may be longer than allowed: setting a timer costs more than most pieces that arrive."""
+"""Tolerated excess of a silence, since resetting a timer costs more than handling most pieces."""
 _note: Final[ContextVar[Progress | None]] = ContextVar("progress", default=None)
 
 
 @asynccontextmanager
 async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerator[Progress]:
-    """Give up after a silence, until the first progress and between two; call the yielded function at each.
+    """Time out after a silence, before or between progress reports; call the yielded function on progress.
 
     Raises:
-        TimeoutError: there was a silence that was too long.
+        TimeoutError: a silence was too long.
     """
     loop = asyncio.get_running_loop()
     allowed = first_seconds
@@ -40,7 +40,7 @@ async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerato
             try:
                 yield progress
             finally:
-                is_open = False  # a task that goes on may still note progress
+                is_open = False  # a running task may still report progress
     except TimeoutError:
         if not silence.expired():
             raise
@@ -49,10 +49,10 @@ async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerato
 
 @asynccontextmanager
 async def tool_stall_limit(seconds: float) -> AsyncGenerator[None]:
-    """Give up a tool's call after a silence; what it uses notes its progress.
+    """Time out a tool call after a silence; its helpers report progress.
 
     Raises:
-        TimeoutError: there was a silence that was too long.
+        TimeoutError: a silence was too long.
     """
     async with stall_limit(seconds, seconds) as progress:
         token = _note.set(progress)
@@ -63,7 +63,7 @@ async def tool_stall_limit(seconds: float) -> AsyncGenerator[None]:
 
 
 def note_progress() -> None:
-    """Note that bytes, rows or output have arrived for the running tool call, if there is one."""
+    """Report progress of the current tool call, if any, such as bytes, rows or output."""
     progress = _note.get()
     if progress is not None:
         progress()

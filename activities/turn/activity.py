@@ -66,11 +66,11 @@ from chargehand.wire import ActivityType, ErrorType
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _BRIEF_SECONDS: Final = 0.1
-"""So long a paid reply waits for the disk before a heartbeat records it, which costs the server a write of its own."""
+"""Time that a paid reply waits for the disk before a heartbeat records it, which costs the server an extra write."""
 _COUNT_MARGIN: Final = 50
-"""Providers call their counts estimates: a prompt may have so many tokens more, and a fiftieth more."""
+"""Providers call their counts estimates; a prompt may have this many more tokens, plus 2 %."""
 _MOST_SOURCES: Final = 40
-"""Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
+"""Maximum sources cited by one answer, since each is passed on to the report and all dependent subtasks."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TurnActivities:
     conversations: Conversations
     acting: ActingCalls
     pause: Pause = pause_after
-    """How long to wait after a provider's error before the next call."""
+    """Delay after a provider's error before the next call."""
     _freshness: Freshness = field(default_factory=Freshness, init=False)
     _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
     _breakers: Breakers = field(default_factory=Breakers, init=False)
@@ -129,7 +129,7 @@ class TurnActivities:
             chosen = choose_at_once(request, call.task, result)
             record.keep(result)
             if chosen:
-                # At once: until it is recorded, a worker that is lost loses what was paid. Otherwise the result itself
+                # At once: until it is recorded, a lost worker loses the paid reply. Otherwise the result itself
                 # is the record.
                 using = use_at_once(self._uses, request, result, chosen, record.patience_seconds)
                 _, used = await asyncio.gather(record.record(record.entry), using)
@@ -214,7 +214,7 @@ class TurnActivities:
         return counted + counted // _COUNT_MARGIN + _COUNT_MARGIN
 
     def _outward_words(self, task: PlanTask, catalog: Catalog, crew: Crew, result: TurnResult) -> str:
-        """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
+        """Return a subtask whose agent reaches out and whose instruction repeats words of the documents."""
         answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
         for subtask in answer.subtasks if answer else ():
             agent = crew.agent(subtask.agent)
@@ -228,7 +228,7 @@ class TurnActivities:
         return ""
 
     def _known_catalog(self, catalog: Catalog, agent: Agent | None, request: TurnRequest) -> Catalog | None:
-        """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
+        """Return the documents shown to a model: only if its agent can read them and cannot send anything out."""
         if request.hides_documents:
             return catalog.outline(request.documents)
         if agent is not None and not knows_documents(self._able(agent.tools)):
@@ -239,7 +239,7 @@ class TurnActivities:
         return frozenset[Capability]().union(*(self.tools[tool].capabilities for tool in tools))
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
-        """Make a call; returns it as it was made, and the reply."""
+        """Make a call; return it as it was made, and the reply."""
         job, adapter = record.job(), self.models.adapter
         if isinstance(adapter, CachesPrompts) and not _is_queued(call, job):
             calling = self._prefixes.take_turn(call, adapter.least_cached_tokens)
@@ -260,7 +260,7 @@ class TurnActivities:
     async def _call_available(
         self, call: ModelCall, job: ProviderJob, request: TurnRequest
     ) -> tuple[ModelCall, ModelReply]:
-        """Call the model, or its fallback while that model's breaker allows no call."""
+        """Call the model, or its fallback while the model's breaker is open."""
         own = call.model_copy(update={"job": job})
         if _is_queued(call, job):
             return call, await self.models.adapter.complete(own)
@@ -283,7 +283,7 @@ class TurnActivities:
             raise breaker.refusal()
         other = self._breakers.of(fallback.card(request.tier), self.pause)
         call = _for_another_model(call, other.card.name)
-        # What was reserved may rest on what the first model has counted.
+        # The reservation may be based on the first model's count.
         await self._refuse_above_reserve(call, request)
         place = other.take_place()
         if place is None:
@@ -294,19 +294,19 @@ class TurnActivities:
 
 
 def _is_queued(call: ModelCall, job: ProviderJob) -> bool:
-    """Whether the provider itself decides when a call is made."""
+    """Whether the provider itself schedules the call."""
     return bool(job.id) or call.urgency == "batch"
 
 
 def _own_temperature(crew: Crew, task: Task, model: str) -> float | None:
-    """Choose the temperature of a turn of the supervisor's own: the crew's, or the usual one if the model takes any."""
+    """Choose the temperature of a supervisor's turn: the crew's, or the default if the model supports one."""
     if crew.temperature is not None:
         return crew.temperature
     return task.temperature if abilities_of(model).takes_temperature else None
 
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:
-    """Address a call to another model, without what only the first one can read."""
+    """Redirect a call to another model, without content that only the first one can read."""
     messages = [message.replace(provider_items=()) for message in call.messages]
     if not can_see(name):
         texts = [tuple(map(hide_pictures, message.results)) for message in messages]
@@ -315,7 +315,7 @@ def _for_another_model(call: ModelCall, name: str) -> ModelCall:
 
 
 def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
-    """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
+    """Interpret a reply so that it can be recorded; it is paid for, whatever is wrong with it."""
     try:
         if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
             raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
@@ -337,7 +337,7 @@ def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
 
 
 def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
-    """Note what the provider counted, for the next turn of the same conversation."""
+    """Return the provider's count, for the next turn of the same conversation."""
     if not isinstance(call.task, WorkTask) or call.task.must_answer or reply.usage is None:
         return None
     tokens = reply.usage.input_tokens + reply.usage.output_tokens
@@ -345,7 +345,7 @@ def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
 
 
 def most_input_tokens(call: ModelCall, counted: Counted | None) -> int:
-    """Bound the tokens of a prompt: what the model's provider has counted of it, and the bytes of the rest."""
+    """Bound the tokens of a prompt: the provider's count of its beginning, plus the bytes of the rest."""
     whole = prompt_bytes(call)
     if counted is None or counted.model != call.model:
         return whole
@@ -355,7 +355,7 @@ def most_input_tokens(call: ModelCall, counted: Counted | None) -> int:
 def prompt_bytes(call: ModelCall) -> int:
     """Count the bytes of a prompt: an upper bound of its tokens with every tokeniser in use.
 
-    A provider's own form of an earlier reply is counted beside our form of it, so that the bound holds for either.
+    A reply in the provider's own format is counted in addition to ours, so that the bound holds for both.
     """
     fixed = [call.system, *(tool.model_dump_json() for tool in call.tools)]
     return sum(len(text.encode()) for text in fixed) + _message_bytes(call.messages) + SCHEMA_BYTES
@@ -373,7 +373,7 @@ def _message_bytes(messages: Sequence[Message]) -> int:
 def interpret(
     reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None, refs: ShortRefs = WHOLE
 ) -> TurnResult:
-    """Parse a reply as an answer of the requested type, with whole refs; one that does not fit is `malformed`."""
+    """Parse a reply as an answer of the requested type, with full refs; one that does not fit is `malformed`."""
     common = reply.make(
         TurnResult,
         tool_calls=tuple(map(refs.expand_call, reply.tool_calls)),
@@ -402,7 +402,7 @@ def interpret(
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
-    """Drop an agent's references to more sources than one answer may cite."""
+    """Drop an agent's references beyond the maximum sources of one answer."""
     if not isinstance(answer, AgentAnswer):
         return answer
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
@@ -420,7 +420,7 @@ def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResul
 
 
 def _without_fence(text: str) -> str:
-    """Strip the Markdown code fence that some models put around JSON."""
+    """Strip the Markdown code fence that some models add around JSON."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")

@@ -1,6 +1,6 @@
-"""Conversations stored outside the history, so that a turn sends only what is new since the one before.
+"""Conversations stored outside the history, so that a turn sends only what is new since the last one.
 
-Storing them saves space and is never relied upon: a worker that does not have one asks for the whole again.
+This only saves space: a worker that lacks a conversation requests all of it again.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 _LEAST_BYTES: Final = 1_000
-"""Size as JSON from which a conversation is stored with the round that follows it; a smaller one is sent again."""
+"""Minimum JSON size of a conversation that is stored, including its next round; smaller ones are sent again."""
 _LEAST_BYTES_BEFORE: Final = 4_000
-"""The same without that round, which is sent then."""
+"""The same without that round, which is then sent."""
 _logger = logging.getLogger("chargehand.turns")
 _LEVEL: Final = 1
-"""A tenth larger than by the usual level, in a third of its time, which every turn takes again."""
+"""A tenth larger than at the default level, in a third of the time, which recurs in every turn."""
 
 
 class Conversations:
-    """The conversations of subtasks, by the digest of their content."""
+    """Conversations of subtasks by content digest."""
 
     def __init__(self, store: Artifacts) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Conversations:
         """Store a conversation, and the round that follows it, for the next turn.
 
         Returns:
-            its digest; "" if it is short, or if this is the last turn.
+            its digest; "" if it is short or this is the last turn.
         """
         if not isinstance(task, WorkTask) or task.must_answer:
             return ""
@@ -72,7 +72,7 @@ class Conversations:
                 return ""
             return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content, _LEVEL)))
         except Exception:
-            # The conversation is sent again instead; the reply must not be lost.
+            # The conversation is sent again instead, since the reply must not be lost.
             _logger.exception("a conversation could not be stored")
             return ""
 
@@ -83,11 +83,11 @@ _GONE: Final = "(There was a picture, which cannot be read any more.)"
 
 
 Read = Callable[[str], Awaitable[bytes | None]]
-"""Reads a picture by its name; None if it is gone."""
+"""Reads a picture by name; None if it is gone."""
 
 
 async def show_pictures(messages: Sequence[Message], read: Read, model: str) -> tuple[Message, ...]:
-    """Read the pictures that tools' results name, for a model that sees; say that they are not shown to any other."""
+    """Load the pictures of tool results for a vision model; for others, state that they are not shown."""
     shown: list[Message] = []
     for message in messages:
         results = [await _shown(result, read, model) if result.pictures else result for result in message.results]
@@ -105,7 +105,7 @@ async def _shown(result: ToolText, read: Read, model: str) -> ToolText:
 
 
 def hide_pictures(result: ToolText, why: str = _UNSEEN) -> ToolText:
-    """Say that pictures are not shown."""
+    """State that pictures are not shown."""
     text = f"{result.text}\n{why}" if result.pictures else result.text
     return result.replace(text=text, pictures=(), shown=())
 

@@ -1,9 +1,9 @@
-"""Calls that change something in the world, each applied once.
+"""Acting calls, each applied once.
 
 The intent is recorded before the tool is called, and the answer after it: by a synchronous heartbeat, and in the record
-outside Temporal, which a restored database does not forget. An attempt that finds an answer returns it. One that finds
-an intent alone follows a lost worker, a fault or a restore: whether the tool was called is unknown then, so the tool is
-asked, and is not called again unless it says that nothing was applied, or that it is idempotent, or a person has said
+outside Temporal, which survives a restored database. An attempt that finds an answer returns it. One that finds
+only an intent follows a lost worker, a fault or a restore: whether the tool was called is then unknown, so the tool is
+asked, and not called again unless nothing was applied, it is idempotent, or a person decided
 so. Of two workers that record the same attempt, one calls the tool.
 """
 
@@ -32,20 +32,20 @@ from chargehand.record import Call, CallBegun, CallEnded, Record
 from chargehand.tools import NOT_YET_KNOWN
 
 SHORTEST_DOUBT: Final = timedelta(seconds=15)
-"""The least time between two lookups of a call; a process that has not called the tool yet knows no better."""
-_CALLS: Final = 20  # the last of a tool, which show how long it usually takes
+"""Minimum time between two lookups of a call, used until the process has called the tool itself."""
+_CALLS: Final = 20  # the latest durations of a tool
 _logger: Final = logging.getLogger("chargehand.tools")
 
 
 class Entry(Contract):
     begun_at: datetime | None = None
-    """From when on the tool may have been called, by the server's clock."""
+    """The earliest time at which the tool may have been called, by the server's clock."""
     answer: ToolAnswer | None = None
 
 
 @dataclass
 class CallTimes:
-    """How long the calls of each tool that acts took in this process, and how long is waited for them to settle."""
+    """Durations of acting tools' calls in this process, from which settling times are estimated."""
 
     shortest_doubt: timedelta = SHORTEST_DOUBT
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -55,12 +55,12 @@ class CallTimes:
         self._calls.setdefault(tool, deque(maxlen=_CALLS)).append(time)
 
     def doubt(self, tool: str) -> timedelta:
-        """Return how long “not applied” is doubted: twice the longest of the last calls."""
+        """Return how long “not applied” is doubted: twice the longest recent call."""
         return max(self.shortest_doubt, *(2 * time for time in self._calls.get(tool, ())), timedelta(0))
 
 
 def idempotency_key(request: ToolRequest) -> str:
-    """Name an acting call by its subtask, tool and arguments: the same in every attempt and after a reset."""
+    """Build an acting call's key from subtask, tool and arguments, the same in every attempt and after a reset."""
     session_run = (activity.info().workflow_id or "").rsplit("/", 2)[0]
     named = json.dumps([session_run, request.subtask, request.call.tool, request.call.arguments], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()
@@ -68,7 +68,7 @@ def idempotency_key(request: ToolRequest) -> str:
 
 @dataclass(frozen=True)
 class ActingCalls:
-    """What the calls of a worker share."""
+    """State shared by a worker's acting calls."""
 
     record: Record
     times: CallTimes = field(default_factory=CallTimes)
@@ -80,7 +80,7 @@ class ActingCalls:
         return await asyncio.to_thread(self.record.last_call, context.session, context.idempotency_key)
 
     async def end(self, begun: CallBegun, answer: ToolAnswer) -> None:
-        """Record the answer; without it the outcome counts as unknown after a restore."""
+        """Record the answer; without it, the outcome counts as unknown after a restore."""
         try:
             await asyncio.to_thread(self.record.end_call, begun, CallEnded(answer=answer, at=pulse().now()))
         except (OSError, ChargehandError):
@@ -90,7 +90,7 @@ class ActingCalls:
 async def apply_once(
     calls: ActingCalls, tool: Tool, request: ToolRequest, context: ToolContext, use: Callable[[], Awaitable[ToolAnswer]]
 ) -> ToolAnswer | None:
-    """Apply a call that acts, unless an earlier attempt did; None if it is unknown whether it was applied."""
+    """Apply an acting call unless an earlier attempt did; None if it is unknown whether it was applied."""
     arguments = request.call.arguments
     recorded = activity.info().heartbeat_details
     entry = Entry.model_validate(recorded[0]) if recorded else Entry()
@@ -118,7 +118,7 @@ async def apply_once(
             attempt=secrets.token_hex(8),
             at=pulse().now(),
         )
-        # Raises in an attempt that the server has given up: another one acts.
+        # Raises in an attempt that the server has given up, so that only another one acts.
         await pulse().record(Entry(begun_at=begun.at))
         if await calls.begin(begun):
             return await _make(calls, begun, tool, context, use)
@@ -126,7 +126,7 @@ async def apply_once(
 
 
 def _doubtful_since(entry: Entry, last: Call | None, decided_at: datetime | None) -> datetime | None:
-    """Return when the last call began whose outcome is unknown, and which no person has decided about since."""
+    """Return the start of the last call of unknown outcome that no person has decided about since."""
     begun = [entry.begun_at, last.begun.at if last and last.answer is None else None]
     return max((at for at in begun if at and (decided_at is None or at > decided_at)), default=None)
 
@@ -138,7 +138,7 @@ async def _make(
     try:
         answer = await use()
     except Exception as error:
-        # A function that has outlived its time goes on in its thread, so it is not called again.
+        # A function that timed out continues in its thread, so it is not called again.
         if tool.spec.idempotent or (isinstance(tool, LooksUp) and not isinstance(error, TimeoutError)):
             raise
         _logger.exception("a tool that acts failed, and its outcome is unknown", extra={"tool": tool.spec.name})
@@ -158,9 +158,9 @@ async def _make(
 async def _find_outcome(
     tool: Tool, arguments: Mapping[str, JsonValue], context: ToolContext, begun_at: datetime, times: CallTimes
 ) -> LookUpResult:
-    """Find out what became of a call that began; None if it may be made again.
+    """Find out the outcome of a started call; None if it may be made again.
 
-    Its request may still be under way, so “not applied” counts only once it has settled, which `settles_within` says.
+    Its request may still be in flight, so “not applied” counts only after `settles_within`.
     """
     spec = tool.spec
     if not isinstance(tool, LooksUp):

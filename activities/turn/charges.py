@@ -1,4 +1,4 @@
-"""What model calls have cost, in the record outside Temporal, which a restored database does not forget."""
+"""Charges of model calls in the record outside Temporal, which survives a restored database."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ _logger: Final = logging.getLogger("chargehand.turns")
 
 
 async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
-    """Record what a call has cost.
+    """Record the charge of a call.
 
-    Returns what the same turn has cost before the database was restored, if that is not booked yet.
+    Return the unbooked cost of the same turn from before a restore of the database.
     """
     info = activity.info()
     charge = Charge(
@@ -44,9 +44,9 @@ async def record_charge(record: Record, request: TurnRequest, reply: ModelReply)
 
 
 async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
-    """Return a reply that is kept to the running turn, which books its charge if the history of that is gone.
+    """Return a stored reply to the running turn, which books its charge if the paying history is lost.
 
-    If the session was told of the charge meanwhile, it is in the books already, and the reply costs nothing more.
+    If the session was already told of the charge, it is booked, and the reply costs nothing more.
     """
     info = activity.info()
     turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)

@@ -1,4 +1,4 @@
-"""The request and the result of a model turn. Pure values; imported by workflows and activities."""
+"""Request and result of a model turn. Pure values; imported by workflows and activities."""
 
 from datetime import date, datetime
 from typing import Literal, TypeVar
@@ -15,60 +15,60 @@ _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
 class Counted(Contract):
-    """The beginning of a conversation as the provider counted it: a prompt, and the reply to it."""
+    """The provider's token count of the beginning of a conversation: a prompt and its reply."""
 
     model: str
-    """Whose tokens they are."""
+    """The model whose tokens were counted."""
     tokens: int
     messages: int
-    """How many rendered messages it covers, the reply included."""
+    """Number of rendered messages covered, including the reply."""
 
 
 class TurnRequest(Contract):
     session: str
     step: str
-    """Names the call within its workflow; unique there."""
+    """Identifies the call within its workflow."""
     crew: str
     agent: str
     """Agent of the crew, or `supervisor`."""
     tier: Tier
     model_name: str = left_out("")
-    """The provider's name of the model, for an agent whose model is not its tier's."""
+    """The provider's model name, for an agent whose model is not its tier's."""
     documents: tuple[str, ...] = left_out(())
     tenant: str = left_out("default")
-    """For the tools that it uses at once."""
+    """The tenant, for tools that run within the turn."""
     hides_documents: bool = left_out(False)
-    """Whether what the supervisor writes may be sent out, so that it must not read the documents."""
+    """Whether the supervisor must not read documents because its output may be sent out."""
     task: Task
     profile: Profile = left_out("standard")
-    """How much work the session is worth, which its agents are told by lengths and notes."""
+    """The session's profile, which affects lengths and notes."""
     today: date
-    """When the workflow began, as the model is told."""
+    """The workflow's start, as told to the model."""
     max_input_tokens: int
-    """The call is refused before it is paid if its input could be longer."""
+    """The call is refused before it is paid for if its input could be longer."""
     counted: Counted | None = left_out(None)
-    """What the provider has counted of this conversation; only what came after it is bounded by its bytes."""
+    """The provider's count of this conversation; only later parts are bounded by bytes."""
     max_output_tokens: int
     """Thinking included."""
     effort: Effort = left_out("medium")
-    """How hard the model thinks, if it can be told."""
+    """Reasoning effort, if the model supports it."""
     after_reset: bool = left_out(False)
-    """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
+    """Whether this run resulted from a reset, so that the turn may already have been taken."""
     urgency: Literal["now", "batch"] = left_out("now")
-    """Whether the provider may take its time for a lower price."""
+    """Whether the provider may answer later at a lower price."""
     live_text: LiveTexts = left_out("report")
-    """Whether followers read what it writes although it is not the report."""
+    """Whether its text is followed although it is not the report."""
     at_once: tuple[str, ...] = left_out(())
-    """Tools that may be used before the turn ends; all others are used as the workflow decides."""
+    """Tools that may run within the turn; the workflow runs all others."""
     provider_failures: int = left_out(0)
-    """Calls of this turn that failed and may have been billed; the workflow has charged them."""
+    """Failed calls of this turn that may have been billed and that the workflow has charged."""
 
 
 TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
 
 
 class UsedTool(Contract):
-    """A call that the reply asks for, made before the turn ended."""
+    """A tool call of the reply that was made within the turn."""
 
     position: int
     result: ToolResult
@@ -80,34 +80,34 @@ class UsedTool(Contract):
 class TurnResult(Contract):
     stop: TurnStop
     answer: Answer | None = left_out(None)
-    """What the model answered; only for the stop `answer`."""
+    """The model's answer; only for the stop `answer`."""
     data_problems: str = left_out("")
-    """Why the answer's data is not valid, for the model to mend; the answer is then without data."""
+    """Why the answer's data is invalid, for the model to correct; the answer then has no data."""
     tool_calls: tuple[ToolCall, ...] = left_out(())
     used: tuple[UsedTool, ...] = left_out(())
-    """Those of the calls that were made before the turn ended."""
+    """The calls that were made within the turn."""
     provider_items: tuple[JsonValue, ...] = left_out(())
     text: str = left_out("")
-    """What the model said, for stops other than `answer` and `tools`; capped."""
+    """The model's text, truncated, for stops other than `answer` and `tools`."""
     problem: str = left_out("")
-    """Why a reply is malformed, for the model to mend."""
+    """Why a reply is malformed, for the model to correct."""
     model: str
     provider: str
     usage: Usage = Usage()
     usage_known: bool = left_out(True)
-    """Whether the provider said what it used; if not, the call is charged at its reserve."""
+    """Whether the provider reported the usage; if not, the call is charged at its reservation."""
     counted: Counted | None = left_out(None)
-    """This prompt and its reply as the provider counted them, if another turn may continue them."""
+    """The provider's count of this prompt and reply, if another turn may continue them."""
     conversation: str = left_out("")
-    """Digest of what was said before this reply, and of the round that it makes, if that is kept for the next turn."""
+    """Digest of the stored conversation before this reply and of the reply's round, for the next turn."""
     span: str = left_out("")
-    """Id of the span of the attempt that took the turn, if it was traced; its tool calls are below it."""
+    """Span id of the attempt that took the turn, if traced; parent of its tool calls."""
     discarded: Usage | None = left_out(None)
-    """What a turn at this step has cost in a run that a reset has ended, if it was asked something else, or before the
+    """Cost of a turn at this step in a run before a reset, if its request differed, or before the
     database was restored."""
 
     def round(self) -> Round | None:
-        """Return the round that this reply and its calls make; None if not all of them were made before it ended."""
+        """Return the round of this reply and its calls; None if not all of them were made within the turn."""
         if self.stop != "tools" or len(self.used) < len(self.tool_calls):
             return None
         return Round(

@@ -1,6 +1,6 @@
-"""Results from before a `workflow reset`: paid turns are not paid again, running children are not started again.
+"""Results from before a `workflow reset`, so that turns are not paid again and children not started again.
 
-A reset starts a new run from the middle of an old one. The history of the old run still holds every later call, with
+A reset starts a new run from the middle of an old one. The old run's history still has every later call, with
 its request and its result.
 """
 
@@ -24,7 +24,7 @@ from chargehand.visibility import describe, result_of
 from chargehand.wire import ActivityType, ErrorType
 
 _MOST_RUNS: Final = 32
-"""Runs whose discarded turns this worker caches."""
+"""Maximum runs whose discarded turns this worker caches."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class DiscardedTurn:
     """None if the call was running when the run ended."""
 
     def matches(self, request: TurnRequest) -> bool:
-        """Whether it was asked the same; how much the model may write depends on what the ledger then holds."""
+        """Whether the requests are the same, apart from the output cap, which depends on the ledger."""
         same = {"after_reset": True, "max_output_tokens": request.max_output_tokens}
         return self.request.replace(**same) == request
 
@@ -46,7 +46,7 @@ class DiscardedTurns:
         self._found = Newest[str, Mapping[str, DiscardedTurn]](_MOST_RUNS)
 
     async def at_this_step(self) -> DiscardedTurn | None:
-        """Find the running activity in the runs before the reset; None if they did not reach it."""
+        """Find the current activity in the runs before the reset; None if they did not reach it."""
         info = activity.info()
         run_id = info.workflow_run_id or ""
         if run_id not in self._found:
@@ -55,7 +55,7 @@ class DiscardedTurns:
 
 
 async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str, DiscardedTurn]:
-    """Collect the turns of all runs before the newest reset, the latest of each step."""
+    """Collect the turns of all runs before the newest reset, the latest per step."""
     turns: dict[str, DiscardedTurn] = {}
     base: str | None = run_id
     while base is not None:
@@ -97,7 +97,7 @@ async def _read_event(
 
 
 def reuse(earlier: DiscardedTurn) -> TurnResult:
-    """Return the result of the same turn before the reset, which is already paid.
+    """Return the already paid result of the same turn before the reset.
 
     Raises:
         ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
@@ -113,7 +113,7 @@ def reuse(earlier: DiscardedTurn) -> TurnResult:
 class RunningDuplicateActivities:
     @activity.defn(name=ActivityType.AWAIT_DUPLICATE)
     async def await_duplicate(self, request: RunningDuplicateRequest) -> RunningDuplicate:
-        """Wait for the end of a child of an earlier run of the same workflow."""
+        """Wait for a child of an earlier run of the same workflow to end."""
         client, info = activity.client(), activity.info()
         handle = client.get_workflow_handle(request.workflow_id)
         parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution

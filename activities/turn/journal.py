@@ -1,7 +1,7 @@
 """The journal of a paid call, which outlives the worker that made the call.
 
-A reply after which something is left to be done is recorded by a synchronous heartbeat the moment it arrives, so that
-the next attempt finds it and does not pay again. The heartbeats in between repeat the entry, because the server keeps
+A reply after which work remains is recorded by a synchronous heartbeat on arrival, so that
+the next attempt finds it and does not pay again. Later heartbeats repeat the entry, because the server keeps
 only the last one.
 """
 
@@ -33,25 +33,25 @@ from chargehand.visibility import describe, is_open
 _CANCEL_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 _LONGEST_LIVE: Final = 6_000
-"""The most characters that a heartbeat carries, the last ones: fewer bytes than go to external storage."""
+"""Maximum final characters of text in a heartbeat, below the size for external storage."""
 
 
 class Entry(Contract):
     unbilled_failures: int = 0
-    """Attempts that ended without a charge; lost workers do not count."""
+    """Attempts that ended without a charge, not counting lost workers."""
     provider_job: str = ""
-    """Id of the background job that the provider runs for this call, if it runs one."""
+    """Id of the provider's background job for this call, if any."""
     result: TurnResult | None = None
     live: LiveText | None = left_out(None)
-    """What the model has written so far of a text that is followed; no other attempt uses it."""
+    """The followed text written so far; other attempts do not use it."""
 
 
 Step = tuple[str, str, str]
-"""Workflow, run and step: the same for every attempt and repetition of one call."""
+"""Workflow, run and step, the same for all attempts and repetitions of a call."""
 
 
 _unrecorded: Final = Newest[Step, Entry](200)
-"""Paid replies that the server could not record, for example because it was unreachable.
+"""Paid replies that the server could not record, for instance because it was unreachable.
 
 The next attempt finds them if it runs in the same process: attempts at one call share nothing else.
 """
@@ -68,7 +68,7 @@ class Journal:
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
     def keep(self, result: TurnResult) -> None:
-        """Keep a paid reply for further attempts in this process, should the server not learn of it."""
+        """Keep a paid reply for further attempts in this process, in case the server cannot record it."""
         self.entry = self.entry.replace(result=result, live=None)
         _unrecorded[self._step] = self.entry
 
@@ -79,7 +79,7 @@ class Journal:
         _unrecorded.pop(self._step, None)
 
     def publish(self, live: LiveText) -> None:
-        """Show followers the text that is being written, in the next heartbeat."""
+        """Publish text being written in the next heartbeat."""
         self.entry = self.entry.replace(live=live)
         self._pulse.beat()
 
@@ -99,16 +99,16 @@ class Journal:
 
     @property
     def patience_seconds(self) -> float:
-        """How long a call may run so that it can be cancelled before this activity times out."""
+        """Time that a call may run so that it can be cancelled before this activity times out."""
         info = activity.info()
-        # Both times are by the server's clock: this host's may be wrong.
+        # Both times are by the server's clock, since this host's may be wrong.
         waited = info.started_time - info.scheduled_time
         ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
         left = min(end.total_seconds() for end in ends if end is not None)
         return max(0.0, left - (time.monotonic() - self._opened_at) - min(_CANCEL_SECONDS, left / 4))
 
     async def clean_up(self) -> None:
-        """Run the actions that wait until the attempt's end is recorded."""
+        """Run the clean-up actions that wait until the attempt's end is recorded."""
         for action in self._afterwards:
             await action()
 
@@ -123,7 +123,7 @@ class Journal:
 
 
 async def _is_unwanted() -> bool:
-    """Whether a cancelled attempt is the last. One that timed out, or whose worker shuts down, is not."""
+    """Whether a cancelled attempt is the last; one that timed out or whose worker shuts down is not."""
     details = activity.cancellation_details()
     if details is None or details.cancel_requested:
         return details is not None
@@ -131,7 +131,7 @@ async def _is_unwanted() -> bool:
 
 
 async def _session_is_over() -> bool:
-    """Whether the calling workflow has ended. If that is unknown, another attempt may follow."""
+    """Whether the calling workflow has ended; if unknown, another attempt may follow."""
     info = activity.info()
     if info.workflow_id is None:
         return False
@@ -144,11 +144,11 @@ async def _session_is_over() -> bool:
 
 @asynccontextmanager
 async def open_journal() -> AsyncGenerator[Journal]:
-    """Open the running activity's journal, whose entry the activity's heartbeats repeat."""
+    """Open the journal of the current activity, whose heartbeats repeat its entry."""
     info = activity.info()
     before = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
     entry = before.replace(live=None)
-    # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
+    # A repetition after a lost attempt is a separate activity: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
     opened = Journal(handle, _unrecorded.get(step, entry), step)
@@ -161,21 +161,21 @@ async def open_journal() -> AsyncGenerator[Journal]:
 
 
 class LiveReport:
-    """Publishes what a model has written so far, a few times a second.
+    """Publishes a model's text so far, a few times a second.
 
-    It costs no history, is encrypted like every payload, and only followers depend on it: it is gone as soon as the
-    reply is recorded, and the next attempt at the turn begins its own.
+    It adds nothing to the history, is encrypted like every payload, and only serves followers: it is gone once the
+    reply is recorded, and the next attempt starts anew.
     """
 
     def __init__(self, journal: Journal, field: str) -> None:
         self._journal = journal
         self._field = field
-        """Of the reply, which is JSON."""
+        """Field of the JSON reply."""
         self._next = 0.0
         self._published = ""
 
     def show(self, written: Callable[[], str]) -> None:
-        """Publish the text of an unfinished reply, unless some was published a moment ago."""
+        """Publish the text of an unfinished reply at a limited rate."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LIVE_SECONDS
@@ -189,18 +189,18 @@ class LiveReport:
 
 
 def live_report(task: Task, journal: Journal, texts: LiveTexts) -> Callable[[Callable[[], str]], None] | None:
-    """Publish the text of a turn that writes the whole report, a reply, or what else was asked for; else None."""
+    """Return a publisher for a turn that writes the report, a reply, or other followed text; otherwise None."""
     is_read = texts == "agents" or isinstance(task, ConverseTask)
     is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
     return LiveReport(journal, task.text_field).show if is_read and task.text_field else None
 
 
 def _text_of(written: str, field: str) -> str:
-    """Read a field of the beginning of a reply; empty if there is none yet."""
+    """Read a field from the beginning of a reply; empty if it has not started yet."""
     if len(written) > LONGEST_TEXT:
         return ""
     try:
-        # Some models put a code fence around JSON.
+        # Some models add a code fence around JSON.
         value: JsonValue = from_json(written[written.find("{") :], allow_partial="trailing-strings")
     except ValueError:
         return ""

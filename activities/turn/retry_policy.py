@@ -1,8 +1,8 @@
 """The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure.
 
-A failure that was certainly not billed is retried by Temporal until the activity's time is up, however often it comes.
-One that may have been billed goes back to the workflow, which charges it before it repeats the call; the third ends the
-turn. Which is which, is decided in `activities.models.failures`.
+A failure that was certainly not billed is retried by Temporal until the activity's time is up, however often.
+One that may have been billed returns to the workflow, which charges it before repeating the call; the third ends the
+turn. `activities.models.failures` decides which is which.
 """
 
 import logging
@@ -24,13 +24,13 @@ from chargehand.wire import ErrorType
 _logger = logging.getLogger("chargehand.turns")
 
 BILLED_FAILURES: Final = 3
-"""Failures that may have been billed after which a turn is given up."""
+"""Number of possibly billed failures after which a turn is given up."""
 _LONGEST_PAUSE: Final = timedelta(seconds=4)
-"""So soon everything goes on once a provider is back; breakers keep calls from one that is down."""
+"""Maximum delay after a provider has recovered; breakers protect one that is down."""
 
 
 class Freshness:
-    """Detects attempts that may have timed out on the server, for example while their process was suspended.
+    """Detects attempts that may have timed out on the server, for instance while their process was suspended.
 
     Compares the server's clock with this host's. Clock skew causes at most a needless check: the server's answer
     decides.
@@ -41,16 +41,16 @@ class Freshness:
         self._least_age = timedelta()
 
     def is_doubtful(self, started: datetime, heartbeat_timeout: timedelta) -> bool:
-        """Whether an attempt that started then, by the server's clock, must check with the server before it pays."""
+        """Whether an attempt with this start, by the server's clock, must check with the server before it pays."""
         age = self._now() - started
-        # Below zero only if this clock is behind the server's, by at least so much.
+        # Negative only if this clock is behind the server's by at least that much.
         self._least_age = min(self._least_age, age)
         half = heartbeat_timeout / 2
         return self._least_age < -half or age - self._least_age > half
 
 
 async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
-    """Refuse to pay in an attempt that has timed out on the server: another attempt pays.
+    """Refuse to pay in an attempt that has timed out on the server, since another attempt pays.
 
     Raises:
         ApplicationError: `AttemptLost`, which the server ignores, as it would ignore a result.
@@ -67,9 +67,9 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
 
 
 def refuse_after_lost_attempt(entry: Entry) -> None:
-    """Return to the workflow after a lost attempt: its ledger must charge that attempt before the call is repeated.
+    """Fail after a lost attempt, so that the workflow charges it before the call is repeated.
 
-    A provider's background job is resumed instead, which costs nothing.
+    A provider's background job is resumed instead, free of charge.
     """
     if entry.provider_job:
         return
@@ -81,16 +81,16 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
 
 
 Pause = Callable[[int], timedelta]
-"""How long to wait after the nth failure, if the provider did not say."""
+"""Delay after the nth failure, unless the provider specifies one."""
 
 
 async def decide_retry(failure: ProviderError, record: Journal, billed_before: int, pause: Pause) -> ApplicationError:
-    """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
+    """Turn a provider's failure into the error that ends this attempt, which decides about retries.
 
-    The record counts the failures that were not billed, the workflow those that may have been: `billed_before`.
+    The journal counts unbilled failures, the workflow possibly billed ones: `billed_before`.
     """
     if failure.fault.possibly_billed:
-        # A final failure uses up all that are allowed.
+        # A final failure uses up all allowed ones.
         count = BILLED_FAILURES if failure.is_final else billed_before + 1
         seconds = (failure.retry_after or pause(count)).total_seconds()
         return non_retryable_error(ErrorType.OUTCOME_UNKNOWN, failure.message, count, seconds, failure.fault)
@@ -112,14 +112,14 @@ def pause_after(failures: int) -> timedelta:
 
 
 def fault_before_paying(error: Exception) -> ApplicationError:
-    """Build the error for a bug of ours before a call was sent; a retry would meet the same bug."""
+    """Build the error for our own bug before a call was sent, which a retry would hit again."""
     _logger.error("a model call could not be prepared", exc_info=error)
     message = f"This worker could not prepare a model call ({type(error).__name__}); its log says why."
     return non_retryable_error(ErrorType.INTERNAL, message)
 
 
 def fault_while_paying(error: Exception) -> ApplicationError:
-    """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
+    """Build the error for our own bug around a possibly charged call, which is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
     message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
     return non_retryable_error(ErrorType.OUTCOME_UNKNOWN, message, BILLED_FAILURES, 0.0)

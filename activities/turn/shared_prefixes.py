@@ -1,7 +1,7 @@
-"""Beginnings of prompts that calls of this worker share: the first call goes ahead of the others by one first token.
+"""Prompt prefixes shared by calls of this worker: other calls wait for the first token of the first one.
 
-A provider can read a beginning from its cache once it answers the call that wrote it. Calls that start at once would
-each write it, for more than plain input costs.
+A provider can read a prefix from its cache once it answers the call that wrote it. Simultaneous calls would
+each write it, at more than the price of plain input.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from activities.models.protocol import ModelCall
 from activities.newest import Newest
 
 _LIFE_SECONDS: Final = 300.0
-"""After its last use, the shortest that providers keep a beginning."""
+"""Minimum lifetime of cached prefixes at providers after their last use."""
 _LONGEST_WAIT: Final = 10.0
-"""Seconds from the start of the call that is ahead; a reply that is not streamed may take longer."""
+"""Maximum wait from the start of the first call; an unstreamed reply may take longer."""
 _SHARE_OF_TIME: Final = 4
-"""A call waits for at most one part in so many of the time that it has."""
+"""A call waits at most this fraction (1 divided by this) of its time."""
 BYTES_PER_TOKEN: Final = 4
 _REMEMBERED: Final = 1_000
 
@@ -29,9 +29,9 @@ _REMEMBERED: Final = 1_000
 @dataclass(eq=False)
 class _Prefix:
     used_at: float = -math.inf
-    """When a call that begins so last got its first token."""
+    """When a call with this prefix last got its first token."""
     ahead: asyncio.Event | None = None
-    """Set at the first token of the call that is ahead, or at its end; None if none is ahead."""
+    """Set at the first token or the end of the first call; None if there is none."""
     wait_ends_at: float = -math.inf
 
 
@@ -41,11 +41,11 @@ class SharedPrefixes:
 
     @asynccontextmanager
     async def take_turn(self, call: ModelCall, least_tokens: int) -> AsyncGenerator[ModelCall]:
-        """Wait for the call that is ahead, if any, and yield the call, which then tells of its own first token.
+        """Wait for the first call, if any, and yield the call, which then reports its own first token.
 
         Args:
-            call: a call that is about to be made.
-            least_tokens: the shortest beginning that the provider caches.
+            call: a call about to be made.
+            least_tokens: minimum tokens of a cached prefix.
         """
         beginning = call.shared_prefix
         if len(beginning) < least_tokens * BYTES_PER_TOKEN:
@@ -69,7 +69,7 @@ class SharedPrefixes:
                 prefix.ahead = None
 
     async def _wait(self, prefix: _Prefix, longest: float) -> asyncio.Event | None:
-        """Wait for the call that is ahead; return what is to be set if that is this one."""
+        """Wait for the first call; return the event to set if this is the first one."""
         now = time.monotonic()
         if now < prefix.used_at + _LIFE_SECONDS:
             return None

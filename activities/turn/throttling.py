@@ -1,7 +1,7 @@
-"""How many calls of a model may be under way in this worker, learned from what its provider throttles and fails.
+"""Adaptive limit of a model's concurrent calls in this worker, learned from throttled and failed calls.
 
-A throttled call waits for as long as the provider asks; the others go on, fewer at a time. Only when most calls fail
-does nothing but one probe at a time go out.
+A throttled call waits as long as the provider requests; others go on, fewer at a time. Only when most calls fail
+are calls reduced to one probe at a time.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 @dataclass
 class Quota:
-    """What is left of one limit, by the provider's last word; both fill theirs up steadily."""
+    """The remaining quota of one limit, as last reported by the provider; it refills steadily."""
 
     left: float
     a_second: float
     at: float
 
     def wait(self, needed: float, now: float) -> float:
-        """Return the seconds until a call may take so much; not above 0 if it may now."""
+        """Return the seconds until a call may use an amount; at most 0 if it may now."""
         return (needed - self.left) / self.a_second - (now - self.at)
 
 
 def quotas(headers: Mapping[str, str], now: float) -> dict[str, Quota]:
-    """Read from a reply's headers what is left of the limits by `requests` and by `tokens` of which some is used."""
+    """Parse the remaining quotas of `requests` and `tokens` from a reply's headers, if partly used."""
     found: dict[str, Quota] = {}
     for kind in ("requests", "tokens"):
         for words in ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}"):
@@ -63,52 +63,52 @@ def _seconds(reset: str) -> float | None:
 
 _DECREASE: Final = 0.7
 _FIRST_STEP, _LAST_STEP = 0.15, 8.0
-"""By how much the number grows after as many calls as are judged together; twice as much each time."""
+"""Growth of the limit per judged group of calls; doubles each time."""
 _NEAR: Final = 0.9
-"""Of the number at which too many calls were refused: up to here it grows with each answer."""
+"""Share of the limit at which too many calls were refused; below it, the limit grows with each answer."""
 _JUDGED: Final = 20
-"""Ends of calls that are judged together, or as many as were under way."""
+"""Minimum number of finished calls judged together."""
 _TARGET: Final = 0.05
-"""Share of calls that may be refused."""
+"""Acceptable share of refused calls."""
 _MOST_CHANCE: Final = 0.3
-"""Refusals beyond this share do not come by chance."""
+"""Maximum share of refusals attributed to chance."""
 _NO_BETTER: Final = 0.5
-"""Of the share that was refused before there were fewer calls."""
+"""Share of the previous refusal rate above which a lower limit did not help."""
 _ROW, _LONG_ROW = 3, 4
 _PROVEN: Final = 0.8
-"""Of the calls under way: if so many were accepted, they are as many as the provider takes."""
+"""Share of concurrent calls that, if accepted, proves the current limit acceptable."""
 _UNLIMITED: Final = 256
-"""From here on the number is not limited."""
+"""From here on, calls are not limited."""
 _SPACED: Final = 8.0
-"""Below this number, a part of a call is a call that begins later."""
+"""Below this limit, fractions are realised by spacing calls."""
 
 
 @dataclass
 class Concurrency:
-    """The calls under way, and how many there may be, learned from which of them the provider throttles.
+    """The concurrent calls and their limit, learned from which calls the provider throttles.
 
-    The number grows by steps. It shrinks to a share of what was under way, and never below what was just accepted, if
-    calls are refused because there are too many of them: every few calls in a row, or fewer once there are fewer calls.
-    Calls that are refused now and then, however few are under way, wait by themselves and slow no other.
+    The limit grows by steps. It shrinks to a share of the concurrent calls, never below what was just accepted, if
+    calls are refused because there are too many: several in a row, or fewer refusals at lower concurrency.
+    Calls refused at random, at any concurrency, only wait themselves.
     """
 
     now: Callable[[], float] = time.monotonic
     begun: int = field(default=0, init=False)
-    """Calls so far; each one's number is that of those until it."""
+    """Number of calls so far, which also numbers each call."""
     _limit: float = field(default=math.inf, init=False)
     _refused_at: float = field(default=math.inf, init=False)
-    """The number of calls of which too many were refused."""
+    """The limit at which too many calls were refused."""
     _step: float = field(default=_FIRST_STEP, init=False)
     _open: dict[int, float] = field(default_factory=dict[int, float], init=False)
-    """When each call that is under way began; numbered in this order."""
+    """Start times of running calls by number, in order."""
     _took: float = field(default=0.0, init=False)
     _refused: deque[int] = field(default_factory=lambda: deque[int](maxlen=2 * _LONG_ROW), init=False)
     _by_chance: float = field(default=0.0, init=False)
-    """Share of calls that are refused however few there are."""
+    """Share of calls refused at any concurrency."""
     _before: tuple[float, float] | None = field(default=None, init=False)
-    """Share of refused calls, and the limit, before it was lowered to see whether that helps."""
+    """Refusal rate and limit before a trial reduction."""
     _judged_from: int = field(default=0, init=False)
-    """Earlier calls began under another limit."""
+    """Number of the first call under the current limit."""
     _answers: int = field(default=0, init=False)
     _refusals: int = field(default=0, init=False)
     _most_open: int = field(default=0, init=False)
@@ -116,12 +116,12 @@ class Concurrency:
 
     @property
     def calls(self) -> int:
-        """How many are under way."""
+        """Number of running calls."""
         return len(self._open)
 
     @property
     def wait(self) -> float:
-        """Seconds until one more call may begin, if none ends before; not above 0 if it may begin now."""
+        """Seconds until one more call may start, if none ends before; at most 0 if it may start now."""
         if self.calls + 1 <= self._limit:
             return 0.0
         if self.calls < self._limit < _SPACED and self._took:
@@ -129,18 +129,18 @@ class Concurrency:
         return math.inf
 
     def begin(self) -> int:
-        """Count a call; returns its number."""
+        """Count a call; return its number."""
         self.begun += 1
         self._open[self.begun] = self.now()
         self._most_open = max(self._most_open, self.calls)
         return self.begun
 
     def end(self, call: int) -> None:
-        """Note the end of a call, of which its provider says nothing about how many it takes."""
+        """Record the end of a call without information about the limit."""
         self._open.pop(call, None)
 
     def answer(self, call: int) -> None:
-        """Note that a call was answered."""
+        """Record that a call was answered."""
         took = self.now() - self._open.pop(call)
         self._took += (took - self._took) * (0.1 if self._took else 1.0)
         if call > self._judged_from:
@@ -150,7 +150,7 @@ class Concurrency:
         self._judge()
 
     def refuse(self, call: int) -> bool:
-        """Note that a call was throttled; returns whether the calls before it were too, so that none is taken now."""
+        """Record that a call was throttled; return whether earlier ones were too, so that no call is accepted now."""
         accepted = sum(other < call for other in self._open)
         calls = self.calls
         del self._open[call]
@@ -204,29 +204,29 @@ class Concurrency:
 
 
 _REMEMBERED: Final = 20
-"""Latest ends of calls by which a breaker judges whether most calls fail."""
+"""Number of latest results by which a breaker judges whether most calls fail."""
 _LEAST_FAILURES: Final = 3
 _MOST_FAIL: Final = 0.6
 _LONGEST_WAIT: Final = 20.0
-"""Seconds that a call waits for its turn before its attempt ends; a later attempt waits again."""
+"""Maximum seconds that an attempt waits for admission; a later attempt waits again."""
 _TO_REPORT: Final = 1.0
-"""Seconds before the end of its time from which an attempt says why earlier ones failed, rather than be late, too."""
+"""In these last seconds of its time, an attempt reports earlier failures instead of waiting."""
 
 
 @dataclass
 class Breaker:
-    """Decides whether a model may be called, and when."""
+    """Decides whether and when a model may be called."""
 
     card: ModelCard
     pause: Pause = pause_after
-    """How long it is open for the nth time, if the provider does not say."""
+    """Duration of the nth opening, unless the provider specifies one."""
     now: Callable[[], float] = time.monotonic
     concurrency: Concurrency = field(init=False)
     _ends: deque[bool] = field(default_factory=lambda: deque[bool](maxlen=_REMEMBERED), init=False)
-    """Whether the latest calls failed; throttled ones say nothing."""
+    """Whether the latest calls failed; throttled ones do not count."""
     _opened_until: float = field(default=-math.inf, init=False)
     _openings: int = field(default=0, init=False)
-    """In a row, since the last answer; each one waits longer."""
+    """Consecutive openings since the last answer, each longer than the previous."""
     _last: ProviderError | None = field(default=None, init=False)
     _waiting: deque[tuple[asyncio.Future[int], int]] = field(
         default_factory=deque[tuple[asyncio.Future[int], int]], init=False
@@ -239,11 +239,11 @@ class Breaker:
 
     @property
     def left(self) -> float:
-        """Seconds until it stops being open; not above 0 if it only limits the number of calls."""
+        """Seconds until it closes; at most 0 if it only limits the number of calls."""
         return self._opened_until - self.now()
 
     def wait(self, tokens: int = 0) -> float:
-        """Return the seconds until a call of so many tokens may be made, if none ends before; not above 0 if now."""
+        """Return the seconds until a call of this size may be made, if none ends before; at most 0 if now."""
         if self.left > 0:
             return self.left
         if self._openings and self.concurrency.calls:
@@ -253,7 +253,7 @@ class Breaker:
         return max(self.concurrency.wait, *waits, 0.0)
 
     def refusal(self) -> ProviderError:
-        """Build the error for a call that is not made: its session has to wait, and pays nothing."""
+        """Build the error for a call that is not made: its session waits and pays nothing."""
         model = f"{self.card.provider}'s {self.card.name}"
         if self._last is None:
             fault = ProviderFault(provider=self.card.provider)
@@ -264,11 +264,11 @@ class Breaker:
         return ProviderError(message, fault, kind, retry_after=timedelta(seconds=max(self.left, 1.0)))
 
     def take_place(self, tokens: int = 0) -> int | None:
-        """Take a place for a call, if one may be made now and none waits for it; `call` gives it back."""
+        """Take a place for a call if one is free and nobody waits; `call` returns it."""
         return None if self._waiting or self.wait(tokens) > 0 else self._begin(tokens)
 
     async def admit(self, tokens: int = 0, most_seconds: float = math.inf) -> int | None:
-        """Wait for a place, the first come first; None if that would take too long."""
+        """Wait for a place in order of arrival; None if that would take too long."""
         most = min(most_seconds - _TO_REPORT, _LONGEST_WAIT)
         if most <= 0 and self._last is not None:
             return None
@@ -292,7 +292,7 @@ class Breaker:
                 self._waiting.remove((turn, tokens))
 
     def note_quotas(self, headers: Mapping[str, str], place: int, tokens: int) -> None:
-        """Learn from the headers of a reply what is left of the provider's limits, which it counts until that call."""
+        """Update the quotas from a reply's headers, which count calls up to that one."""
         later = self.concurrency.begun - place
         for kind, quota in quotas(headers, self.now()).items():
             quota.left -= later * (1 if kind == "requests" else tokens)
@@ -305,7 +305,7 @@ class Breaker:
 
     @contextmanager
     def call(self, place: int) -> Generator[None]:
-        """Watch a call that has its place; a final failure is an answer, since it says nothing about other calls."""
+        """Observe an admitted call; a final failure counts as an answer, since it does not concern other calls."""
         try:
             yield
         except ProviderError as failure:
@@ -327,7 +327,7 @@ class Breaker:
         self._let_in()
 
     def _let_in(self) -> None:
-        """Give those that wait the places that there are, and look again when the next one may be given."""
+        """Give free places to waiting calls, and schedule the next check."""
         wait = math.inf
         while self._waiting and (wait := self.wait(self._waiting[0][1])) <= 0:
             turn, tokens = self._waiting.popleft()
@@ -347,13 +347,13 @@ class Breaker:
     def _on_failure(self, place: int, failure: ProviderError) -> None:
         self._last = failure
         is_throttled = failure.kind == ErrorType.RATE_LIMITED
-        # An overloaded provider that says for how long throttles.
+        # An overloaded provider that specifies a delay counts as throttling.
         if (is_throttled or failure.retry_after is not None) and self.concurrency.refuse(place):
             self._close_until((failure.retry_after or self.pause(1)).total_seconds())
         if is_throttled:
             return
         if failure.retry_after is not None and failure.retry_after.total_seconds() > _LONGEST_WAIT:
-            # It says that it is down, and not for this call alone.
+            # The provider is down, not only for this call.
             self._close_until(failure.retry_after.total_seconds())
         self._ends.append(True)
         latest = list(self._ends)[-_LEAST_FAILURES:]
@@ -361,7 +361,7 @@ class Breaker:
         do_most_fail = has_failed and sum(self._ends) > _MOST_FAIL * len(self._ends)
         if self._openings or do_most_fail:
             if self.left <= 0:
-                # Calls that were made before it opened fail together, and count once.
+                # Calls made before it opened fail together and count once.
                 count_in_activity(BREAKER_OPENINGS, model=MODELS.of(self.card.name))
                 self._openings += 1
             self._close_until((failure.retry_after or self.pause(self._openings)).total_seconds())

@@ -1,6 +1,6 @@
-"""The activity that uses a tool for an agent, and quick tools, used within the turn that asks for them.
+"""The activity that runs a tool for an agent, and quick tools, run within the turn that requests them.
 
-Quick tools take no activity and no workflow task of their own. The turn's reply is recorded meanwhile, so nothing that
+Quick tools need no separate activity or workflow task. The turn's reply is recorded first, so nothing that
 happens here loses what was paid. Which tools may be quick, the workflow says; whatever is not used within the turn,
 fails or takes long is used by an activity of its own, with its retries.
 """
@@ -42,11 +42,11 @@ from chargehand.wire import ActivityType
 
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
 _QUICK_SECONDS: Final = 1.0
-"""For quick tools. What the turn has cost is not in the history meanwhile, and views may be two seconds behind."""
+"""Time limit of quick tools. The turn's cost enters the history afterwards, and views may lag two seconds."""
 MOST_COMPUTING: Final = 50
-"""Calls at the same time of tools that compute."""
+"""Maximum concurrent calls of computing tools."""
 _QUICK_BYTES: Final = 256 * 1024
-"""Of their results together: a turn whose result is too large would be lost with its reply."""
+"""Maximum total of quick results: an oversized result would lose the turn with its reply."""
 UNKNOWN_OUTCOME: Final = (
     "Whether this call was applied is unknown, and it is not repeated. Do not make it again. Say in your answer that "
     "a person has to check it."
@@ -61,14 +61,14 @@ class ToolActivities:
     acting: ActingCalls
     library: DocumentLibrary | None = None
     keys: Encryption | None = None
-    """Open the credentials of calling users."""
+    """Keys that open the credentials of calling users."""
     silence: timedelta = timedelta(seconds=90)
-    """How long a tool may make no progress; each of them limits its whole time by itself, too."""
+    """Maximum time without progress of a tool; each also limits its total time."""
     _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_COMPUTING), init=False)
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
-        """Use one tool once. A mistake of the agent is an answer, not an error."""
+        """Run a tool once. A mistake of the agent is an answer, not an error."""
         tool = self.tools.get(request.call.tool)
         if tool is not None and tool.spec.acts:  # it is applied once, whatever happens to its workers
             return await self.use(request)
@@ -76,7 +76,7 @@ class ToolActivities:
             return await self.use(request)
 
     async def use(self, request: ToolRequest) -> ToolResult:
-        """Use one tool, as a part of another activity."""
+        """Run a tool as part of another activity."""
         answer = await self._refusal(request) or await self._leak(request)
         if answer is None:
             answer = await self._use(request)
@@ -94,7 +94,7 @@ class ToolActivities:
         return CallProblems(problems=tuple(found))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
-        """Use the tool within its time; None if it acts and may or may not have been applied."""
+        """Run the tool within its time; None if it acts and its outcome is unknown."""
         tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
         step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
         try:
@@ -135,7 +135,7 @@ class ToolActivities:
         return None
 
     async def _leak(self, request: ToolRequest) -> ToolAnswer | None:
-        """Refuse arguments that would take private text out: the agent's inputs, or descriptions of the documents.
+        """Refuse arguments that would send out private text: the agent's inputs, or descriptions of the documents.
 
         The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
         into an instruction. What a person has read and approved is sent as it is.
@@ -157,7 +157,7 @@ class ToolActivities:
 
 
 def _problems(parameters: JsonSchema, arguments: Mapping[str, JsonValue]) -> list[str]:
-    """List what keeps arguments from being a call's; one that may be null may be absent, as in a model's call."""
+    """List the problems of arguments; nullable ones may be absent, as in a model's call."""
     known = parameters.get("properties")
     named = known.items() if isinstance(known, Mapping) else ()
     absent = {name: None for name, schema in named if isinstance(schema, dict) and not value_problems(schema, None)}
@@ -195,7 +195,7 @@ def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[t
 async def use_at_once(
     uses: ToolActivities, request: TurnRequest, result: TurnResult, chosen: Sequence[int], patience_seconds: float
 ) -> tuple[UsedTool, ...]:
-    """Make the chosen calls of a reply; return those that have ended well."""
+    """Make the chosen calls of a reply; return the successful ones."""
     if not chosen:
         return ()
     using = [
@@ -219,7 +219,7 @@ async def _use_quickly(uses: ToolActivities, request: TurnRequest, position: int
 
 
 def choose_at_once(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[int]:
-    """Choose the positions of the calls to be made; none if one of them is left to the workflow, which waits for it."""
+    """Choose the positions of the calls to make; none if one is left to the workflow, which waits for it anyway."""
     if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
         return ()
     calls = {position: call for position, call in enumerate(result.tool_calls) if call.tool != NOTE.name}

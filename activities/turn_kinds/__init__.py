@@ -1,1 +1,1 @@
-"""What a model turn can be for: one file a kind, and the registry of them all."""
+"""The kinds of model turns: one file per group, and a registry of all."""

@@ -1,4 +1,4 @@
-"""Turns in which the supervisor decides what is done, and by which agents."""
+"""Turns in which the supervisor decides what to do, and by which agents."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, get_args
@@ -60,24 +60,24 @@ _FOLLOW_UP: Final = (
     "is new, and say in each instruction what the request refers to."
 )
 _SURVEY: Final = 10
-"""Subtasks of a plan that covers a whole field."""
+"""Number of subtasks of a plan that surveys a whole field."""
 
 
 class RejectedPlan(Contract):
     plan: str
-    """The plan as JSON, as the model wrote it."""
+    """The plan as JSON, as written by the model."""
     errors: tuple[str, ...]
 
 
 class Allowance(Contract):
-    """What a plan's subtasks may use together."""
+    """What a plan's subtasks may use in total."""
 
     turns: int
-    """LLM calls, without those for this plan and for the report."""
+    """LLM calls, excluding those for this plan and the report."""
     usd: Dollars
     minutes: int
     max_rounds: int
-    """Turns of one agent."""
+    """Maximum rounds of one agent."""
     max_parallel: int
 
 
@@ -103,17 +103,17 @@ class PlanTask(TurnTask):
     max_subtasks: int
     allowance: Allowance
     may_nest: bool
-    """Whether a subtask may be a session of its own."""
+    """Whether a subtask may be a nested session."""
     criteria: tuple[str, ...] = left_out(())
-    """What the user will have the report graded by."""
+    """The user's criteria for grading the report."""
     earlier: tuple[InputOutcome, ...] = left_out(())
     """The report of the session that this one follows."""
     thread: tuple[EarlierSession, ...] = left_out(())
-    """The sessions that came before that, in brief."""
+    """Summaries of the sessions before that."""
     may_ask_for_more: bool = left_out(False)
-    """Whether the session above is asked for what the plan needs beyond this allowance."""
+    """Whether the parent session can be asked for more than this allowance."""
     is_approved_by_person: bool = left_out(False)
-    """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
+    """Whether a person approves the plan, which may allow sending out words of the documents."""
     rejected: tuple[RejectedPlan, ...] = ()
 
     @property
@@ -127,7 +127,7 @@ class PlanTask(TurnTask):
         return [self._limits(), *rejected_sections(self.rejected)]
 
     def _known(self) -> list[str]:
-        """Render what sessions before this one have found."""
+        """Render the findings of earlier sessions."""
         if not self.earlier:
             return []
         before = "\n\n".join(f"Asked: {each.goal}\nAnswered: {each.answer}" for each in self.thread)
@@ -153,7 +153,7 @@ class PlanTask(TurnTask):
 
 
 def rejected_sections(rejected: Sequence[RejectedPlan]) -> list[str]:
-    """Render the last attempt at a plan, with the reasons against it."""
+    """Render the last rejected plan with its errors."""
     return [
         f"Your plan was rejected:\n{data_block(attempt.plan)}\n"
         f"for these reasons:\n{data_block(bullet_list(attempt.errors))}\nFix all of them."
@@ -184,7 +184,7 @@ class ExpandTask(TurnTask):
     kind: Literal["expand"] = "expand"
     goal: str
     agent: str
-    """The agent that gets every one of the subtasks."""
+    """The agent of all the subtasks."""
     template: str
     items: InputOutcome
     """The outcome that lists the items."""
@@ -228,9 +228,9 @@ class ReviewAnswer(TurnAnswer):
     missing: list[str] = []
     contradictions: list[ContradictionDraft] = []
     compatible: list[str] = []
-    """What differences are about whose statements can all be right."""
+    """Topics of differences whose statements can all be right."""
     subtasks: list[SubtaskDraft] = []
-    """What to add to the plan. Ids are new; `depends_on` may name subtasks that have ended."""
+    """Subtasks to add to the plan. Ids are new; `depends_on` may name subtasks that have ended."""
 
 
 class ReviewTask(TurnTask):
@@ -242,14 +242,14 @@ class ReviewTask(TurnTask):
     kind: Literal["review"] = "review"
     goal: str
     outcomes: tuple[InputOutcome, ...]
-    """Every subtask of the plan that has ended, whatever became of it."""
+    """All ended subtasks of the plan, however they ended."""
     waiting: tuple[str, ...] = ()
-    """What the plan still has to do."""
+    """Subtasks that have not started yet."""
     disagreements: tuple[ContradictionDraft, ...] = ()
-    """Where code finds that outcomes differ."""
+    """Differences between outcomes found by code."""
     max_subtasks: int
     may_nest: bool
-    """Whether an added subtask may be a session of its own."""
+    """Whether an added subtask may be a nested session."""
 
     @property
     def refs(self) -> ShortRefs:
@@ -317,11 +317,11 @@ class RefineTask(TurnTask):
     """The session's goal, for context only."""
     agent: str
     instruction: str
-    """The instruction of the attempt that ended badly."""
+    """The instruction of the failed attempt."""
     problem: str
     outcome: Outcome
     attempts: int
-    """Attempts that have ended, this one included."""
+    """Number of finished attempts, this one included."""
 
     @property
     def refs(self) -> ShortRefs:

@@ -1,4 +1,4 @@
-"""All kinds of turns: a new kind is a task and its answer in a file of this folder, and a row in each union below."""
+"""All kinds of turns: add a kind as a task and its answer in this folder, and a row in each union below."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, get_args
@@ -60,4 +60,4 @@ TASK_TYPES: Final[Mapping[str, type[TurnTask]]] = {
 SUPERVISOR_TASK_TYPES: Final = tuple(
     task_type for task_type in TASK_TYPES.values() if not issubclass(task_type, work.WorkTask)
 )
-"""Tasks that are the supervisor's own."""
+"""The supervisor's own tasks."""

@@ -1,4 +1,4 @@
-"""Parts of prompts that several kinds of turns share: documents, outcomes, sources. Everything untrusted is marked."""
+"""Prompt sections shared by several kinds of turns: documents, outcomes, sources. Untrusted text is marked."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,13 +13,13 @@ from activities.turn_kinds.untrusted_text import data_block, request_block
 from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Issue, left_out
 
 CATALOG_BYTES: Final = 9_000
-"""The most that a prompt says about the session's documents."""
+"""Maximum size of a prompt's section about the session's documents."""
 
 _UNITS: Final = {"pdf": "pages", "picture": "page", "xlsx": "rows", "ods": "rows", "csv": "rows"}
 
 
 def request_section(goal: str, *, context_only: bool = False, criteria: Sequence[str] = ()) -> str:
-    """Render the user's request, with the criteria by which its report is graded."""
+    """Render the user's request with its grading criteria."""
     if criteria:
         numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, start=1))
         goal = f"{goal}\n\nThe report will be graded by these criteria:\n{numbered}"
@@ -27,33 +27,33 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
 
 
 def told_section(told: Sequence[str]) -> list[str]:
-    """Render what the user has written to an agent since its task was planned, if anything."""
+    """Render the user's messages to an agent since its task was planned, if any."""
     heading = "The user has written to you. Follow this from now on, also where your instruction says otherwise:"
     return ["\n".join([heading, *map(request_block, told)])] if told else []
 
 
 def said_text(text: str) -> str:
-    """Render what the user says in a conversation."""
+    """Render the user's message in a conversation."""
     return f"The user says:\n{request_block(text)}"
 
 
 def nesting_note(*, may_nest: bool) -> str:
-    """Tell a planner whether a subtask may be a session."""
+    """Tell a planner whether a subtask may be a nested session."""
     if may_nest:
         return "The agent supervisor is a session of its own, for a part that needs several agents; use it rarely."
     return "Nested sessions are not available."
 
 
 def document_sections(catalog: Catalog | None) -> list[str]:
-    """Render the user's documents, if there are any that the model may know of."""
+    """Render the user's documents that the model may know, if any."""
     if catalog is None or not catalog.documents:
         return []
     return [f"Documents of the user:\n{data_block(catalog_text(catalog))}"]
 
 
 def catalog_text(catalog: Catalog) -> str:
-    """Describe documents and tables, one a line, up to `CATALOG_BYTES`."""
-    tabular = {table.document for table in catalog.tables}  # their columns are their headings
+    """Describe documents and tables, one per line, up to `CATALOG_BYTES`."""
+    tabular = {table.document for table in catalog.tables}  # tables have columns instead of headings
     lines = [
         f"- {entry.name} ({entry.kind}, {entry.units} {_UNITS.get(entry.kind, 'lines')})"
         + (f" — cannot be read: {entry.problem}" if entry.problem else "")
@@ -81,7 +81,7 @@ def bullet_list(items: Sequence[str]) -> str:
 
 
 def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDraft], unresolved: str) -> str:
-    """List what contradicts what, and below it what was decided."""
+    """List contradictions with their resolutions."""
     return bullet_list(
         [
             "\n  ".join([found.about, *(f"- {each}" for each in found.positions), found.resolution or unresolved])
@@ -91,7 +91,7 @@ def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDr
 
 
 class Quotation(Contract):
-    """Words that stand in a source."""
+    """A quotation from a source."""
 
     number: int
     """The second quotation of the first source is cited as `[S1.2]`."""
@@ -99,7 +99,7 @@ class Quotation(Contract):
 
 
 class CitedSource(Contract):
-    """A source as the writer of a report cites it."""
+    """A source as cited by the writer of a report."""
 
     number: int
     """The first is cited as `[S1]`."""
@@ -109,7 +109,7 @@ class CitedSource(Contract):
 
 
 def sources_section(sources: Sequence[CitedSource]) -> str:
-    """Render sources and quotations by the numbers under which a report cites them."""
+    """Render sources and quotations with the numbers by which a report cites them."""
     return f"Sources:\n{data_block(chr(10).join(map(_source_lines, sources)) or '(none)')}"
 
 
@@ -124,7 +124,7 @@ def outcome_heading(result: InputOutcome) -> str:
 
 
 def refs_of(results: Sequence[InputOutcome]) -> list[str]:
-    """Name the sources of outcomes, in their order."""
+    """List the refs of outcomes' sources in order."""
     return [source.ref for result in results for source in result.outcome.sources]
 
 
@@ -140,7 +140,7 @@ def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
 
 
 def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
-    """Render an outcome for a model that decides what is still to be done: losses with their messages."""
+    """Render an outcome for a model that decides what remains to be done, failures with their messages."""
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
         message = data_block(instruction_line(result) + outcome.message)
@@ -149,7 +149,7 @@ def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
 
 
 def instruction_line(result: InputOutcome) -> str:
-    """Render what an outcome answers. A model wrote it, so it is data to every other model."""
+    """Render the instruction of an outcome; written by a model, it is data to other models."""
     return f"Asked: {result.instruction}\n\n"
 
 
@@ -169,7 +169,7 @@ def evidence_text(result: InputOutcome, refs: ShortRefs) -> str:
 
 
 def findings_text(result: InputOutcome) -> str:
-    """Render what an outcome has beside its text; empty if that is nothing."""
+    """Render the findings, gaps and data of an outcome; empty if it has none."""
     outcome = result.outcome
     findings = dict.fromkeys(map(_finding_line, outcome.findings))
     lines = ["Findings:", *findings] if findings else []

@@ -1,6 +1,6 @@
-"""Short refs, such as `p3`: what a model reads and writes for the whole refs of sources that everything else keeps.
+"""Short refs, such as `p3`, that models read and write instead of the full refs used everywhere else.
 
-They are numbered in the order in which a task names its sources. A conversation only grows, so each keeps its number.
+They are numbered in the order in which a task mentions sources. A conversation only grows, so numbers are stable.
 """
 
 import re
@@ -16,20 +16,20 @@ _NAME: Final = "p[1-9][0-9]{0,3}"
 _SHORT: Final = re.compile(_NAME)
 _ONE: Final = re.compile(rf"\[({_NAME})\]")
 _CITED: Final = re.compile(rf"`[^`\n]*`|\[({_NAME}(?:[,;] ?{_NAME})*)\]")
-"""Short refs in brackets; what is code is left alone."""
+"""Short refs in brackets, or code, which is left unchanged."""
 _VERBATIM: Final = "quote"
 _OF_SOURCE: Final = re.compile(r"(?:^|_)(?:ref|source|url|uri|link|document)s?(?:_|$)", re.IGNORECASE)
-"""Names of fields and arguments that may be a ref and nothing else."""
+"""Names of fields and arguments whose value may be a plain ref."""
 
 _COMPUTED: Final = ("sql:", "code:")
-"""How a ref begins that tells a model nothing, the digest of a query or a program."""
+"""Prefixes of refs without meaning for a model: digests of queries and programs."""
 
 
 class ShortRefs:
     """The short refs of one task."""
 
     def __init__(self, refs: Iterable[str] = ()) -> None:
-        """Number refs in their order, each once. One that is no longer than its number stays as it is."""
+        """Number refs in order, each once. One no longer than its number stays unchanged."""
         names = {ref: f"p{number}" for number, ref in enumerate(dict.fromkeys(refs), start=1)}
         self._short = {ref: name for ref, name in names.items() if len(ref) > len(name) or _SHORT.fullmatch(ref)}
         self._whole = {name: ref for ref, name in self._short.items()}
@@ -37,36 +37,36 @@ class ShortRefs:
         self._known = re.compile(rf"\[({known or '(?!)'})\]")
 
     def name(self, ref: str) -> str:
-        """Return what a model calls a source."""
+        """Return a source's name for models."""
         return self._short.get(ref, ref)
 
     def shorten(self, text: str) -> str:
-        """Replace each `[ref]` in a text that a model reads."""
+        """Shorten each `[ref]` in a text for a model."""
         return self._known.sub(lambda cited: f"[{self._short[cited[1]]}]", text) if self._short else text
 
     def legend(self, text: str, titles: Mapping[str, str]) -> str:
-        """List the sources that a shortened text cites, one a line."""
+        """List the sources cited by a shortened text, one per line."""
         refs = [self._whole[name] for name in dict.fromkeys(_ONE.findall(text)) if name in self._whole]
         return "\n".join(self.entry(ref, titles.get(ref, "")) for ref in refs)
 
     def explain(self, text: str, titles: Mapping[str, str]) -> str:
-        """Shorten the refs of a text, and list below it the sources that it cites."""
+        """Shorten the refs of a text, and append a list of its sources."""
         shortened = self.shorten(text)
         legend = self.legend(shortened, titles)
         return f"{shortened}\nSources:\n{legend}" if legend else shortened
 
     def introduced(self, text: str) -> set[str]:
-        """Name the sources that a text introduces."""
+        """List the sources introduced by a text."""
         return {ref for ref, name in self._short.items() if f"[{name}] {ref}" in text}
 
     def entry(self, ref: str, title: str, *, is_known: bool = False) -> str:
-        """Introduce a source by its names; by the short one only if the other is known."""
+        """Introduce a source by both names, or only the short one if the full one is already known."""
         short = self.name(ref)
         whole = "" if is_known or short == ref or ref.startswith(_COMPUTED) else ref
         return " ".join(filter(None, (f"[{short}]", whole, "" if title in ref else title)))
 
     def expand(self, text: str) -> str:
-        """Replace each `[p3]` in a text that a model wrote; whole refs stay, and so do names of nothing."""
+        """Expand each `[p3]` in a model's text; full and unknown refs stay unchanged."""
 
         def whole(cited: re.Match[str]) -> str:
             names = _SHORT.findall(cited[1] or "")
@@ -77,11 +77,11 @@ class ShortRefs:
         return _CITED.sub(whole, text) if self._whole else text
 
     def expand_answer(self, answer: _Answer) -> _Answer:
-        """Write whole refs into all that a model answers, quotations excepted."""
+        """Expand the refs in a model's answer, except in quotations."""
         return type(answer).model_validate(self._expand_all(answer.model_dump(), "")) if self._whole else answer
 
     def expand_call(self, call: ToolCall) -> ToolCall:
-        """Write whole refs into the arguments of a tool that may be one."""
+        """Expand refs in a tool's arguments that may contain one."""
         arguments = {name: self._expand_ref(each, name) for name, each in call.arguments.items()}
         return call.replace(arguments=arguments)
 
@@ -104,4 +104,4 @@ class ShortRefs:
 
 
 WHOLE: Final = ShortRefs()
-"""Leaves every ref as it is."""
+"""Leaves all refs unchanged."""

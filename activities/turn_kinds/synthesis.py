@@ -1,4 +1,4 @@
-"""Turns that write the report: whole or by section, shorter, and in the shape that its user asked for."""
+"""Turns that write the report: as a whole or by section, compress outcomes, and fill the output schema."""
 
 from typing import ClassVar, Final, Literal
 
@@ -45,11 +45,11 @@ _REOPENED: Final = (
     """You have had these read again. What you take from them, put between quotation marks, word for word:"""
 )
 MOST_REOPENED: Final = 3
-"""Sources that the writer of one section may read again."""
+"""Maximum sources that the writer of a section may reopen."""
 
 
 class Section(Contract):
-    """The one section of a long report that is to be written."""
+    """The section of a long report to write."""
 
     heading: str
     brief: str
@@ -63,7 +63,7 @@ class ReopenDraft(Contract):
 
 class ReopenedSource(Contract):
     number: int
-    """It is cited as `[S<number>]`."""
+    """Cited as `[S<number>]`."""
     ref: str
     text: str
 
@@ -86,32 +86,32 @@ class SynthesisTask(TurnTask):
     kind: Literal["synthesis"] = "synthesis"
     goal: str
     criteria: tuple[str, ...] = left_out(())
-    """What the user will have the report graded by."""
+    """The user's criteria for grading the report."""
     final_instruction: str = ""
     length_words: int = left_out(0)
-    """About how long the text is to be; 0 if it is as long as it needs to be."""
+    """Approximate length of the text; 0 for no target."""
     section: Section | None = left_out(None)
     """The section to write, if others write the rest."""
     may_reopen: bool = left_out(False)
-    """Whether sources can be read again before it is written."""
+    """Whether sources can be reopened before writing."""
     reopened: tuple[ReopenedSource, ...] = left_out(())
     outcomes: tuple[InputOutcome, ...]
-    """Every subtask of the plan, whatever became of it."""
+    """All subtasks of the plan, however they ended."""
     sources: tuple[CitedSource, ...] = ()
-    """By the numbers under which the outcomes cite them."""
+    """Sources by the numbers used in the outcomes."""
     stopped_because: str = ""
-    """Why the plan was not carried out to its end, if it was not."""
+    """Why the plan was not completed, if so."""
     contradictions: tuple[Contradiction, ...] = ()
-    """Where outcomes are known to disagree, and what was decided."""
+    """Known contradictions between outcomes, with resolutions."""
     is_part: bool = False
-    """Whether these are only some of the outcomes, to be summarised as input to the report."""
+    """Whether these are only part of the outcomes, to be summarised as input to the report."""
     problems: tuple[str, ...] = ()
     first_version: str = left_out("")
-    """The report that is sent back for these problems."""
+    """The report that was sent back for these problems."""
 
     @property
     def label(self) -> str:
-        """Tell the whole report, whose text is followed live, from a section or a summary of a part."""
+        """Distinguish the whole report, whose text is followed live, from a section or a summary of a part."""
         return "section" if self.section else "summary" if self.is_part else self.kind
 
     @property
@@ -120,7 +120,7 @@ class SynthesisTask(TurnTask):
         return self.section is not None
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
-        """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
+        """Render the material of the report; the writer knows documents only through outcomes."""
         parts = [request_section(self.goal, criteria=self.criteria), *map(outcome_section, self.outcomes)]
         if self.contradictions:
             known = contradiction_lines(self.contradictions, "left open: state both sides")
@@ -130,7 +130,7 @@ class SynthesisTask(TurnTask):
         return [*parts, sources_section(self.sources)]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Say what is to be written, and how."""
+        """Render what to write, and how."""
         how = escape_marks(self.final_instruction) or ("clearly" if self.length_words else "clearly and briefly")
         parts = [f"How to write: {how}"]
         if self.length_words:
@@ -204,7 +204,7 @@ class OutlineTask(TurnTask):
     most_sections: int
     outcomes: tuple[InputOutcome, ...]
     sources: tuple[CitedSource, ...] = ()
-    """By the numbers under which the outcomes cite them."""
+    """Sources by the numbers used in the outcomes."""
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
         return [request_section(self.goal), *map(outcome_section, self.outcomes), sources_section(self.sources)]
@@ -230,7 +230,7 @@ class CompressAnswer(TurnAnswer):
 
 
 class CompressTask(TurnTask):
-    """Shorten the prose of an outcome; its findings and sources stay as they are, which code sees to."""
+    """Shorten the prose of an outcome; code keeps its findings and sources unchanged."""
 
     instructions: ClassVar = _COMPRESS
     written_like: ClassVar = "text"
@@ -239,10 +239,10 @@ class CompressTask(TurnTask):
 
     kind: Literal["compress"] = "compress"
     instruction: str
-    """What the text answers."""
+    """The instruction that the text answers."""
     content: str
     sources: tuple[str, ...] = left_out(())
-    """Refs that the text cites."""
+    """Refs cited by the text."""
     most_words: int
 
     @property
@@ -268,7 +268,7 @@ _OUTPUT: Final = """You put a finished report into the shape that a program expe
 
 class RejectedOutput(Contract):
     output: str
-    """The beginning of what the model wrote."""
+    """The beginning of the model's output."""
     errors: str
 
 
@@ -278,7 +278,7 @@ class OutputAnswer(TypedAnswer):
 
     @property
     def requires_data(self) -> bool:
-        """Whether nothing is missing that the schema requires."""
+        """Whether everything required by the schema is present."""
         return not self.missing
 
 
@@ -292,7 +292,7 @@ class OutputTask(TurnTask):
     answer: str
     gaps: tuple[str, ...] = ()
     outcomes: tuple[InputOutcome, ...] = ()
-    """Whose findings the report was written from."""
+    """The outcomes from which the report was written."""
     rejected: tuple[RejectedOutput, ...] = ()
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:

@@ -1,18 +1,18 @@
-"""Marks around the user's request and around untrusted text: nothing in a block can end it, or begin another."""
+"""Marks around the user's request and untrusted text, which no content of a block can end or imitate."""
 
 import re
 from typing import Final
 
 _OPENING: Final = r"(?:[<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e]|&lt;?|&#0*60;?|&#x0*3c;?|%3c|\\u003c|\\x3c)"
-# White space, slashes, punctuation, and what cannot be seen: controls, joiners, direction marks, accents, tags.
+# White space, slashes, punctuation, and invisible characters: controls, joiners, direction marks, accents, tags.
 _BETWEEN: Final = (
     r"[\s/\\|\-_.:;,'\"!?*\x00-\x1f\x7f-\xa0\u2044\u2215\u2571\u29f8\uff0f\uff3c\u00ad\u034f\u061c\u115f\u1160\u17b4"
     r"\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\u0300-\u036f"
     r"\U000e0000-\U000e0fff]*+"
 )
-# Letters in circles and of mathematics.
+# Circled and mathematical letters.
 _ALIKE: Final = r"\u24b6-\u24e9\U0001d400-\U0001d6d3\U0001f130-\U0001f189"
-# Each letter of a mark, and what looks like it in other alphabets, small capitals and full width.
+# Each letter of a mark with its lookalikes in other alphabets, small capitals and full width.
 _A: Final = (
     rf"[a\u00aa\u00c0-\u00c5\u00e0-\u00e5\u0251\u0391\u03b1\u0410\u0430\u1d00\u1d2c\u1d43\u2090\uff21\uff41{_ALIKE}]"
 )
@@ -42,7 +42,7 @@ def request_block(text: str) -> str:
 
 
 def escape_marks(text: str) -> str:
-    """Replace the first character of everything that a lenient reader could take for a mark with a square bracket.
+    """Replace the first character of anything that could be read as a mark by a square bracket.
 
     The text does not become longer.
     """

@@ -1,4 +1,4 @@
-"""Turns of an agent: on a subtask, a round at a time, or in a conversation with a user."""
+"""Turns of an agent: rounds of a subtask, or of a conversation with a user."""
 
 import re
 from datetime import date
@@ -46,7 +46,7 @@ _WITHOUT_REFS: Final = "ready to be sent: no [p1] in it, since its sources stand
 
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ANSWER_AT: Final = 2
-"""Turns left with which an agent is told to answer: one of them is there in case the answer is cut off."""
+"""At this many turns left an agent is told to answer; the extra turn is for a truncated answer."""
 _ABOVE: Final = "(as under [{}])"
 
 _DATA_INSTRUCTIONS: Final = """
@@ -78,7 +78,7 @@ class IssueDraft(Contract):
 
 
 class AgentAnswer(TypedAnswer):
-    """An agent's own account of its subtask, not yet checked."""
+    """An agent's answer to its subtask, not yet validated."""
 
     status: Literal[
         "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
@@ -100,7 +100,7 @@ class WorkAnswer(AgentAnswer):
 
 
 class WorkWithIssuesAnswer(AgentAnswer):
-    """The answer of an agent that reviews: the account of its subtask, and the issues that it found."""
+    """The answer of a reviewing agent: its answer, and the issues it found."""
 
     kind: Literal["work_with_issues"] = "work_with_issues"
     issues: list[IssueDraft] = []
@@ -111,51 +111,51 @@ class WorkTask(TurnTask):
     answer_type: ClassVar = WorkAnswer
     text_field: ClassVar = "content"
     last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
-    """What is asked at the end of a conversation in which the agent must answer."""
+    """The final request of a conversation in which the agent must answer."""
 
     summary_heading: ClassVar = "What you have done so far, in your own words"
     is_of_subtask: ClassVar = True
-    """Whether its answer is that of a subtask, with the data or the issues that its agent has."""
+    """Whether its answer is that of a subtask, with its agent's data or issues."""
 
     kind: Literal["work"] = "work"
     goal: str
-    """The session's goal, for context only; empty for an agent that is not told it."""
+    """The session's goal, for context only; empty for an agent that does not see it."""
     instruction: str
     input: dict[str, JsonValue] | None = left_out(None)
-    """Data that the planner handed it, by the agent's own schema."""
+    """Data from the planner, according to the agent's input schema."""
     inputs: tuple[InputOutcome, ...] = ()
-    """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    """Outcomes of the subtasks this one depends on; failures among them are gaps to state."""
     summary: str = left_out("")
-    """What the agent wrote at the end of the conversation before this one."""
+    """The agent's summary of its previous conversation."""
     notes: tuple[Note, ...] = left_out(())
-    """What the agent had noted when this conversation began."""
+    """The agent's notes at the start of this conversation."""
     known: tuple[str, ...] = left_out(())
-    """Refs of what was noted or read before this conversation, in their order."""
+    """Refs of what was noted or read before this conversation, in order."""
     told: tuple[str, ...] = left_out(())
-    """What the user had written to the agent when this conversation began."""
+    """The user's messages to the agent before this conversation."""
     rounds: tuple[Round, ...] = ()
-    """The conversation so far, or what is new in it since `earlier`."""
+    """The conversation so far, or its new part since `earlier`."""
     earlier: str = ""
-    """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
+    """Digest of the stored conversation continued by `rounds`; all fields except `must_answer` come from there."""
     earlier_rounds: int = left_out(0)
-    """How many of its rounds are continued."""
+    """Number of its rounds."""
     since: Round | None = left_out(None)
-    """What the last of them has been told since it was stored; the rest of it is left out."""
+    """What was added to its last round since it was stored."""
     final_instruction: str = left_out("")
-    """How the answer is to be written, if it is the text that the user reads."""
+    """How to write the answer, if the user reads it."""
     length_words: int = left_out(0)
-    """About how long that text is to be; 0 if it is as long as it needs to be."""
+    """Approximate length of that text; 0 for no target."""
     must_answer: bool = False
-    """No tools any more: answer with what is known."""
+    """No more tools: answer with what is known."""
 
     @classmethod
     def answer_type_for(cls, agent: Agent | None) -> type[TurnAnswer]:
-        """A reviewer lists issues too."""
+        """Return the answer type; a reviewer also lists issues."""
         return WorkWithIssuesAnswer if cls.is_of_subtask and agent is not None and agent.reviews else cls.answer_type
 
     @classmethod
     def role(cls, crew: Crew, agent_name: str, setting: Setting) -> str:
-        """Render an agent's own prompt; only in a conversation it knows of the other agents."""
+        """Render an agent's own prompt; only in a conversation does it see the other agents."""
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
@@ -183,7 +183,7 @@ class WorkTask(TurnTask):
 
     @property
     def has_siblings(self) -> bool:
-        """Whether the same agent may have other subtasks, and goes on from here."""
+        """Whether the same agent may have other subtasks, or later turns that start with this one."""
         return True
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
@@ -204,7 +204,7 @@ class WorkTask(TurnTask):
         ]
 
     def _before(self) -> list[str]:
-        """Render what the agent keeps of the conversations before this one."""
+        """Render what the agent keeps of its earlier conversations."""
         refs = self.refs
         summary, notes = refs.shorten(self.summary), refs.shorten(note_lines(self.notes))
         titles = {note.source.ref: note.source.title for note in self.notes if note.source}
@@ -213,7 +213,7 @@ class WorkTask(TurnTask):
         return [f"{heading}:\n{data_block(text)}" for heading, text in headed.items() if text]
 
     def _shape(self) -> list[str]:
-        """Say how the text that the user reads is to be written."""
+        """Render how to write the text for the user."""
         if not self.final_instruction and not self.length_words:
             return []
         length = f" About {self.length_words} words." if self.length_words else ""
@@ -231,21 +231,21 @@ class WorkTask(TurnTask):
 
 
 class ShownText:
-    """What a conversation has shown so far: each text of the tools' results, title and whole ref is shown once.
+    """What a conversation has shown so far: each text, title and full ref of tool results is shown once.
 
-    Rendering depends on earlier results only, so what is rendered of a round never changes.
+    Rendering depends only on earlier results, so that a rendered round never changes.
     """
 
     def __init__(self, refs: ShortRefs, first: str) -> None:
-        """Begin with the first message, which introduces sources too."""
+        """Start with the first message, which also introduces sources."""
         self.refs = refs
         self._introduced = refs.introduced(first)
         self._titles: set[tuple[str, str]] = set()
         self._texts: dict[str, dict[str, str]] = {}
-        """By document or page: the texts shown of it, by `ref`."""
+        """Shown texts by `ref`, for each document or page."""
 
     def render(self, result: ToolResult, call: ToolCall | None = None) -> str:
-        # What a search found stands below, in full and with the refs to cite.
+        # Search results follow below, in full and with the refs to cite.
         output = {name: value for name, value in result.output.items() if (result.tool, name) != ("search", "results")}
         parts = [to_json(output, inf_nan_mode="null").decode()] if output else []
         said = set(map(str, call.arguments.values())) if call else set[str]()
@@ -269,7 +269,7 @@ class ShownText:
 
     def _passage(self, passage: str, texts: dict[str, str]) -> str:
         above = next((_ABOVE.format(self.refs.name(ref)) for ref, text in texts.items() if passage in text), passage)
-        # Never longer than the text itself, by which the cost of a turn is bounded.
+        # Never longer than the text itself, by which the turn's cost is bounded.
         return min(above, passage, key=len)
 
 
@@ -299,7 +299,7 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     calls = {call.id: call for call in past.calls}
     results = [result.make(ToolText, text=shown.render(result, calls.get(result.call_id))) for result in past.results]
     if results and past.turns_left:
-        # In the last result, so that the messages alternate on every provider's wire.
+        # In the last result, so that messages alternate for every provider.
         results[-1] = results[-1].replace(text=f"{results[-1].text}\n({_turns_left(past)})")
     return [
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
@@ -336,7 +336,7 @@ class ReplyAnswer(AgentAnswer):
 
 
 class ConverseTask(WorkTask):
-    """The goal is what the conversation is for, and the instruction is the message with which the rounds begin."""
+    """`goal` is the conversation's purpose, and `instruction` the message that starts the rounds."""
 
     instructions: ClassVar = _CONVERSE
     answer_type: ClassVar = ReplyAnswer
@@ -350,7 +350,7 @@ class ConverseTask(WorkTask):
         return [*self._before(), said_text(self.instruction), *told_section(self.told)]
 
     def latest(self) -> WorkTask:
-        """Leave only the latest message and the rounds about it, for a model that reads no dialogue."""
+        """Keep only the latest message and its rounds, for a model that does not read dialogues."""
         begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
         said = self.rounds[begins - 1].said if begins else self.instruction
         return self.replace(instruction=said, rounds=self.rounds[begins:])
@@ -377,7 +377,7 @@ class CompactAnswer(TurnAnswer):
 
 
 class CompactTask(WorkTask):
-    """Sum up a conversation, to go on in a new one: this one cannot be shortened under what the model thought of it."""
+    """Summarise a conversation and continue in a new one, since it cannot be shortened below the model's thoughts."""
 
     answer_type: ClassVar = CompactAnswer
     last_request: ClassVar = _COMPACT
