@@ -1,7 +1,7 @@
 """Chargehand: durable multi-agent sessions on Temporal. Start with `Chargehand.connect()` and `SessionRequest`.
 
-The public names are those of `chargehand.api`. They are loaded on first use, from the lightest module that has them:
-Temporal's client takes most of a second to import, and `chargehand --help` and the process that starts the embedded
+The public names are those of `chargehand.api`. They are loaded on first use from the lightest module that has them:
+Temporal's client takes most of a second to import, while `chargehand --help` and the process that starts the embedded
 server need only errors.
 """
 

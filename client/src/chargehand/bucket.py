@@ -16,10 +16,10 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 from chargehand.errors import BucketError
 from chargehand.plugins import PluginError, installed
 
-# A location that went through `Path` has lost one of its slashes.
+# `Path` collapses the two slashes of a location into one.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
 _EXTRAS: Final = {"s3": "s3", "gs": "gcs"}
-"""The extra that adds the client of a scheme."""
+"""The extra that provides the client of a scheme."""
 
 
 class BucketLocation(NamedTuple):
@@ -29,7 +29,7 @@ class BucketLocation(NamedTuple):
     """s3 or gs."""
     bucket: str
     prefix: str
-    """Ends with a slash, unless it is empty."""
+    """Ends with a slash unless empty."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.prefix}"
@@ -44,15 +44,15 @@ def bucket_location(location: object) -> BucketLocation | None:
 
 
 def artifact_key(digest: str) -> str:
-    """Return the key of an artifact, in a bucket or below a directory."""
+    """Return the key of an artifact in a bucket or directory."""
     return f"{digest[:2]}/{digest}"
 
 
 class Bucket(Protocol):
-    """Objects by key, below the prefix of a location. Its methods block, are thread-safe and raise `BucketError`."""
+    """Objects by key below a location's prefix. Methods block, are thread-safe and raise `BucketError`."""
 
     def size(self, key: str) -> int | None:
-        """Return the size of an object in bytes; None if there is none."""
+        """Return the size of an object in bytes; None if it does not exist."""
         ...
 
     def put(self, key: str, content: bytes) -> None:
@@ -60,11 +60,11 @@ class Bucket(Protocol):
         ...
 
     def put_new(self, key: str, content: bytes) -> bool:
-        """Store an object unless there is one: of several that do, one stores its own, and the others get False."""
+        """Store an object if the key is free; of concurrent callers, exactly one succeeds and the others get False."""
         ...
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
-        """Write an object's bytes to `target`; False if there is no such object."""
+        """Write an object's bytes to `target`; False if it does not exist."""
         ...
 
     def names(self, folder: str) -> Sequence[str]:
@@ -73,19 +73,19 @@ class Bucket(Protocol):
 
 
 def holds(bucket: Bucket, key: str, content: bytes) -> bool:
-    """Whether an object is this content: that of a request whose answer was lost, which was then repeated."""
+    """Whether an object has this content, as after a request that was repeated because its response was lost."""
     stored = io.BytesIO()
     return bucket.fetch(key, stored) and stored.getvalue() == content
 
 
 LARGEST_OBJECT: Final = 128 << 20
-"""Bytes; larger than any document, file or payload that is stored."""
+"""Bytes; above the size of any stored document, file or payload."""
 MOST_ANSWER_BYTES: Final = 64_000
-"""Of an answer that is not an object, such as an error; the rest is not read."""
+"""Maximum read of a response that is not an object, such as an error."""
 
 
 class BoundedWriter:
-    """Writes an object of a bucket to a file, up to `LARGEST_OBJECT`."""
+    """Writes a bucket's object to a file, up to `LARGEST_OBJECT`."""
 
     def __init__(self, target: BinaryIO, location: BucketLocation) -> None:
         self._target = target
@@ -100,7 +100,7 @@ class BoundedWriter:
 
 
 class Directory:
-    """A bucket on this machine. A file appears whole or not at all; errors are `OSError`."""
+    """A bucket on this machine. Files are written atomically; errors are `OSError`."""
 
     def __init__(self, root: Path, *, is_private: bool = False) -> None:
         self._root = root
@@ -114,7 +114,7 @@ class Directory:
         self.copy(key, io.BytesIO(content))
 
     def copy(self, key: str, source: BinaryIO) -> None:
-        """Store what is left of an open file."""
+        """Store the rest of an open file."""
         with self._draft(key, source) as (draft, path):
             draft.replace(path)
 
@@ -129,11 +129,11 @@ class Directory:
 
     @contextmanager
     def _draft(self, key: str, source: BinaryIO) -> Generator[tuple[Path, Path]]:
-        """Write a file beside the one of a key; yield both paths."""
+        """Create a temporary file next to the key's file; yield both paths."""
         path = self._root / key
         mode = 0o700 if self._is_private or _is_in_private(self._root) else 0o777
         if not path.parent.is_dir():
-            for folder in (self._root, path.parent):  # `parents` are created without the mode
+            for folder in (self._root, path.parent):  # `parents` ignores the mode
                 folder.mkdir(mode, parents=True, exist_ok=True)
             sync_folder(self._root)
         draft = path.with_name(f".draft-{secrets.token_hex(8)}")
@@ -160,7 +160,7 @@ class Directory:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk: otherwise a host that loses power may forget what it has stored."""
+    """Flush a folder's entries to disk, so that stored files survive a power failure."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -169,13 +169,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def _is_in_private(folder: Path) -> bool:
-    """Whether a folder, or the nearest one above it that exists, is its user's alone."""
+    """Whether a folder, or its nearest existing parent, is accessible to its owner only."""
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     return not nearest.stat().st_mode & 0o077
 
 
 def open_bucket(location: BucketLocation, **options: str) -> Bucket:
-    """Build the client of a bucket, without calling it. S3 takes the options `region` and `endpoint`."""
+    """Build the client of a bucket without sending a request. S3 takes the options `region` and `endpoint`."""
     try:
         (adapter,) = (each.load_function() for each in installed().buckets if each.name == location.scheme)
     except (PluginError, ValueError) as error:
@@ -185,7 +185,7 @@ def open_bucket(location: BucketLocation, **options: str) -> Bucket:
 
 
 def open_folder(place: Path | str, folder: str = "") -> Bucket:
-    """Open a directory or bucket, or a folder of it, without calling it."""
+    """Open a directory or bucket, or a folder of it, without sending a request."""
     if (location := bucket_location(place)) is None:
         return Directory(Path(place) / folder)
     return open_bucket(location._replace(prefix=f"{location.prefix}{folder}/" if folder else location.prefix))

@@ -41,13 +41,13 @@ class Chargehand:
         artifacts: str | PathLike[str] | None = None,
         encryption: Encryption | None = None,
     ) -> None:
-        """Use a connected client; it must have been built with `chargehand.converter.data_converter()`.
+        """Use a connected client, built with `chargehand.converter.data_converter()`.
 
         Args:
             client: connected to a server and namespace.
-            task_queue: of the workers.
+            task_queue: the workers' task queue.
             artifacts: where the workers read documents: a directory, `s3://bucket/prefix` or `gs://bucket/prefix`.
-            encryption: of uploaded documents; that of the workers.
+            encryption: for uploaded documents; must match the workers'.
         """
         self.client = client
         self.task_queue = task_queue
@@ -65,20 +65,20 @@ class Chargehand:
     ) -> "Chargehand":
         """Connect to a server.
 
-        What is not given is taken from the settings of Temporal (`TEMPORAL_ADDRESS`, `TEMPORAL_API_KEY`, TLS, profiles)
-        and of Chargehand (`CHARGEHAND_…`, as they are set for the workers). Where no server is set, it is the embedded
-        one of this machine that `chargehand up` runs, or else `localhost:7233`.
+        Absent arguments are taken from the settings of Temporal (`TEMPORAL_ADDRESS`, `TEMPORAL_API_KEY`, TLS, profiles)
+        and of Chargehand (`CHARGEHAND_…`, as set for the workers). If no server is set, it is the embedded
+        server that `chargehand up` runs on this machine, or else `localhost:7233`.
 
         Args:
             address: `HOST:PORT` of the server.
-            task_queue: of the workers; CHARGEHAND_TASK_QUEUE, or `chargehand`.
-            encryption: that of the workers; CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID.
-            storage: of large payloads, that of the workers; CHARGEHAND_STORAGE.
+            task_queue: the workers' task queue; CHARGEHAND_TASK_QUEUE, or `chargehand`.
+            encryption: the workers'; CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID.
+            storage: the workers' storage of large payloads; CHARGEHAND_STORAGE.
             artifacts: where the workers read documents: a directory, `s3://bucket/prefix` or `gs://bucket/prefix`;
                 CHARGEHAND_ARTIFACTS.
 
         Raises:
-            UnusableSettings: a setting, a profile or the address is wrong, or there is no such namespace.
+            UnusableSettings: a setting, a profile or the address is wrong, or the namespace does not exist.
             NotReachable: no server answers.
             AccessDenied: the server refuses the API key or the certificate.
             ProtectionSettingsError: the settings of encryption or storage are wrong.
@@ -94,17 +94,17 @@ class Chargehand:
     async def start(
         self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
     ) -> Session:
-        """Start a session; with the id of one that exists, and the same request, give that one back.
+        """Start a session; return the existing one for the same id and request.
 
         Args:
             request: a goal in the user's words, or a whole request.
-            documents: what the agents may read beside the request's own: paths of files and folders, and (name, bytes),
-                which are uploaded; and public addresses at `https://`, which the workers read.
-            session_id: up to 175 characters; made up if absent.
+            documents: for the agents to read besides the request's own: paths of files and folders, and (name, bytes),
+                which are uploaded; and public `https://` addresses, which the workers read.
+            session_id: up to 175 characters; generated if absent.
 
         Raises:
             InvalidInput: the goal or the id is invalid.
-            AnotherRequest: the id is that of a session that was started with another request.
+            AnotherRequest: the id belongs to a session that was started with another request.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = await prepared(request, documents, self._files)
@@ -118,18 +118,18 @@ class Chargehand:
         conversation_id: str | None = None,
         **fields: Any,
     ) -> Conversation:
-        """Open a conversation; with the id of one that goes on, and nothing else asked for, give that one back.
+        """Open a conversation; return the open one for the same id and request.
 
         Args:
-            request: a whole request; without one, `fields` are those of `ConversationRequest`.
-            documents: what the agents may read beside the request's own, as in `start()`.
-            conversation_id: up to 175 characters; made up if absent.
+            request: a whole request; otherwise `fields` are those of `ConversationRequest`.
+            documents: for the agents to read, as in `start()`.
+            conversation_id: up to 175 characters; generated if absent.
             fields: such as `crew`.
 
         Raises:
             InvalidInput: a field or the id is invalid.
-            AnotherRequest: the id is that of a conversation that was opened with other values of these fields.
-            AlreadyEnded: the id is that of a conversation that has ended.
+            AnotherRequest: the id belongs to a conversation that was opened with another request.
+            AlreadyEnded: the id belongs to a conversation that has ended.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = contract(ConversationRequest, **fields) if request is None else request
@@ -137,7 +137,7 @@ class Chargehand:
         return await start_conversation(self.client, self.task_queue, asked, conversation_id)
 
     def conversation(self, conversation_id: str) -> Conversation:
-        """Give access to a conversation by its id, without asking the server whether it exists."""
+        """Return a handle to a conversation by id, without checking that it exists."""
         return Conversation(self.client, conversation_id)
 
     @overload
@@ -163,13 +163,13 @@ class Chargehand:
         documents: Sequence[Document] = (),
         session_id: str | None = None,
     ) -> Report | OutputModel:
-        """Run a session to its end; returns the report, or the report's output as an instance of a pydantic model.
+        """Run a session to its end; return the report, or its output as an instance of a pydantic model.
 
         The arguments are those of `start`; `output` is the model.
 
         Raises:
-            SessionEnded: there is no report.
-            OutputInvalid: there is a report without a valid output; the error has the report.
+            SessionEnded: the session ended without a report.
+            OutputInvalid: the report has no valid output; the error has the report.
         """
         if isinstance(request, str):
             request = contract(SessionRequest, goal=request)
@@ -180,7 +180,7 @@ class Chargehand:
         return report if output is None else output_of(report, output)
 
     def session(self, session_id: str) -> Session:
-        """Give access to a session by its id, without asking the server whether it exists."""
+        """Return a handle to a session by id, without checking that it exists."""
         return Session(self.client, session_id, self._files)
 
     async def list(
@@ -196,21 +196,21 @@ class Chargehand:
         thread: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> AsyncIterator[SessionSummary]:
-        """List sessions that no other session started, the newest first.
+        """List root sessions, newest first.
 
         Args:
-            limit: the most sessions.
-            state: their own, such as `executing`, or Temporal's, such as `running`.
+            limit: the maximum number of sessions.
+            state: Chargehand's, such as `executing`, or Temporal's, such as `running`.
             crew: the name of their crew.
-            tenant: whom they run for.
-            waiting: only those that wait for a person.
-            since: only those that were started then or later.
-            before: only those that were started earlier.
-            thread: the first session's id of those that follow each other.
-            ids: only these, at least one.
+            tenant: the name of their tenant.
+            waiting: only sessions that wait for a person.
+            since: only sessions started at or after this time.
+            before: only sessions started before this time.
+            thread: the id of the first session of a chain of follow-ups.
+            ids: only these sessions; at least one id.
 
         Raises:
-            InvalidInput: a filter is not one that can be looked for.
+            InvalidInput: a filter is invalid.
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
         """
         query = sessions_query(
@@ -237,19 +237,19 @@ class Chargehand:
         overlap: Overlap = "skip",
         documents: Sequence[Document] = (),
     ) -> None:
-        """Start a session again and again, by a schedule of Temporal; with the id of one that exists, replace that one.
+        """Create a Temporal schedule that starts sessions, or replace the one of the same id.
 
-        Each session has an id of its own, `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
+        Each session has the id `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
 
         Args:
             schedule_id: 1 to 150 characters.
             request: a goal in the user's words, or a whole request.
             cron: when to start: five fields such as `0 2 * * *`, or a word such as `@daily`; either this or `every`.
-            every: how often to start, at least a minute and at most ten years.
+            every: the interval between starts, from a minute to ten years.
             time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
-            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (one at most
-                waits), or start it `beside`.
-            documents: as for `start`; they are uploaded now.
+            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (at most one
+                waits), or start it `beside` the last.
+            documents: as for `start`; uploaded now.
 
         Raises:
             InvalidInput: an argument is invalid.
@@ -261,12 +261,12 @@ class Chargehand:
             await put_schedule(self.client, schedule_id, made)
 
     async def unschedule(self, schedule_id: str) -> None:
-        """Delete a schedule; its sessions go on. There may be none."""
+        """Delete a schedule if it exists; its sessions continue."""
         with translated(schedule_id):
             await delete_schedule(self.client, schedule_id)
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
-        """List the search attributes of sessions that the namespace lacks; without them a list says less."""
+        """List the session search attributes that the namespace lacks; without them, lists show less."""
         with translated(""):
             return await missing_attributes(self.client)
 
@@ -275,7 +275,7 @@ def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
     """Read the output of a report as an instance of a pydantic model.
 
     Raises:
-        OutputInvalid: there is none, or the model has rules that its JSON Schema does not express.
+        OutputInvalid: there is none, or it violates rules of the model that its JSON Schema does not express.
     """
     if report.output_problems:
         raise OutputInvalid(report, join_problems(report.output_problems))

@@ -1,4 +1,4 @@
-"""The command `chargehand`. The command line is a package of its own; without it this says how to get it."""
+"""The command `chargehand`. Without the separate CLI package, it explains how to install it."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ _OTHER_WAYS: Final = (
 
 
 def main() -> NoReturn:
-    # While its modules load, Ctrl-C ends it as it does later: at once, and without a traceback.
+    # Ctrl-C while modules load exits at once without a traceback, as it does later.
     signal.signal(signal.SIGINT, _exit_at_once)
     try:
         program = import_module(f"{_COMMAND_LINE}.main")
@@ -40,9 +40,9 @@ def _exit_at_once(_signal: int, _frame: object) -> NoReturn:
 
 
 def _continue_with_uvx() -> None:
-    """Replace a process that `uvx chargehand` started by one with everything that a session needs."""
+    """Replace a process started by `uvx chargehand` with one that has everything a session needs."""
     uv = os.environ.get("UV")
-    is_uvx = uv and "UV_RUN_RECURSION_DEPTH" not in os.environ  # which `uv run` sets for the environment of a project
+    is_uvx = uv and "UV_RUN_RECURSION_DEPTH" not in os.environ  # set by `uv run` for a project's environment
     if uv and is_uvx and not find_spec(_WORKER):
         package = f"chargehand[worker]=={version('chargehand')}"
         os.execv(uv, [uv, "tool", "run", "--from", package, "chargehand", *sys.argv[1:]])  # noqa: S606  # no shell

@@ -1,4 +1,4 @@
-"""Connect to a Temporal server: by its address, by Temporal's own settings, or the embedded server of this machine."""
+"""Connect to a Temporal server: by address, by Temporal's settings, or to this machine's embedded server."""
 
 import os
 import re
@@ -54,7 +54,7 @@ _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
         "The server at {address} denies access{detail}. Check TEMPORAL_API_KEY and TEMPORAL_NAMESPACE.",
     ),
 }
-"""What the words of the SDK's Rust core mean, in the order in which they are looked for."""
+"""Meaning of error texts of the SDK's Rust core, checked in order."""
 
 
 class Connected(NamedTuple):
@@ -96,7 +96,7 @@ async def connect(
 
 
 def grpc_compression(address: str | None) -> GrpcCompression:
-    """Choose to compress what crosses a network; on one host that costs a tenth of all processor time for nothing."""
+    """Enable compression across a network only; on one host it wastes a tenth of all CPU time."""
     host = (address or _USUAL).rpartition(":")[0].strip("[]")
     return GrpcCompression.NONE if is_loopback(host) else GrpcCompression.GZIP
 

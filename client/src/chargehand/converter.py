@@ -1,9 +1,9 @@
 """The data converter of every client, worker and replayer.
 
-Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` that names the field. Without this, an
-invalid payload would fail the workflow task again and again. A payload that cannot be read here, for whatever reason,
-is replaced by one that says why, and refused like any bad input. What our own activities and children return is waited
-for instead: it was paid for.
+Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` that names the field. Otherwise an
+invalid payload would fail the workflow task forever. A payload that cannot be decoded here, for whatever reason,
+is replaced by one that says why, and refused like any bad input. Results of our own activities and children are waited
+for instead, because they were paid for.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -43,11 +43,11 @@ from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_
 from chargehand.wire import ErrorType
 
 UNREADABLE: Final = b"chargehand/unreadable"
-"""The encoding of a payload whose data says why the original cannot be read; no converter reads it."""
+"""The encoding of a payload whose data says why the original cannot be decoded; no converter accepts it."""
 
 _NO_STORAGE: Final = "TMPRL1105"
 _is_strict: Final = ContextVar("_is_strict", default=False)
-"""Whether a client or an activity decodes: errors reach the caller."""
+"""Whether a client or activity is decoding, so that errors reach the caller."""
 
 _Decode = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 _MOST_PAYLOADS: Final = 100
@@ -72,7 +72,7 @@ def non_retryable_error(kind: str, message: str, *details: object) -> Applicatio
 
 
 def invalid_input(what: str, problems: Iterable[str]) -> ApplicationError:
-    """Build the error for input that cannot be used; each problem names its field."""
+    """Build the error for invalid input; each problem names its field."""
     return non_retryable_error(ErrorType.INVALID_INPUT, f"Invalid {what}: {join_problems(problems)}")
 
 
@@ -80,10 +80,10 @@ _TYPED: Final = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="
 
 
 class _JsonConverter(PydanticJSONPlainPayloadConverter):
-    """JSON by pydantic; input typed by people is parsed more strictly than the JSON standard requires.
+    """Pydantic's JSON; input written by people is parsed more strictly than the JSON standard requires.
 
-    Fields that have their default are not written, since histories hold payloads for as long as they are kept; only
-    what people write, and what clients read, has all of them.
+    Defaults are omitted, since histories hold payloads for as long as they are retained; only
+    what people write and what clients read contains all fields.
     """
 
     def to_payload(self, value: Any) -> Payload:
@@ -105,7 +105,7 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
 
 
 def _refuse_bad_json(data: bytes, model: type[BaseModel] | None) -> None:
-    """Measure what any client can send, unexpected values included; check closely what people write."""
+    """Check the size of anything that clients can send; parse strictly what people write."""
     if model is None:
         refuse_excess(data, _UNTYPED_BYTES, _UNTYPED_VALUES)
     elif issubclass(model, Message):
@@ -119,16 +119,16 @@ def _as_model(type_hint: type | None) -> type[BaseModel] | None:
 
 
 _PLAIN: Final = _JsonConverter()
-"""Has no state, and is slow to make: the SDK makes a payload converter for every activity and workflow."""
+"""Stateless and slow to create, while the SDK creates a payload converter per activity and workflow."""
 
 
 class PayloadConverter(CompositePayloadConverter):
-    """Temporal's own converters with pydantic's JSON; unreadable and oversized payloads are typed errors."""
+    """Temporal's converters with pydantic's JSON; undecodable and oversized payloads raise typed errors."""
 
     largest_bytes = 2_000_000
-    """Temporal's limit is 2 MiB; it refuses larger payloads in a way that is retried forever."""
+    """Temporal's limit is 2 MiB; it refuses larger payloads in a way that the SDK retries forever."""
     largest_result_bytes = 2_000_000
-    """The same of what clients read."""
+    """The same for what clients read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -139,7 +139,7 @@ class PayloadConverter(CompositePayloadConverter):
         )
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
-        """Serialise values; refuse one that is too large before anything is sent."""
+        """Serialise values; refuse oversized ones before anything is sent."""
         payloads = super().to_payloads(values)
         for payload, value in zip(payloads, values, strict=True):
             most = self.largest_result_bytes if isinstance(value, _READ_BY_CLIENTS) else self.largest_bytes
@@ -178,13 +178,13 @@ class PayloadConverter(CompositePayloadConverter):
 
 
 class _ExternalPayloadConverter(PayloadConverter):
-    """For external storage, which takes large payloads but for what clients read."""
+    """For external storage of large payloads, except what clients read."""
 
     largest_bytes = 50 << 20
 
 
 class _ExternalResultConverter(_ExternalPayloadConverter):
-    """For external storage that takes results too."""
+    """For external storage of results too."""
 
     largest_result_bytes = 50 << 20
 
@@ -192,7 +192,7 @@ class _ExternalResultConverter(_ExternalPayloadConverter):
 class EncryptionCodec(PayloadCodec):
     """Encrypts whole payloads, their metadata included.
 
-    A payload that is not encrypted is replaced by one that says so, which the payload converter refuses.
+    An unencrypted payload is replaced by one that says so, which the payload converter refuses.
     """
 
     def __init__(self, encryption: Encryption) -> None:
@@ -201,7 +201,7 @@ class EncryptionCodec(PayloadCodec):
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         seal = self._encryption.seal
         sealed = await off_the_loop(lambda one: seal(one, PAYLOAD), [each.SerializeToString() for each in payloads])
-        # For people only: the key id that counts is the authenticated one inside.
+        # Informational; the authoritative key id is the authenticated one inside.
         metadata = {"encoding": ENCRYPTED, "encryption-key-id": self._encryption.current.encode()}
         return [Payload(metadata=metadata, data=each) for each in sealed]
 
@@ -227,14 +227,14 @@ def _parsed(content: bytes) -> Payload:
 
 
 def unreadable(problem: str) -> Payload:
-    """Build the payload that stands for one that cannot be read."""
+    """Build the placeholder of a payload that cannot be decoded."""
     return Payload(metadata={"encoding": UNREADABLE}, data=problem.encode())
 
 
 class _TolerantDataConverter(DataConverter):
-    """The SDK's converter; what was sent to a workflow and cannot be read does not fail its task.
+    """The SDK's converter, except that an undecodable message to a workflow does not fail its task.
 
-    The three steps are the ones that the SDK's worker takes for every activation. They are internal to the SDK:
+    The three steps are those of the SDK's worker for every activation. They are internal to the SDK:
     tests/workflows/test_bad_requests.py fails if they change.
     """
 
@@ -260,7 +260,7 @@ async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payloa
     try:
         return await decode(payloads)
     except (OSError, BucketError):
-        raise  # the storage is away, whatever the payload is
+        raise  # the storage is unavailable, whatever the payload
     except Exception as error:
         problem = StorageNotSet() if _NO_STORAGE in str(error) else error
         if _is_strict.get() or _is_result():
@@ -273,14 +273,14 @@ async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payloa
 
 
 def _is_result() -> bool:
-    """Whether a worker decodes what a command of the workflow led to; input and messages belong to no command."""
+    """Whether a worker is decoding the result of a workflow's command; input and messages belong to none."""
     from temporalio.worker._command_aware_visitor import current_command_info  # noqa: PLC0415  # workers have it loaded
 
     return current_command_info.get() is not None
 
 
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
-    """Build the one data converter; every client, worker and replayer uses it.
+    """Build the data converter of every client, worker and replayer.
 
     Clients and workers of the same sessions need the same encryption keys and the same storage.
     """

@@ -1,7 +1,7 @@
-"""Credentials of the calling user: sealed before they are part of a request, and opened for single tool calls.
+"""Credentials of the calling user: sealed before they enter a request, and opened for single tool calls.
 
-A sealed credential holds for one tenant and one name. Histories, clients and models have the sealed text only; the keys
-are others than those that encrypt payloads, which all readers of histories have.
+A sealed credential is valid for one tenant and one name. Histories, clients and models see sealed text only; the keys
+differ from those that encrypt payloads, which all readers of histories have.
 """
 
 import base64
@@ -17,15 +17,15 @@ from chargehand.payloads.settings import KEYS
 
 CREDENTIAL_KEYS: Final = "CHARGEHAND_CREDENTIAL_KEYS"
 SHORTEST: Final = 8
-"""Characters; shorter values could not be told from ordinary words where they are to be hidden."""
+"""Minimum characters; shorter values could not be told from ordinary words when hiding them."""
 _LONGEST: Final = 4_000
 
 
 def credential_keys(text: str | None) -> Encryption | None:
-    """Read the keys of a setting, the last of which seals; None if it is not set.
+    """Parse the keys of a setting, the last of which seals; None if it is not set.
 
     Raises:
-        ProtectionSettingsError: they cannot be used.
+        ProtectionSettingsError: the keys are unusable.
     """
     try:
         return Encryption.from_text(text) if text else None
@@ -39,13 +39,13 @@ def seal_credentials(
     """Seal a user's credentials for the field `credentials` of requests of a tenant.
 
     Args:
-        values: by the names under which tools and MCP servers ask for them; 8 to 4,000 characters each.
-        tenant: that of the request.
-        keys: those of the workers; CHARGEHAND_CREDENTIAL_KEYS if absent.
+        values: by the names that tools and MCP servers request; 8 to 4,000 characters each.
+        tenant: the request's tenant.
+        keys: the workers' keys; CHARGEHAND_CREDENTIAL_KEYS if absent.
 
     Raises:
         InvalidInput: a value is too short or too long.
-        ProtectionSettingsError: there are no keys, or they cannot be used.
+        ProtectionSettingsError: there are no keys, or they are unusable.
     """
     keys = keys or credential_keys(os.environ.get(CREDENTIAL_KEYS))
     if keys is None:
@@ -63,7 +63,7 @@ def open_credential(keys: Encryption | None, tenant: str, name: str, sealed: str
     """Open a credential.
 
     Raises:
-        ProtectionError: there are no keys, or it was sealed otherwise.
+        ProtectionError: there are no keys, or it was sealed with others or for another tenant or name.
     """
     if keys is None:
         raise ProtectionError(f"This worker has no {CREDENTIAL_KEYS}, so it cannot open credentials.")

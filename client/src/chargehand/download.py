@@ -1,7 +1,7 @@
-"""Download the files that agents' tools made, from where the workers keep them: a directory or a bucket.
+"""Download the files created by agents' tools from the workers' directory or bucket.
 
-The counterpart of `upload.py`. A tool chose each file's name, so no name is used as it is. What is not there, or was
-changed, raises `DownloadRefused`.
+The counterpart of `upload.py`. Names were chosen by tools, so they are sanitized. A missing or
+changed file raises `DownloadRefused`.
 """
 
 import io
@@ -21,7 +21,7 @@ from chargehand.payloads.encryption import Encryption
 _URI: Final = re.compile(r"artifact:([0-9a-f]{64})(?:/.*)?")
 _LONGEST_NAME: Final = 100
 _MOST_NAME_BYTES: Final = 200
-"""File systems take 255, and a draft's name is longer than the file's."""
+"""File systems allow 255, and temporary names are longer than the file's."""
 _UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 
 
@@ -43,9 +43,9 @@ def download_artifacts(
     replace: bool = False,
     encryption: Encryption | None = None,
 ) -> Iterator[Downloaded]:
-    """Write files into a folder, one after another, under names that are safe and different from each other.
+    """Write files into a folder one at a time, under safe and unique names.
 
-    An existing file is left alone unless `replace` is set; it is a problem if its content differs.
+    An existing file is kept unless `replace` is set; different content is a problem.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def download_artifacts(
 
 
 def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | None = None) -> bytes:
-    """Read a file that a tool made, and check that its content has not changed."""
+    """Read a file created by a tool, and check that its content has not changed."""
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]
@@ -82,7 +82,7 @@ def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | 
 
 
 def safe_name(name: str) -> str:
-    """Make a safe file name of any text: no folder, no control character, no leading dot."""
+    """Turn any text into a safe file name: no folder, no control character, no leading dot."""
     last = PurePosixPath(name.replace("\\", "/")).name
     clean = _UNUSUAL.sub("_", last).strip(". ")
     path = PurePosixPath(clean or "file")
@@ -92,7 +92,7 @@ def safe_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Reserve a file name, with a number if it is taken already, ignoring case."""
+    """Reserve a file name, numbered if it is already taken, ignoring case."""
     path = PurePosixPath(name)
     candidate, number = name, 2
     while candidate.casefold() in taken:

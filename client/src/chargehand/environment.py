@@ -1,4 +1,4 @@
-"""The names of the `CHARGEHAND_*` variables: a variable with another name would silently do nothing."""
+"""The names of the `CHARGEHAND_*` variables, so that unknown ones are reported instead of ignored."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -18,9 +18,9 @@ _OF_WORKERS: Final = """
     TASK_QUEUE
 """
 COMMAND_SETTINGS: Final = frozenset({f"{PREFIX}UI_URL", f"{PREFIX}WORKER"})
-"""Variables that commands read, and workers do not, without those of plug-ins."""
+"""Variables read by commands only, without those of plug-ins."""
 SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for name in _OF_WORKERS.split())})
-"""Every variable that a worker or a command reads, without those of plug-ins."""
+"""All variables read by workers or commands, without those of plug-ins."""
 
 
 _OF_WORKER_PLUGINS: Final = {
@@ -39,11 +39,11 @@ _OF_PLUGINS: Final = _OF_WORKER_PLUGINS | {
     "CONSOLE_PORT": "console",
     "CONSOLE_TOKEN": "console",
 }
-"""Settings of plug-ins that come with Chargehand, and may not be installed."""
+"""Settings of shipped plug-ins, which may not be installed."""
 
 
 def absent_plugin_settings(environment: Mapping[str, str], *, of_commands: bool = False) -> list[str]:
-    """Name each variable of a plug-in that is not installed, with the remedy."""
+    """List the variables of plug-ins that are not installed, with the remedy."""
     return [
         f"{PREFIX}{name} belongs to the plug-in '{plugin}', which is not installed; install {SHIPPED}"
         for name, plugin in (_OF_PLUGINS if of_commands else _OF_WORKER_PLUGINS).items()
@@ -52,7 +52,7 @@ def absent_plugin_settings(environment: Mapping[str, str], *, of_commands: bool 
 
 
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
-    """Name the unknown `CHARGEHAND_*` variables, each with the one that was probably meant."""
+    """List the unknown `CHARGEHAND_*` variables, each with the likely intended one."""
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in SETTINGS)
     if not unknown:
         return []

@@ -1,4 +1,4 @@
-"""What can go wrong for a client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
+"""Errors of the client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
 
 ChargehandError
 ├── MissingExtra, UnusableSettings, AccessDenied, ServerRefused, SessionNotFound, OutputInvalid,
@@ -61,7 +61,7 @@ class MissingExtra(ChargehandError):  # noqa: N818  # reads as a statement: `exc
 
 
 class UnusableSettings(ChargehandError):  # noqa: N818  # as above
-    """A connection or a worker cannot be made with its settings; the message names the setting and the remedy."""
+    """A connection or worker cannot be created with its settings; the message names the setting and the remedy."""
 
 
 class InvalidInput(ChargehandError, ValueError):  # noqa: N818  # as above
@@ -69,14 +69,14 @@ class InvalidInput(ChargehandError, ValueError):  # noqa: N818  # as above
 
 
 class AnotherRequest(InvalidInput):
-    """The id is that of a session, conversation or other workflow that was started with another request."""
+    """The id belongs to a session, conversation or other workflow that was started with another request."""
 
     def __init__(self, workflow_id: str, fields: "Sequence[str]", *, goes_on: bool = False) -> None:
         same = "leave that out to go on with it" if goes_on else "repeat the request as it was"
         other = "use another id (over HTTP, another Idempotency-Key)"
         super().__init__(f"'{workflow_id}' exists and differs in {', '.join(fields)}: {other}, or {same}.")
         self.fields = fields
-        """What differs: fields, or the `workflow type`."""
+        """The differing fields, or `workflow type`."""
 
 
 class AccessDenied(ChargehandError):  # noqa: N818  # as above
@@ -88,7 +88,7 @@ class NotReachable(ChargehandError):  # noqa: N818  # as above
 
 
 class NoNamespace(UnusableSettings, NotReachable):
-    """The server has no such namespace: the setting is wrong, or the server has just been started."""
+    """The namespace does not exist: the setting is wrong, or the server has just been started."""
 
 
 class NoWorker(NotReachable):
@@ -102,7 +102,7 @@ class NoWorker(NotReachable):
 
 
 class ServerRefused(ChargehandError):  # noqa: N818  # as above
-    """The server refuses a call; the message has its reason."""
+    """The server refuses a call; the message contains its reason."""
 
 
 class UpdateRefused(ChargehandError):  # noqa: N818  # as above
@@ -123,7 +123,7 @@ class AlreadyEnded(UpdateRefused):
 
 
 class OutputInvalid(ChargehandError):  # noqa: N818  # as above
-    """There is a report, but no output that is valid."""
+    """The report has no valid output."""
 
     def __init__(self, report: "Report", problems: str) -> None:
         super().__init__(f"Session '{report.session}' has no valid output: {problems}")

@@ -1,4 +1,4 @@
-"""Why sessions and calls fail, and what to do: one table, for every screen, the memo and `doctor`."""
+"""Causes of failed sessions and calls, and remedies: one table for all screens, the memo and `doctor`."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -90,16 +90,16 @@ _BY_STATUS: Final[Mapping[int, _Words]] = {
         "Look at the account's rate limit, quota and billing.",
     ),
 }
-"""What an HTTP status of a provider says beyond the type of the error."""
+"""Causes by a provider's HTTP status, more specific than the error type."""
 
 
 def failure_cause(error_type: str, *, status: int | None = None, provider: str = "", model: str = "") -> FailureCause:
-    """Say why something failed; an unknown type, of a newer worker or of a library, is said to be one."""
+    """Explain a failure; an unknown type, as of a newer worker or a library, is stated as unknown."""
     answered = _BY_STATUS.get(status or 0) or (_SERVER_ERROR if (status or 0) >= _FAILED else None)
     words = answered or _WORDS.get(error_type, _UNKNOWN)
     return FailureCause(error_type=error_type, http_status=status, provider=provider, model=model, **words._asdict())
 
 
 def remedy_of_status(status: int) -> str:
-    """Say what to do about an HTTP status of a provider; empty if that depends on more."""
+    """Return the remedy for a provider's HTTP status; empty if the status alone does not tell."""
     return _BY_STATUS[status].remedy if status in _BY_STATUS else ""

@@ -1,4 +1,4 @@
-"""The workflow of a session as a typed signature without the implementation, and the options to start it."""
+"""The session workflow's typed signature without its implementation, and the options to start it."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -14,7 +14,7 @@ from chargehand.listing import listing_memo
 from chargehand.wire import WorkflowType
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=31)
-"""How long after its deadline the server itself ends a session: until then people may be waited for."""
+"""The server ends a session this long after its deadline, which leaves time to wait for people."""
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -28,7 +28,7 @@ class Supervisor:
 
 
 def start_options(request: SessionRequest) -> dict[str, Any]:
-    """Build the other arguments of the SDK that a request is started with, at once or by a schedule."""
+    """Build the SDK's start arguments for a request, started at once or by a schedule."""
     summary = one_line(request.goal, 100)
     return {
         "static_summary": summary,
@@ -40,7 +40,7 @@ def start_options(request: SessionRequest) -> dict[str, Any]:
 
 
 def valid_id(text: str) -> str:
-    """Check an id that a caller chose for a session."""
+    """Validate a session id chosen by a caller."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
         raise InvalidInput(
             f"session_id: {printable(text, 40)!r} cannot be used; "

@@ -1,4 +1,4 @@
-"""The list of sessions: its filters, and what the server knows of each session without asking a worker."""
+"""The list of sessions: its filters, and what the server knows about each session without a worker."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,9 +35,9 @@ _BY_STATUS: Final[Mapping[str, str]] = {
     "terminated": "Terminated",
     "timed_out": "TimedOut",
 }
-"""States that the server knows by itself."""
+"""States known to the server."""
 STATES: Final = tuple(dict.fromkeys((*_BY_STATUS, *get_args(SessionState))))
-"""States that a list can be filtered by: a session's own, and Temporal's words."""
+"""States that a list can be filtered by: Chargehand's and Temporal's."""
 _GOAL_CHARACTERS: Final = 100
 _LONGEST_WORD: Final = 1_000
 _GOAL: Final = "goal"
@@ -47,28 +47,28 @@ _FOLLOWS: Final = "follows"
 class SessionSummary(BaseModel):
     """One line of a list of sessions.
 
-    What the server's search attributes hold is empty where they are not registered, see `chargehand setup`.
+    Fields from search attributes are empty if these are not registered, see `chargehand setup`.
     """
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     state: str
-    """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
+    """Temporal's state: running, paused, completed, failed, canceled, terminated, timed_out."""
     started_at: datetime
     ended_at: datetime | None
     step: str = ""
-    """The session's own state, such as `executing` or `awaiting_approval`."""
+    """Chargehand's state, such as `executing` or `awaiting_approval`."""
     goal: str = ""
     """The goal, in one line of 100 characters at most."""
     crew: str = ""
     tenant: str = ""
     waiting_for: str = ""
-    """What it waits for a person to do, if it does."""
+    """What it needs from a person, if it is waiting."""
     stop_reason: str = ""
     """Why it stopped, if it has a report."""
     verification: str = ""
-    """How well the weakest claim of its report is verified; empty if it has no claims, or no report."""
+    """The verification of its report's weakest claim; empty without claims or report."""
     failure: FailureCause | None = None
     """Why it failed, if it has."""
     cost_usd: float | None = None
@@ -76,7 +76,7 @@ class SessionSummary(BaseModel):
     turns: int | None = None
     """LLM calls, as of the latest change of state."""
     is_cost_final: bool = False
-    """Whether that is what it has cost in all: it has ended, and listed its cost when it did."""
+    """Whether that is its total cost: it has ended, and recorded its cost at the end."""
     follows: str = ""
     """Id of the session that it follows, if any."""
     thread: str = ""
@@ -85,19 +85,19 @@ class SessionSummary(BaseModel):
     @computed_field
     @property
     def shown(self) -> str:
-        """Its state as every screen words it, such as `executing`, `answered` or `stopped at its deadline`."""
+        """Its state as shown on all screens, such as `executing`, `answered` or `stopped at its deadline`."""
         return self.standing.words
 
     @property
     def standing(self) -> Standing:
-        """The words and the tone of its state: its own while it runs, then how it ended."""
+        """The words and the tone of its current state or its end."""
         if self.ended_at is None:
             return standing(self.step if self.step and self.state == "running" else self.state)
         return standing(self.state, self.stop_reason, self.verification or None)
 
 
 def listing_memo(goal: str, follows: str | None = None) -> dict[str, str]:
-    """Build the memo by which lists show a session."""
+    """Build the memo that lists show for a session."""
     return {_GOAL: one_line(goal, _GOAL_CHARACTERS)} | ({_FOLLOWS: follows} if follows else {})
 
 
@@ -112,7 +112,7 @@ def sessions_query(
     thread: str | None = None,
     ids: Sequence[str] | None = None,
 ) -> str:
-    """Build the server's query for sessions that no other session started."""
+    """Build the visibility query for root sessions."""
     terms = [ROOT_SESSIONS]
     if state is not None:
         terms.append(_state_term(state))
@@ -145,12 +145,12 @@ def _state_term(state: str) -> str:
 def _instant(value: datetime, field: str) -> str:
     try:
         return _quoted(value.astimezone(UTC).isoformat())
-    except (ValueError, OverflowError) as error:  # no such time in UTC
+    except (ValueError, OverflowError) as error:  # not representable in UTC
         raise InvalidInput(f"{field}: must be between the years 2 and 9998") from error
 
 
 def _word(value: str, field: str) -> str:
-    if not value.isprintable() or len(value) > _LONGEST_WORD:  # servers answer with errors that clients repeat
+    if not value.isprintable() or len(value) > _LONGEST_WORD:  # servers answer with errors that clients retry
         raise InvalidInput(f"{field}: must be printable, and have {_LONGEST_WORD:,} characters at most")
     return _quoted(value)
 
@@ -160,7 +160,7 @@ def _quoted(value: str) -> str:
 
 
 class _Memo(BaseModel):
-    """What a session writes into its memo, as far as lists show it; see `Memo` in `workflows.state.progress`."""
+    """The part of a session's memo that lists show; see `Memo` in `workflows.state.session`."""
 
     goal: str = ""
     follows: str = ""
@@ -174,7 +174,7 @@ class _Memo(BaseModel):
 
     @property
     def waiting_for(self) -> str:
-        """What the session waits for a person to do, in its state; empty if it does not wait."""
+        """What the session needs from a person in its state; empty if it is not waiting."""
         if known := {"awaiting_approval": "a decision on its plan", "paused": "higher limits"}.get(self.state):
             return known
         questions, calls = [each.subtask for each in self.questions], [each.id for each in self.calls]
@@ -183,7 +183,7 @@ class _Memo(BaseModel):
 
 
 async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:
-    """Read what the server lists of a session."""
+    """Build a summary from the server's listing of a session."""
     listed = decode_typed_search_attributes(execution.search_attributes)
     memo, opened = await _read_memo(execution, converter), is_open(execution)
     step = listed.get(STATE, memo.state if opened else "")
@@ -209,11 +209,11 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
 
 
 async def _read_memo(execution: WorkflowExecutionInfo, converter: DataConverter) -> _Memo:
-    """Read a memo; what cannot be read, such as one encrypted with another key, is left out."""
+    """Decode a memo, omitting undecodable fields, such as ones encrypted with another key."""
     read: dict[str, Any] = {}
     for name, field in _Memo.model_fields.items():
         if name in execution.memo.fields:
-            # Anyone may write a memo, and codecs raise what they like.
+            # Anyone may write a memo, and codecs raise arbitrary exceptions.
             with suppress(Exception):
                 (read[name],) = await converter.decode([execution.memo.fields[name]], [cast("type", field.annotation)])
     return _Memo.model_construct(**read)

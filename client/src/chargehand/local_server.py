@@ -1,4 +1,4 @@
-"""This machine: its embedded server, which `chargehand up` and other commands start, and its own addresses."""
+"""This machine's embedded server, started by `chargehand up` and other commands, and loopback addresses."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 _STATE: Final = ".chargehand"
 _PROJECT: Final = Path(sys.prefix).parent
-"""A checkout of Chargehand, if this Python is that of its virtual environment."""
+"""The checkout of Chargehand, if this Python is in its virtual environment."""
 NOTE: Final = "server.json"
-"""Says where the server is; valid only while the lock beside it is held."""
+"""File that states the server's address; valid only while the lock next to it is held."""
 NOTE_LOCK: Final = "note.lock"
 
 
@@ -24,7 +24,7 @@ class LocalServer(NamedTuple):
 
 
 def state_directory(environment: Mapping[str, str], home: Path, here: Path, project: Path = _PROJECT) -> Path:
-    """Return the state directory that is set, the nearest one at or above a folder, a checkout's, or the user's own."""
+    """Return the state directory: from the setting, the nearest at or above a folder, a checkout's, or the user's."""
     if given := environment.get("CHARGEHAND_STATE_DIR"):
         return Path(given).expanduser()
     for folder in (here, *here.parents):
@@ -37,7 +37,7 @@ def state_directory(environment: Mapping[str, str], home: Path, here: Path, proj
 
 
 def running_server(state: Path) -> LocalServer | None:
-    """Return the server of a state directory; None unless it is up."""
+    """Return the running server of a state directory; None if it is down."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         if is_held(state / NOTE_LOCK):
             return LocalServer(str(json.loads((state / NOTE).read_bytes())["address"]), state)
@@ -64,7 +64,7 @@ def is_held(lock: Path) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine only."""
+    """Whether a host is a loopback address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -1,9 +1,9 @@
-"""The messages of a session and of a conversation: every query and update, written once.
+"""The messages of sessions and conversations: every query and update, defined once.
 
-`Session` and `Conversation`, their faces without `await`, the stand-in of tests, Nexus, the HTTP API with its OpenAPI
-document, the console and the MCP server offer what stands in these tables; the workflows of these names handle it. The
-rules of a message's content are on its contract. The name of a row travels: it is never changed, nor used for something
-else.
+`Session` and `Conversation`, their synchronous versions, the test stand-in, Nexus, the HTTP API with its OpenAPI
+document, the console and the MCP server derive from these tables; the workflows handle the messages. The
+rules of a message's content are on its contract. A row's name goes over the wire: it is never changed or reused for
+something else.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -34,13 +34,13 @@ Content = TypeVar("Content", bound=TypedByPeople)
 
 
 class SessionMessage(Generic[Fields, Input, Output]):
-    """One row: what is sent and what comes back.
+    """One row: the input and the output of a message.
 
-    As an attribute of a session it is a method that takes the fields of the input, and returns the output.
+    As an attribute of a session, it is a method that takes the input's fields and returns the output.
     """
 
     name: str
-    """On the wire, and in every way in."""
+    """Its name on the wire and in all interfaces."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class SessionMessage(Generic[Fields, Input, Output]):
         self.takes: Final = takes
         self.returns: Final = returns
         self.is_for_operators: Final = is_for_operators
-        """Whether only a command of an operator sends it, and no way in offers it to users."""
+        """Whether only an operator's command sends it, and no interface offers it to users."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self._table = name, owner
 
     @property
     def summary(self) -> str:
-        """One line that says what it does: the docstring below the row."""
+        """A one-line summary: the docstring below the row."""
         return attribute_docstrings(self._table)[self.name].rstrip(".")
 
     def content(self, *args: Fields.args, **fields: Fields.kwargs) -> Input:
@@ -88,14 +88,14 @@ class SessionMessage(Generic[Fields, Input, Output]):
 
 
 class Handled(TypedDict):
-    """How a workflow registers the handler of a message."""
+    """The arguments with which a workflow registers a message's handler."""
 
     name: str
     description: str
 
 
 def handles(message: SessionMessage[..., Any, Any]) -> Handled:
-    """Name and describe the handler of a message: `@workflow.update(**handles(Messages.tell))`."""
+    """Return name and description of a message's handler: `@workflow.update(**handles(Messages.tell))`."""
     return {"name": message.name, "description": f"{message.summary}."}
 
 
@@ -116,23 +116,23 @@ def _update(takes: Any, returns: type[Output]) -> SessionMessage[..., Any, Outpu
 
 
 class CommonMessages:
-    """What a session and a conversation take alike."""
+    """Messages of both sessions and conversations."""
 
     status = _query(Status)
     """Return state, plan, spend, open questions and waiting tool calls."""
     decide_call = _update(CallDecision, Status)
     """Approve, edit or reject a tool call that awaits approval."""
     raise_limits = _update(RaisedLimits, Status)
-    """Allow the session more turns, money or time, in total; a paused one continues."""
+    """Raise the session's total turns, budget or time; a paused one continues."""
     book_charges = SessionMessage[..., LostCharges, Status]("update", LostCharges, Status, is_for_operators=True)
-    """Book what was paid that a restored database has forgotten, even above the budget."""
+    """Book charges that a restored database has lost, even above the budget."""
 
     send: Any
-    """How one of them is sent, with its content."""
+    """Send one of these messages with its content."""
 
 
 class Messages(CommonMessages):
-    """The table of sessions: a row for each query and update, with its name, input and output."""
+    """The messages of sessions: a row per query and update, with name, input and output."""
 
     plan = _query(cast("type[Plan | None]", Plan | None))
     """Return the plan; null until there is one."""
@@ -143,26 +143,26 @@ class Messages(CommonMessages):
     tell = _update(UserMessage, Status)
     """Have agents read a message at their next turn."""
     interrupt = _update(Interruption, Status)
-    """End the tools that agents are using; they go on with their next turn."""
+    """Interrupt the tools that agents are using; the agents continue with their next turn."""
     edit_plan = _update(PlanEdit, Plan)
-    """Change what has not begun of the plan, in order and checked as a whole; return the plan."""
+    """Change subtasks of the plan that have not begun, in order and validated together; return the plan."""
     finish_now = _update(None, Status)
     """Stop the running subtasks, and write the report from the results so far."""
 
 
 class ConversationMessages(CommonMessages):
-    """The table of conversations."""
+    """The messages of conversations."""
 
     say = _update(ConversationMessage, Reply)
-    """Say something, and return the reply to it; messages are answered in the order in which they come."""
+    """Send a message and return the reply; messages are answered in order of arrival."""
     transcript = _query(Transcript)
-    """Return what was said, and who has the floor."""
+    """Return the transcript, and the agent that has the floor."""
     close = _update(None, Status)
-    """End the conversation once the present message is answered; jobs are stopped."""
+    """End the conversation once the current message is answered; jobs are stopped."""
 
 
 class MessagesWithoutAwait(CommonMessages):
-    """Of those whose methods wait for the output."""
+    """Protocol of the synchronous methods."""
 
 
 Row = SessionMessage[..., Any, Any]

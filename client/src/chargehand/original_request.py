@@ -1,4 +1,4 @@
-"""The request that a session or a conversation was started with: read from its history, and compared with another."""
+"""The request that a session or conversation was started with, read from its history and compared with another."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -15,14 +15,14 @@ Request = SessionRequest | ConversationRequest
 
 
 class _Asked(SessionRequest):
-    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
+    """The request in the newest run of a session, together with state from earlier runs."""
 
     model_config = ConfigDict(extra="ignore")
     largest_bytes: ClassVar[int] = 50 << 20
 
 
 class _Opened(ConversationRequest):
-    """The same of a conversation."""
+    """The same for a conversation."""
 
     model_config = ConfigDict(extra="ignore")
     largest_bytes: ClassVar[int] = 50 << 20
@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, tuple[type[Request], type[Request]]]] = {
 
 
 async def read_request(client: Client, workflow_id: str) -> Request | None:
-    """Read what a workflow was asked for; None if it is neither a session nor a conversation."""
+    """Read a workflow's request; None if it is neither a session nor a conversation."""
     started = await anext(client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1))
     about = started.workflow_execution_started_event_attributes
     written, kind = _KINDS.get(about.workflow_type.name, (None, None))
@@ -47,10 +47,10 @@ async def read_request(client: Client, workflow_id: str) -> Request | None:
 
 
 async def refuse_another(client: Client, workflow_id: str, request: Request) -> None:
-    """Refuse a request with the id of a workflow that was asked for something else."""
+    """Refuse a request with the id of a workflow that was started with another request."""
     try:
         original = await read_request(client, workflow_id)
-    except ApplicationError:  # it cannot be read, so it is not this one
+    except ApplicationError:  # undecodable, so it differs
         raise AnotherRequest(workflow_id, ["request"]) from None
     refuse_difference(workflow_id, original, request)
 
@@ -58,7 +58,7 @@ async def refuse_another(client: Client, workflow_id: str, request: Request) -> 
 def refuse_difference(workflow_id: str, original: Request | None, request: Request) -> None:
     """Refuse a request that differs from the one that the workflow was started with.
 
-    All of a session's request has to be the same; of a conversation's, which is gone on with by its id, what it names.
+    A session's request must be identical; of a conversation's, only the given fields, since its id suffices.
     """
     if original is None or type(original) is not type(request):
         raise AnotherRequest(workflow_id, ["workflow type"])
@@ -70,9 +70,9 @@ def refuse_difference(workflow_id: str, original: Request | None, request: Reque
 
 
 def _values(request: Request, *, exclude_unset: bool = False) -> dict[str, Any]:
-    """List the values of a request by field; those of limits and tiers by `limits.max_turns` and the like."""
+    """List the values of a request by field, with nested ones as `limits.max_turns`."""
     values = request.model_dump(exclude_unset=exclude_unset)
     if "credentials" in values:
-        values["credentials"] = sorted(values["credentials"])  # each time they are sealed to another text
+        values["credentials"] = sorted(values["credentials"])  # sealing gives another text each time
     parts = {part: values.pop(part, {}) for part in ("limits", "tiers")}
     return values | {f"{part}.{name}": value for part, named in parts.items() for name, value in named.items()}

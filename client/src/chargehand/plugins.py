@@ -1,11 +1,11 @@
-"""Plug-ins: a package or a module has a function `register(registry)`, which names what it adds.
+"""Plug-ins: a package or module with a function `register(registry)` that declares what it adds.
 
     def register(registry: Registry) -> None:
         registry.tools("shop_tools")
 
-A package declares the function under the entry point group `chargehand`; a module without a package is named in
-`CHARGEHAND_PLUGINS`. Workers and commands both call it, so it imports nothing heavy: it names targets as
-`module:attribute`, which are imported where they are used.
+A package declares the function in the entry point group `chargehand`; a module without a package is named in
+`CHARGEHAND_PLUGINS`. Workers and commands both call it, so it must not import anything heavy: it names targets as
+`module:attribute`, which are imported on use.
 """
 
 import os
@@ -25,18 +25,18 @@ from chargehand.errors import ChargehandError
 GROUP: Final = "chargehand"
 """The entry point group of plug-ins."""
 SETTING: Final = "CHARGEHAND_PLUGINS"
-"""Names modules that are plug-ins, separated by commas."""
+"""Lists plug-in modules, separated by commas."""
 SHIPPED: Final = "chargehand-plugins"
-"""The distribution of the plug-ins that come with Chargehand."""
+"""The distribution of the shipped plug-ins."""
 _T = TypeVar("_T")
 
 
 class PluginError(ChargehandError):
-    """A plug-in cannot be used; the message names it and the remedy."""
+    """A plug-in is unusable; the message names it and the remedy."""
 
 
 class Hook(StrEnum):
-    """The points at which the core calls plug-ins, and what it calls them with."""
+    """The points at which the core calls plug-ins, and the functions' signatures."""
 
     ROUTE = "route"
     """An asynchronous function in the workflow of a session, before it is planned: of the session. Returns the `Plan`
@@ -74,15 +74,15 @@ class Hook(StrEnum):
 
 @dataclass(frozen=True)
 class Extension:
-    """One thing that a plug-in adds; one that cannot be imported or is of another kind is a `PluginError`."""
+    """One extension of a plug-in; loading one of the wrong type or that cannot be imported raises `PluginError`."""
 
     plugin: str
     target: str
     """`module:attribute`, or `module`."""
     name: str = ""
-    """What settings or `--help` call it; empty if it has no name."""
+    """Its name in settings or `--help`; empty if it has none."""
     needs: str = ""
-    """The variable that it needs, and that chooses it."""
+    """The variable that it needs, and whose presence selects it."""
 
     def load(self, kind: type[_T]) -> _T:
         loaded = self._resolve()
@@ -107,7 +107,7 @@ class Extension:
 
 @dataclass(frozen=True)
 class Plugins:
-    """What all plug-ins of a process add, in the order of their registration."""
+    """The extensions of all plug-ins of a process, in order of registration."""
 
     names: set[str] = field(default_factory=set[str])
     tools: list[Extension] = field(default_factory=list[Extension])
@@ -115,37 +115,37 @@ class Plugins:
     search_services: list[Extension] = field(default_factory=list[Extension])
     code_sandboxes: list[Extension] = field(default_factory=list[Extension])
     buckets: list[Extension] = field(default_factory=list[Extension])
-    """By the scheme of their addresses."""
+    """Buckets by URL scheme."""
     settings: list[Extension] = field(default_factory=list[Extension])
     parts: list[Extension] = field(default_factory=list[Extension])
     workflows: list[Extension] = field(default_factory=list[Extension])
     versioned_workflows: list[Extension] = field(default_factory=list[Extension])
-    """The same, as workers with Worker Versioning run them."""
+    """The workflows for workers with Worker Versioning."""
     nexus_handlers: list[Extension] = field(default_factory=list[Extension])
     examinations: list[Extension] = field(default_factory=list[Extension])
     choices: list[Extension] = field(default_factory=list[Extension])
     client_plugins: list[Extension] = field(default_factory=list[Extension])
     interceptors: list[Extension] = field(default_factory=list[Extension])
     verbs: list[Extension] = field(default_factory=list[Extension])
-    """By the heading of `chargehand --help`."""
+    """Commands by heading of `chargehand --help`."""
     worker_verbs: list[Extension] = field(default_factory=list[Extension])
-    """By the first argument of the worker program."""
+    """By first argument of the worker program."""
     report_formats: list[Extension] = field(default_factory=list[Extension])
     trace_formats: list[Extension] = field(default_factory=list[Extension])
     hooks: dict[Hook, list[Extension]] = field(default_factory=dict[Hook, list[Extension]])
     crews: list[Path] = field(default_factory=list[Path])
     variables: set[str] = field(default_factory=set[str])
-    """The environment variables that plug-ins read."""
+    """Environment variables read by plug-ins."""
     command_variables: set[str] = field(default_factory=set[str])
-    """Those of them that commands read, and workers do not."""
+    """Those of them read by commands only."""
     in_workflows: set[str] = field(default_factory=set[str])
-    """The packages whose code runs in workflows."""
+    """Packages whose code runs in workflows."""
     problems: list[PluginError] = field(default_factory=list[PluginError])
-    """Why some could not be registered."""
+    """Why some plug-ins could not be registered."""
     _functions: dict[Hook, list[Callable[..., Any]]] = field(default_factory=dict[Hook, list[Callable[..., Any]]])
 
     def functions(self, hook: Hook) -> list[Callable[..., Any]]:
-        """Return what is called at a point, in the order of the plug-ins' names; it is imported at the first call."""
+        """Return the functions of a hook in order of the plug-ins' names, imported on first use."""
         if hook not in self._functions:
             self._functions[hook] = [extension.load_function() for extension in self.hooks.get(hook, ())]
         return self._functions[hook]
@@ -153,7 +153,7 @@ class Plugins:
 
 @dataclass(frozen=True)
 class Registry:
-    """Takes what one plug-in adds. Targets are `module:attribute`."""
+    """Collects the extensions of one plug-in. Targets are `module:attribute`."""
 
     plugin: str
     _plugins: Plugins
@@ -172,16 +172,16 @@ class Registry:
     def search_service(self, name: str, target: str, *, needs: str = "") -> None:
         """Add a search service for `CHARGEHAND_SEARCH`: a function of the settings and an `AsyncExitStack`.
 
-        Where the variable that it needs is set, that chooses it, too.
+        It is also selected by the presence of the variable that it needs.
         """
         self._plugins.search_services.append(Extension(self.plugin, target, name, needs))
 
     def code_sandbox(self, name: str, target: str, *, needs: str = "") -> None:
-        """Add a sandbox for `CHARGEHAND_CODE`, as a search service; the function is asynchronous."""
+        """Add a sandbox for `CHARGEHAND_CODE`, like a search service, but with an asynchronous function."""
         self._plugins.code_sandboxes.append(Extension(self.plugin, target, name, needs))
 
     def bucket(self, scheme: str, target: str) -> None:
-        """Add the client of a store of objects: a function of a `BucketLocation`, which returns a `Bucket`."""
+        """Add the client of an object store: a function of a `BucketLocation` that returns a `Bucket`."""
         self._plugins.buckets.append(Extension(self.plugin, target, scheme))
 
     def crews(self, folder: Path) -> None:
@@ -194,11 +194,11 @@ class Registry:
         self._plugins.variables.update(variables)
 
     def choices(self, target: str) -> None:
-        """Add rows to `chargehand doctor`: a function of the settings, which it may refuse, to `Choice`s."""
+        """Add rows to `chargehand doctor`: a function from the settings, which it may refuse, to `Choice`s."""
         self._plugins.choices.append(Extension(self.plugin, target))
 
     def examinations(self, target: str) -> None:
-        """Add rows of what `chargehand doctor` has to try: an asynchronous function of settings and environment."""
+        """Add checks to `chargehand doctor`: an asynchronous function of settings and environment."""
         self._plugins.examinations.append(Extension(self.plugin, target))
 
     def parts(self, target: str) -> None:
@@ -206,13 +206,13 @@ class Registry:
         self._plugins.parts.append(Extension(self.plugin, target))
 
     def workflow(self, target: str, *, with_versioning: str = "") -> None:
-        """Add a workflow, and what workers with Worker Versioning run in its place, if that is another class."""
+        """Add a workflow, and optionally another class for workers with Worker Versioning."""
         self._plugins.workflows.append(Extension(self.plugin, target))
         self._plugins.versioned_workflows.append(Extension(self.plugin, with_versioning or target))
         self._note_package(target)
 
     def nexus_handler(self, target: str) -> None:
-        """Add the class of a Nexus service's handler."""
+        """Add a Nexus service handler class."""
         self._plugins.nexus_handlers.append(Extension(self.plugin, target))
 
     def client_plugins(self, target: str) -> None:
@@ -229,16 +229,16 @@ class Registry:
         self._plugins.verbs.append(Extension(self.plugin, target, heading))
 
     def worker_verb(self, option: str, target: str) -> None:
-        """Add what the worker program does with an option: an asynchronous function of its settings and a file.
+        """Add an option of the worker program: an asynchronous function of its settings and a file.
 
-        It writes JSON, a line each, and returns the exit code.
+        It writes JSON lines and returns the exit code.
         """
         self._plugins.worker_verbs.append(Extension(self.plugin, target, option))
 
     def report_format(self, name: str, target: str) -> None:
         """Add a format of `chargehand report`: a function of the page as HTML, the `Report` and its `Attachments`.
 
-        It returns the file's bytes. For a session without a report, which has a page alone, it may return None.
+        It returns the file's bytes. For a session without a report, which only has a page, it may return None.
         """
         self._plugins.report_formats.append(Extension(self.plugin, target, name))
 
@@ -252,7 +252,7 @@ class Registry:
         self._plugins.command_variables.update(names)
 
     def hook(self, hook: Hook, target: str) -> None:
-        """Have a function called at a point of the core."""
+        """Register a function for a hook of the core."""
         self._plugins.hooks.setdefault(hook, []).append(Extension(self.plugin, target))
         self._note_package(target)
 
@@ -262,7 +262,7 @@ class Registry:
 
 @cache
 def installed() -> Plugins:
-    """Register the plug-ins of installed packages and of `CHARGEHAND_PLUGINS`, once in a process."""
+    """Register the plug-ins of installed packages and of `CHARGEHAND_PLUGINS`, once per process."""
     plugins = Plugins()
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         _register(entry.name, entry.load, plugins)
@@ -274,7 +274,7 @@ def add_modules(modules: Iterable[str]) -> None:
     """Register modules as plug-ins of this process, as `CHARGEHAND_PLUGINS` does.
 
     Raises:
-        PluginError: a plug-in of the process cannot be used. A module that cannot be registered may be tried again.
+        PluginError: a plug-in of the process is unusable. A module that failed to register may be retried.
     """
     plugins = installed()
     require_usable(plugins)
@@ -284,10 +284,10 @@ def add_modules(modules: Iterable[str]) -> None:
 
 
 def require_usable(plugins: Plugins) -> None:
-    """Check that every plug-in could be registered.
+    """Check that all plug-ins were registered.
 
     Raises:
-        PluginError: one could not.
+        PluginError: one was not.
     """
     if plugins.problems:
         raise plugins.problems[0]
@@ -309,7 +309,7 @@ def _register_modules(modules: Iterable[str], plugins: Plugins) -> None:
 def _import(module: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last, so that no file there stands for an installed module
+        sys.path.append(here)  # last, so that no file there shadows an installed module
     return import_module(module)
 
 

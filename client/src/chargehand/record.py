@@ -1,7 +1,7 @@
-"""The record of what sessions did, paid and were told, outside Temporal: a restored database forgets, it does not.
+"""The record of sessions' effects, charges and decisions outside Temporal, which survives a restored database.
 
-Entries are added and never changed, each an object `<folder>/<name>`: one folder for each session, and one for the
-sessions that began on each day. Workers write them, and who has restored a database reads them.
+It is append-only. Each entry is an object `<folder>/<name>`: one folder per session, and one for the
+sessions that started on each day. Workers write entries; `chargehand reconcile` reads them after a restore.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.tools import ToolAnswer
 
 FOLDER: Final = "record"
-"""In the place of the artifacts."""
+"""Folder within the artifacts' directory or bucket."""
 _PURPOSE: Final = "record"
 _DIGITS: Final = 40
 _DAYS: Final = 32
-"""For which a session may run and still be found by the day on which it took its place."""
+"""Days that a session may run and still be found by the day of its admission request."""
 
 
 class Activity(NamedTuple):
@@ -39,7 +39,7 @@ class SessionBegun(Contract):
 
 
 class PlaceTaken(Contract):
-    """A session asks the ledger of its tenant for a place, before it does."""
+    """A session's request for a place in its tenant's ledger, recorded before it is sent."""
 
     session: str
     key: str
@@ -50,7 +50,7 @@ class PlaceTaken(Contract):
 
 
 class CallBegun(Contract):
-    """A call that acts, before it is made."""
+    """An acting call, recorded before it is made."""
 
     session: str
     agent: str
@@ -59,34 +59,34 @@ class CallBegun(Contract):
     key: str
     """Its idempotency key."""
     number: int = 0
-    """Of the attempt: another one follows a call that was not applied, or the decision of a person."""
+    """Number of the attempt; another follows a call that was not applied, or a person's decision."""
     decision: str = left_out("")
-    """What a person has decided about it, and who, if one has."""
+    """A person's decision about it and who made it, if any."""
     attempt: str
-    """Drawn at random, so that no two workers write the same."""
+    """Random, so that no two workers write the same."""
     at: datetime
     """By the server's clock."""
 
 
 class CallEnded(Contract):
-    """The same call, after it was made."""
+    """The result of the same call."""
 
     answer: ToolAnswer
     at: datetime
 
 
 class Charge(SpendLine):
-    """What one model call has cost."""
+    """The cost of one model call."""
 
     session: str
     workflow_id: str
     run_id: str
     activity_id: str
     scheduled_at: datetime
-    """When the server scheduled the activity: what is scheduled again after a restore has another time."""
+    """When the server scheduled the activity, which differs if it is scheduled again after a restore."""
     attempt: int
     is_known: bool = left_out(True)
-    """Whether the provider said what it used."""
+    """Whether the provider reported the usage."""
 
     @property
     def activity(self) -> Activity:
@@ -94,22 +94,22 @@ class Charge(SpendLine):
 
 
 class Decision(Contract):
-    """What a person has decided, before it has an effect."""
+    """A person's decision, recorded before it takes effect."""
 
     session: str
     workflow_id: str
     run_id: str
     update_id: str
     name: str
-    """Of the update that brought it."""
+    """Name of the update that carried it."""
     content: dict[str, JsonValue]
-    """Of that update: what is decided, about what, and by whom."""
+    """Content of that update: the decision, its subject, and who made it."""
     at: datetime
     """By the server's clock."""
 
 
 class BookedBy(Contract):
-    """A charge of a history that is gone has been booked, by the turn or the command that says so."""
+    """A charge from a lost history was booked by the named turn or command."""
 
     booker: str
 
@@ -120,14 +120,14 @@ _TELLING: Final = BookedBy(booker="reconcile")
 class Call(NamedTuple):
     begun: CallBegun
     answer: ToolAnswer | None
-    """None if it is unknown whether it was applied."""
+    """None if it is unknown whether the call was applied."""
 
 
 _Entry = TypeVar("_Entry", bound=Contract)
 
 
 class Record:
-    """The entries, in a directory or bucket. Its methods block, and raise `OSError` or `ChargehandError`."""
+    """The entries in a directory or bucket. Methods block and raise `OSError` or `ChargehandError`."""
 
     def __init__(self, place: Path | str, encryption: Encryption | None = None) -> None:
         self._files = open_folder(place, FOLDER)
@@ -137,7 +137,7 @@ class Record:
         self._add(_day(begun.at.date()), _digest(begun.session, begun.run), begun)
 
     def sessions(self, day: date) -> Iterator[SessionBegun]:
-        """Read the sessions that began on a day."""
+        """Read the sessions that started on a day."""
         for name in self._files.names(_day(day)):
             if begun := self._read(_day(day), name, SessionBegun):
                 yield begun
@@ -146,13 +146,13 @@ class Record:
         self._add(_places(ledger, place.at.date()), _place(place.session, place.key), place)
 
     def took_place(self, ledger: str, session: str, key: str, day: date) -> bool:
-        """Whether a session took a place on a day or before."""
+        """Whether a session requested a place on a day or before."""
         return any(
             self._read(_places(ledger, each), _place(session, key), PlaceTaken) is not None for each in _days(day)
         )
 
     def places(self, ledger: str, day: date, sessions: Collection[str]) -> list[PlaceTaken]:
-        """Read the places that were taken on a day, and those that these sessions took before."""
+        """Read the places requested on a day, and earlier ones of the same sessions."""
         earlier, found = {_digest(session) for session in sessions}, list[PlaceTaken]()
         for each in _days(day):
             folder = _places(ledger, each)
@@ -163,7 +163,7 @@ class Record:
         return sorted(found, key=lambda place: place.at)
 
     def begin_call(self, begun: CallBegun) -> bool:
-        """Record that a call is going to be made; False if the attempt of that number is another worker's."""
+        """Record that a call is about to be made; False if another worker has recorded this attempt."""
         return self._add(_folder(begun.session), _call(begun.key, begun.number, "begun"), begun)
 
     def end_call(self, begun: CallBegun, ended: CallEnded) -> None:
@@ -177,20 +177,20 @@ class Record:
         return last and self._call(last)
 
     def calls(self, session: str) -> list[Call]:
-        """Read the last attempts at all calls of a session, in the order in which they began."""
+        """Read the last attempts at all calls of a session, in order of their start."""
         keys = {name.split("-")[1] for name in self._files.names(_folder(session)) if name.startswith("call-")}
         calls = [call for key in keys if (call := self.last_call(session, key))]
         return sorted(calls, key=lambda call: call.begun.at)
 
     def add_charge(self, charge: Charge) -> Sequence[Charge]:
-        """Record a charge; return those of the same activity in a history that is gone."""
+        """Record a charge; return charges of the same activity from a lost history."""
         number = 0
         while not self._add(_folder(charge.session), _charge(charge.activity, number), charge):
             number += 1
         return self.lost_charges(charge.session, charge.activity, charge.scheduled_at) if number else []
 
     def lost_charges(self, session: str, activity: Activity, scheduled_at: datetime) -> list[Charge]:
-        """Read the charges of an activity that was scheduled at another time, in a history that is gone."""
+        """Read the charges of the activity in a lost history, where it was scheduled at another time."""
         number, lost = 0, list[Charge]()
         while charge := self._read(_folder(session), _charge(activity, number), Charge):
             number += 1
@@ -202,18 +202,18 @@ class Record:
         return self._all(session, "charge", Charge)
 
     def book(self, charge: Charge, booker: str) -> bool:
-        """Claim a charge of a history that is gone, to book it; False if another has."""
+        """Claim a charge from a lost history for booking; False if already claimed."""
         folder, name, claim = _folder(charge.session), f"booked-{charge_id(charge)}", BookedBy(booker=booker)
         return self._add(folder, name, claim) or self._read(folder, name, BookedBy) == claim
 
     def is_booked(self, charge: Charge) -> bool:
-        """Whether a turn has booked a charge of a history that is gone, or a session was told of it."""
+        """Whether a charge from a lost history was booked by a turn or sent to its session."""
         folder, name = _folder(charge.session), f"booked-{charge_id(charge)}"
         claim = self._read(folder, name, BookedBy)
         return claim is not None and (claim != _TELLING or self._read(folder, f"{name}-told", BookedBy) is not None)
 
     def begin_telling(self, charge: Charge) -> bool:
-        """Claim a charge, to tell a session of it; False if a turn has booked it."""
+        """Claim a charge to send it to its session; False if a turn has booked it."""
         return self.book(charge, _TELLING.booker)
 
     def end_telling(self, charge: Charge) -> None:
@@ -224,7 +224,7 @@ class Record:
         self._add(_folder(decision.session), name, decision)
 
     def decisions(self, session: str) -> list[Decision]:
-        """Read what people have decided, in order."""
+        """Read people's decisions in order."""
         return sorted(self._all(session, "decision", Decision), key=lambda decision: decision.at)
 
     def _call(self, begun: CallBegun) -> Call:
@@ -245,7 +245,7 @@ class Record:
 
 
 def charge_id(charge: Charge) -> str:
-    """Name a charge: each attempt at an activity is charged once at most."""
+    """Build the id of a charge; each attempt at an activity is charged at most once."""
     return _digest(*charge.activity, charge.scheduled_at.isoformat(), str(charge.attempt))
 
 

@@ -1,7 +1,7 @@
-"""Schedules of Temporal that start sessions.
+"""Temporal schedules that start sessions.
 
 `start_workflow(cron_schedule=…)` and `temporal workflow start --cron` give every run the same workflow id, so only a
-schedule gives each session an id, and so a report, of its own. Invalid arguments raise `InvalidInput`.
+schedule gives each session its own id and report. Invalid arguments raise `InvalidInput`.
 """
 
 import re
@@ -28,7 +28,7 @@ from chargehand.interface import Supervisor, start_options
 from chargehand.visibility import UnlessGone
 
 Overlap = Literal["skip", "wait", "beside"]
-"""What to do when it is time for a session and the last one still runs."""
+"""What to do when a session is due while the last one still runs."""
 
 _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
     "skip": ScheduleOverlapPolicy.SKIP,
@@ -36,7 +36,7 @@ _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
     "beside": ScheduleOverlapPolicy.ALLOW_ALL,
 }
 _LONGEST_ID: Final = 150
-"""Characters; sessions have 175, and the time takes 21 of them."""
+"""Characters; session ids have 175, and the time takes 21 of them."""
 _SHORTEST: Final = timedelta(minutes=1)
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}")
 _LONGEST: Final = timedelta(days=3_653)
@@ -45,7 +45,7 @@ _CRON: Final = re.compile(
 )
 """The server also takes seconds and `@every 1s`, which start sessions more often than `_SHORTEST` allows."""
 _LAST_DAYS: Final = {"2": 29, "FEB": 29, **dict.fromkeys(("4", "6", "9", "11", "APR", "JUN", "SEP", "NOV"), 30)}
-"""Of months without a 31st; any two months in a row have one."""
+"""Last days of months without a 31st; of any two consecutive months, one has a 31st."""
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
@@ -67,7 +67,7 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
 
 
 def _never_comes(cron: str) -> bool:
-    """Whether each of its days is later than the last one of each of its months."""
+    """Whether all its days are past the end of all its months."""
     _, _, days, months, *_ = [*cron.split(), *"****"]
     firsts = [int(first or 1) for first in re.findall(r"(?:^|,)(\d*)", days)]
     return min(firsts) > max(_LAST_DAYS.get(month.lstrip("0").upper(), 31) for month in months.split(","))
@@ -91,7 +91,7 @@ def scheduled(
 
 
 async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> None:
-    """Create a schedule, or replace the one of this id."""
+    """Create a schedule, or replace the one of the same id."""
     try:
         try:
             await client.create_schedule(schedule_id, schedule)
@@ -104,7 +104,7 @@ async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> 
 
 
 async def delete_schedule(client: Client, schedule_id: str) -> None:
-    """Delete a schedule if there is one."""
+    """Delete a schedule if it exists."""
     _check_id(schedule_id)
     with UnlessGone():
         await client.get_schedule_handle(schedule_id).delete()

@@ -1,4 +1,4 @@
-"""Search attributes of sessions, by which servers list and filter them: their keys, and those that are missing."""
+"""Search attributes of sessions, by which servers list and filter them: keys, and a check for missing ones."""
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,15 +21,15 @@ DOLLARS: Final = SearchAttributeKey.for_float(SearchAttribute.DOLLARS)
 TURNS: Final = SearchAttributeKey.for_int(SearchAttribute.TURNS)
 
 _PROBES: Final = {"Keyword": "''", "Double": "0.5", "Int": "0"}
-"""A value of each type: an attribute of another type refuses it."""
+"""A value of each type, which an attribute of another type refuses."""
 UNANSWERABLE: Final = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNIMPLEMENTED}
-"""How a server answers a query with an attribute that it does not know, or one that it cannot answer at all."""
+"""Status codes of servers for a query with an unknown attribute, or one that they cannot answer at all."""
 
 
 def change_of(
     listed: TypedSearchAttributes, key: SearchAttributeKey[_V], value: _V
 ) -> list[SearchAttributeUpdate[Any]]:
-    """Build the update of one attribute; nothing if it has that value."""
+    """Build the update of one attribute; empty if it already has that value."""
     return [] if listed.get(key) == value else [key.value_set(value)]
 
 

@@ -1,4 +1,4 @@
-"""One session or conversation on a server: read it, steer it, wait for its report or its end."""
+"""Handles to sessions and conversations on a server: read them, steer them, wait for their results."""
 
 import asyncio
 import uuid
@@ -50,14 +50,14 @@ _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 _TITLE: Final = "A conversation"
 _OPENING_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 15.0
-"""How long a worker may take to answer until the client looks for one."""
+"""Time for a worker to answer before the client checks whether one is polling."""
 _LONGEST_VERIFICATION: Final = timedelta(minutes=15)
 _ONE_POLL: Final = timedelta(seconds=70)
-"""A worker asks for work at least this often, however idle it is."""
+"""A worker polls at least this often, however idle."""
 
 
 class Execution(CommonMessages):
-    """What a session and a conversation on a server have in common."""
+    """The common base of `Session` and `Conversation`."""
 
     id: str
     """The id of the workflow."""
@@ -71,10 +71,10 @@ class Execution(CommonMessages):
         *,
         id: str | None = None,  # noqa: A002  # as in Temporal
     ) -> Output:
-        """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
+        """Send a message with its content and wait for the answer; an update of the same id takes effect once.
 
-        A reply can take as long as a person takes to approve a tool call. What running subtasks have spent is added to
-        a status; that reads a history for each workflow that runs below, while `follow()` says the same as it happens.
+        A reply can take as long as a person takes to approve a tool call. The spend of running subtasks is added to
+        a status, which reads one history per running workflow below; `follow()` yields the same as it happens.
         """
         ask = partial(self._send, message, content, id)
         if message.returns is not Status:
@@ -98,22 +98,22 @@ class Execution(CommonMessages):
             raise AlreadyEnded(self.id, await self.ending()) from None
 
     async def result(self) -> Any:
-        """Wait for the result, which a session has of another type than a conversation."""
+        """Wait for the result, whose type depends on the kind of workflow."""
         raise NotImplementedError
 
     async def ending(self) -> str:
-        """Say how it has ended."""
+        """Return how it ended."""
         try:
             return f"'{self.id}' has ended ({(await self.result()).ending.words})."
         except SessionEnded as error:
             return f"{str(error).rstrip('.')}."
-        except InvalidInput:  # its result is that of the other kind
+        except InvalidInput:  # its result is of the other kind
             return f"'{self.id}' has ended."
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
-        """Wait for what a worker answers, as long as there is one."""
+        """Wait for a worker's answer, as long as a worker is polling."""
         answering = asyncio.ensure_future(call)
-        # Read, since its waiter may be gone.
+        # Retrieved, since its waiter may be gone.
         answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             with translated(self.id):
@@ -126,7 +126,7 @@ class Execution(CommonMessages):
             answering.cancel()
 
     async def request(self) -> SessionRequest:
-        """Read what was asked, as the session was given it; works without a worker."""
+        """Read the original request; works without a worker."""
         with translated(self.id):
             found = await read_request(self._client, self.id)
         if found is None:
@@ -134,7 +134,7 @@ class Execution(CommonMessages):
         return found.as_session() if isinstance(found, ConversationRequest) else found
 
     async def recorded_status(self) -> Status:
-        """Read the status back from the histories, without limits and with the beginnings of instructions only.
+        """Read the status from the histories, without limits and with truncated instructions.
 
         Works without a worker.
         """
@@ -143,22 +143,22 @@ class Execution(CommonMessages):
             return await read_status(self._client, self.id, goal)
 
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
-        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
+        """Approve a tool call of `status().calls`, with `arguments` replacing its own if given."""
         if arguments is None:
             return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
         return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
 
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
-        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
+        """Reject a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
     async def opened(self) -> None:
-        """Wait a moment until a worker has taken the session up, so that what is wrong with its request is told now.
+        """Wait briefly until a worker has opened the session, so that an invalid request is reported now.
 
-        Without a worker, or with one that has to read many documents first, it returns without an answer.
+        Without a worker, or if it first has to read many documents, this returns without an answer.
 
         Raises:
-            InvalidInput: a worker refuses the request: a crew that there is not, a limit that is too small, …
+            InvalidInput: a worker refuses the request: an unknown crew, a limit that is too small, …
         """
         with suppress(TimeoutError, RPCError):
             async with asyncio.timeout(_OPENING_SECONDS):
@@ -167,20 +167,20 @@ class Execution(CommonMessages):
                 raise InvalidInput(error)
 
     async def cancel(self) -> None:
-        """Ask it to stop without a report, or an answer to what waits; one that has ended stays as it is."""
+        """Ask it to stop without a report or reply; no effect if it has ended."""
         with translated(self.id):
-            await describe_session(self._client, self.id)  # the server would cancel whatever has this id
+            await describe_session(self._client, self.id)  # the server would cancel any workflow with this id
             await self._handle.cancel()
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
-        """Yield what happens as it happens, from its beginning to its end; works without a worker.
+        """Yield all events from its beginning to its end, as they happen; works without a worker.
 
         Args:
-            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
+            after: the `cursor` of an event, to get only later events; valid in any process.
 
         Raises:
-            SessionNotFound: the server knows nothing of this id.
-            NotReachable: the server does not answer at first; later on it is waited for.
+            SessionNotFound: the server does not know this id.
+            NotReachable: the server does not answer initially; later outages are waited out.
         """
         with translated(self.id):
             async with aclosing(follow(self._client, self.id, after)) as events:
@@ -189,11 +189,11 @@ class Execution(CommonMessages):
 
 
 class Session(Execution, Messages):
-    """One session on a server: its messages, and what the server knows of it without a worker.
+    """A session on a server: its messages, and what can be read without a worker.
 
-    Every method raises errors of `chargehand.errors` only: `SessionNotFound` if there is no such session,
-    `NotReachable` if the server does not answer, `NoWorker` if a worker has to answer and none runs. A change that is
-    invalid, or that the session's state does not allow, is `UpdateRefused`, and `AlreadyEnded` once it has ended.
+    Methods raise errors of `chargehand.errors` only: `SessionNotFound` if the session does not exist,
+    `NotReachable` if the server does not answer, `NoWorker` if a worker is needed and none runs. A change that is
+    invalid or not allowed in the session's state raises `UpdateRefused`, or `AlreadyEnded` once it has ended.
     """
 
     def __init__(self, client: Client, session_id: str, files: SharedFiles | None = None) -> None:
@@ -205,13 +205,13 @@ class Session(Execution, Messages):
     async def ask(
         self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
     ) -> "Session":
-        """Start a session that follows this one, which has to be finished, and knows its report.
+        """Start a follow-up session, which knows the report of this one; this one must be finished.
 
         Args:
             goal: the question, in the user's words.
-            documents: what the agents may read beside the documents of this session, as in `Chargehand.start()`.
-            session_id: up to 175 characters; made up if absent.
-            fields: those of `SessionRequest`; crew and tenant are this session's unless they are named.
+            documents: for the agents to read besides this session's, as in `Chargehand.start()`.
+            session_id: up to 175 characters; generated if absent.
+            fields: those of `SessionRequest`; crew and tenant default to this session's.
 
         Raises:
             InvalidInput: a field is invalid.
@@ -224,7 +224,7 @@ class Session(Execution, Messages):
         return await start_session(self._client, task_queue, request, session_id, self._files)
 
     async def documents(self) -> tuple[str, ...]:
-        """List the addresses of all documents that it could read: its own, and those of sessions that it follows."""
+        """List the addresses of all documents available to it: its own, and those of sessions that it follows."""
         asked = await self.request()
         found = dict.fromkeys(asked.documents)
         seen = {self.id}
@@ -233,14 +233,14 @@ class Session(Execution, Messages):
             try:
                 asked = await Session(self._client, asked.follows).request()
             except SessionNotFound:
-                break  # its retention has ended
+                break  # no longer retained
             found |= dict.fromkeys(asked.documents)
         return tuple(found)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
-        """List this session with those that it follows and those that follow it, in the order of their starts.
+        """List this session, those that it follows and those that follow it, in order of their start.
 
-        Without search attributes on the server, those that follow it are not known.
+        Without search attributes on the server, those that follow it are unknown.
         """
         with translated(self.id):
             found = {self.id: await self._summary(self.id)}
@@ -255,7 +255,7 @@ class Session(Execution, Messages):
                 with translated(follows):
                     found[follows] = await self._summary(follows)
             except SessionNotFound:
-                break  # its retention has ended
+                break  # no longer retained
             follows = found[follows].follows
         return tuple(sorted(found.values(), key=lambda each: each.started_at))
 
@@ -264,7 +264,7 @@ class Session(Execution, Messages):
         return await summarise(described.workflow_execution_info, self._client.data_converter)
 
     async def follow_up(self, request: SessionRequest) -> SessionRequest:
-        """Have a request follow this session; its crew and tenant are this session's unless it names others."""
+        """Turn a request into a follow-up of this session; crew and tenant default to this session's."""
         before = await self.request()
         same = {name: getattr(before, name) for name in ("crew", "tenant") if name not in request.model_fields_set}
         return request.replace(**same, follows=self.id)
@@ -274,7 +274,7 @@ class Session(Execution, Messages):
         return await self.decide_plan(decision="approve")
 
     async def edit(self, plan: Plan) -> Plan:
-        """Replace the plan of a session that awaits approval, and return the plan that is carried out."""
+        """Replace the plan of a session that awaits approval, and return the adopted plan."""
         return await self.decide_plan(decision="edit", plan=plan)
 
     async def reject(self, reason: str = "") -> None:
@@ -282,10 +282,10 @@ class Session(Execution, Messages):
         await self.decide_plan(decision="reject", reason=reason)
 
     async def result(self) -> Report:
-        """Wait for the report, however long that takes; a session without a worker waits for one.
+        """Wait for the report, however long it takes; a session without a worker waits for one.
 
         Raises:
-            SessionEnded: there is none and never will be.
+            SessionEnded: the session ended without a report.
             InvalidInput: it is a conversation, which has no report.
         """
         try:
@@ -300,7 +300,7 @@ class Session(Execution, Messages):
             raise
 
     async def trace(self) -> Trace:
-        """Read every step back from the histories; works without a worker."""
+        """Read the trace of all steps from the histories; works without a worker."""
         with translated(self.id):
             return await read_trace(self._client, self.id)
 
@@ -311,16 +311,16 @@ class Session(Execution, Messages):
     async def artifacts(self, to: str | PathLike[str]) -> dict[str, Path]: ...
 
     async def artifacts(self, to: str | PathLike[str] | None = None) -> dict[str, bytes] | dict[str, Path]:
-        """Read the files that the session's agents made, once there is a report: into memory, or into a folder.
+        """Read the files created by the session's agents, once there is a report, into memory or into a folder.
 
-        The names are made safe for a file system and different from each other.
+        Names are made safe for a file system and unique.
 
         Args:
-            to: a folder, which is created; an existing file with another content is left alone, and is an error.
+            to: a folder, created if needed; an existing file with different content is kept, and is an error.
 
         Raises:
             SessionEnded: there is no report.
-            DownloadRefused: it is unknown where the workers keep files, or a file is missing or damaged.
+            DownloadRefused: the workers' file location is unknown, or a file is missing or damaged.
             BucketError: the bucket cannot be used.
         """
         made = (await self.result()).artifacts
@@ -329,7 +329,7 @@ class Session(Execution, Messages):
         return await asyncio.to_thread(self._files.download, made, Path(to))
 
     async def verify(self) -> VerificationReport:
-        """Have a worker look up the report's quotations in the session's documents again; costs nothing.
+        """Have a worker verify the report's quotations against the session's documents again, free of charge.
 
         Raises:
             SessionFailed: the session still runs, or has no report.
@@ -350,9 +350,9 @@ class Session(Execution, Messages):
 
 
 class Conversation(Execution, ConversationMessages):
-    """One conversation: its messages, and how it ended.
+    """A conversation: its messages, and how it ended.
 
-    Every method raises errors of `chargehand.errors` only, as those of a session do.
+    Methods raise errors of `chargehand.errors` only, as those of `Session` do.
     """
 
     def __init__(self, client: Client, conversation_id: str) -> None:
@@ -371,7 +371,7 @@ class Conversation(Execution, ConversationMessages):
 
 
 async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
-    """Make a request of a goal, and upload its documents."""
+    """Build a request from a goal, and upload its documents."""
     asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
     return await with_documents(asked, documents, files)
 
@@ -390,7 +390,7 @@ async def with_documents(asked: _Request, documents: Sequence[Document], files: 
 async def start_session(
     client: Client, task_queue: str, request: SessionRequest, session_id: str | None, files: SharedFiles
 ) -> Session:
-    """Start a session; with the id of one that exists, and the same request, give that one back."""
+    """Start a session; return the existing one for the same id and request."""
     session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
     # If it has ended meanwhile, its report is still the answer.
     await _start(client, WorkflowType.SUPERVISOR, request, session_id, task_queue, **start_options(request))
@@ -400,7 +400,7 @@ async def start_session(
 async def start_conversation(
     client: Client, task_queue: str, request: ConversationRequest, conversation_id: str | None
 ) -> Conversation:
-    """Open a conversation; with the id of one that goes on, and nothing else asked for, give that one back."""
+    """Open a conversation; return the open one for the same id and request."""
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
     shown = {
         "static_summary": one_line(request.goal, 100) or _TITLE,

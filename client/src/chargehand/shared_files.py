@@ -1,4 +1,4 @@
-"""The files that clients and workers share: documents that callers upload, and files that agents make."""
+"""Files shared by clients and workers: documents uploaded by callers, and files created by agents."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,14 +26,14 @@ _NAME_THE_PLACE: Final = (
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Where workers read documents and keep files. They block, and raise `UploadRefused` or `DownloadRefused`."""
+    """The location of documents and files. Methods block and raise `UploadRefused` or `DownloadRefused`."""
 
     place: str | None = None
     """A directory, `s3://bucket/prefix` or `gs://bucket/prefix`; None if it is unknown."""
     encryption: Encryption | None = None
 
     def upload(self, documents: Iterable[Document]) -> tuple[str, ...]:
-        """Upload documents and return the addresses of all; what is an address already is passed on."""
+        """Upload documents and return all addresses; existing addresses are passed through."""
         given = tuple(documents)
         addresses = [each for each in given if isinstance(each, str) and each.startswith(_ADDRESSES)]
         local = [_local(at, each) for at, each in enumerate(given) if each not in addresses]
@@ -46,7 +46,7 @@ class SharedFiles:
         return tuple(dict.fromkeys((*addresses, *uploaded)))
 
     def read(self, artifacts: Sequence[Artifact]) -> dict[str, bytes]:
-        """Read files into memory, by names that are safe and different from each other."""
+        """Read files into memory under safe and unique names."""
         taken: set[str] = set()
         place = self._require_place() if artifacts else ""
         return {
@@ -55,7 +55,7 @@ class SharedFiles:
         }
 
     def download(self, artifacts: Sequence[Artifact], folder: Path) -> dict[str, Path]:
-        """Write files into a folder; existing ones are left alone."""
+        """Write files into a folder; existing ones are kept."""
         place = self._require_place() if artifacts else ""
         paths: dict[str, Path] = {}
         for each in download_artifacts(artifacts, place, folder, encryption=self.encryption):
@@ -71,7 +71,7 @@ class SharedFiles:
 
 
 def _local(at: int, document: Document) -> Path | NamedContent:
-    """Check what callers without a type checker pass as well."""
+    """Validate arguments also for callers without a type checker."""
     if isinstance(document, tuple):
         if [type(each) for each in document] == [str, bytes]:
             return document

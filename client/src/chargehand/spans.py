@@ -1,6 +1,6 @@
-"""The words of OpenTelemetry spans: names and attributes, by the semantic conventions for generative AI.
+"""Names and attributes of OpenTelemetry spans, by the semantic conventions for generative AI.
 
-Workers export spans while a session runs, `chargehand trace --format otlp` writes them afterwards: in the same words.
+Both the workers' live spans and `chargehand trace --format otlp` use them.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 SCOPE: Final = "chargehand"
-"""The instrumentation scope of every span, and the service unless `OTEL_SERVICE_NAME` names another."""
+"""The instrumentation scope of all spans, and the default service name without `OTEL_SERVICE_NAME`."""
 SUPERVISOR: Final = "supervisor"
 OPERATIONS: Final[Mapping[str, str]] = {
     "session": "invoke_agent",
@@ -17,17 +17,17 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "turn": "chat",
     "tool": "execute_tool",
 }
-"""The operation of a step, by its kind."""
+"""The operation name by kind of step."""
 PLANNING: Final = frozenset({"route", "design", "plan"})
-"""Purposes of the turns that a plan is made with."""
+"""Purposes of planning turns."""
 
 
 class SpanAttribute(StrEnum):
-    """Attributes of spans; those under `chargehand.` are our own."""
+    """Span attributes; those under `chargehand.` are our own."""
 
     OPERATION = "gen_ai.operation.name"
     CONVERSATION = "gen_ai.conversation.id"
-    """The session at the root of the tree."""
+    """The root session."""
     AGENT = "gen_ai.agent.name"
     PROVIDER = "gen_ai.provider.name"
     REQUEST_MODEL = "gen_ai.request.model"
@@ -52,19 +52,19 @@ class SpanAttribute(StrEnum):
     PLAN = "chargehand.plan"
     ROUTE_REASON = "chargehand.route.reason"
     ATTEMPT = "chargehand.attempt"
-    """Of an activity: which attempt the span is."""
+    """Of an activity: the number of the attempt."""
     ATTEMPTS = "chargehand.attempts"
     WORKER = "chargehand.worker"
     COST_USD = "chargehand.cost_usd"
     """Of a turn."""
     FROM_JOURNAL = "chargehand.from_journal"
-    """Whether a turn made no call, but found the reply of an earlier attempt, whose worker was lost."""
+    """Whether a turn made no call because it recovered the reply of an earlier attempt whose worker was lost."""
     STOP_REASON = "chargehand.stop_reason"
     """Of a session or a turn."""
     OUTCOME = "chargehand.outcome"
     """Of a subtask: how it ended."""
     SESSION_COST_USD = "chargehand.session.cost_usd"
-    """Of a session: what it cost in all, as its report says."""
+    """Of a session: its total cost according to its report."""
     SESSION_TURNS = "chargehand.session.turns"
     CREW = "chargehand.crew"
     TEMPORAL_ID = "temporal.id"
@@ -73,5 +73,5 @@ class SpanAttribute(StrEnum):
 
 
 def span_name(kind: str, about: str) -> str:
-    """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
+    """Build a span name of low cardinality: `chat claude-sonnet-5-5`, `execute_tool search`."""
     return f"{OPERATIONS.get(kind, kind)} {about}".strip()

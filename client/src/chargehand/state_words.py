@@ -19,9 +19,9 @@ SessionState = Literal[
     "terminated",
     "timed_out",
 ]
-"""The last two are the server's: it ended the session, which can say nothing of it."""
+"""The last two are set by the server when it ends a session, which cannot report it itself."""
 ENDED: Final[frozenset[SessionState]] = frozenset({"finished", "failed", "cancelled", "terminated", "timed_out"})
-"""States in which a session goes on no more."""
+"""States of ended sessions."""
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
 StopReason = Literal[
     "completed",
@@ -35,19 +35,19 @@ StopReason = Literal[
     "unwritten",
     "invalid_output",
 ]
-"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written
+"""Why the session stopped: `completed` means that the plan was carried out completely and the report was written
 without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
-so that the outcomes are set out as they are; `invalid_output`, that the report was written, but no `output` satisfies
-the request's `output_schema`; `overcharged`, that a provider charged more than could be reserved, beyond the budget."""
+so that it lists the outcomes unedited; `invalid_output`, that the report was written, but no `output` satisfies
+the request's `output_schema`; `overcharged`, that a provider charged more than its reservation, beyond the budget."""
 EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
 """Why a conversation ended: `closed` by a person, `idle` for too long, or at its limits."""
 Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
-"""What a colour means; only `success` is green: a session that answered all that was asked and of whose answer each
-claim is verified, or a subtask that did what it was asked."""
+"""The meaning of a colour; only `success` is green: a session that answered everything, with each
+claim verified, or a subtask that succeeded."""
 
 
 class Standing(NamedTuple):
-    """How a session stands, or how it ended, in words and in a colour."""
+    """The state or end of a session, as words and a colour."""
 
     words: str
     tone: Tone
@@ -71,7 +71,7 @@ SESSION_STATES: Final[Mapping[SessionState | Literal["running", "completed"], St
     "terminated": Standing("terminated", "failure"),
     "timed_out": Standing("timed out", "failure"),
 }
-"""A session's own states, and those that only the server knows. How one finished is told by its stop reason."""
+"""Words of a session's own states and of the server's. For finished sessions, the stop reason applies instead."""
 NO_REPORT: Final[Mapping[SessionState, str]] = {
     "queued": "it waits for its turn among the sessions of its tenant.",
     "planning": "the session is still planning its work.",
@@ -88,14 +88,14 @@ NO_REPORT: Final[Mapping[SessionState, str]] = {
     "terminated": "the session was terminated.",
     "timed_out": "the server ended the session at its time-out.",
 }
-"""Why a session in a state has no report."""
+"""Why a session has no report, by state."""
 NEEDS: Final[Mapping[SessionState, str]] = {
     "awaiting_approval": "The plan awaits approval.",
     "awaiting_answer": "An agent awaits an answer.",
     "awaiting_call_approval": "A tool call awaits approval.",
     "paused": "Paused at a limit: raise it, or have the report written.",
 }
-"""What a session in a state needs from a person."""
+"""What a session needs from a person, by state."""
 STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
     "completed": Standing("answered", "success"),
     "partial": Standing("answered in part", "partial"),
@@ -112,7 +112,7 @@ STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
 }
 _UNVERIFIED: Final = Standing("answered, not all verified", "partial")
 _VERIFIED: Final = (None, "computed", "supported")
-"""The verification of a report that no claim makes worse; None if it has no claims."""
+"""Verifications that count as verified; None means no claims."""
 SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
     "waiting": "·",
     "running": "▶",
@@ -125,14 +125,14 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
 
 
 def standing(state: str, stop_reason: str = "", verification: str | None = None) -> Standing:
-    """Say how a session stands, or how it ended, in the words of every screen.
+    """Return the words and the tone of a session's state or end, as used on all screens.
 
-    Temporal spells one state its own way, and a newer worker may know others.
+    Temporal spells one state differently, and newer workers may report unknown ones.
 
     Args:
-        state: a session's own state, or Temporal's word.
+        state: Chargehand's or Temporal's state.
         stop_reason: why it stopped, if it has a report or is a conversation.
-        verification: how well the report's weakest claim is verified; None if it has none.
+        verification: of the report's weakest claim; None if it has no claims.
     """
     ended: Mapping[str, Standing] = {**STOP_REASONS}
     states: Mapping[str, Standing] = {**SESSION_STATES}

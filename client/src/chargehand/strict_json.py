@@ -1,7 +1,7 @@
-"""JSON that means the same to every reader: refuses what readers of JSON disagree about, and walks through the rest.
+"""Strict JSON: refuses constructs on which parsers disagree, and walks through values.
 
-`AmbiguousJson` says where it stands. Whatever people or strangers can send is measured in bytes first, so that no
-parser ever walks more than a few ten thousand values.
+`AmbiguousJson` states the location. Input from people or strangers is measured in bytes first, so that no
+parser ever handles more than tens of thousands of values.
 """
 
 import json
@@ -12,32 +12,32 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 _LONGEST_NUMBER: Final = 400
-"""Digits; the largest float has 309."""
+"""Maximum digits; the largest float has 309."""
 _DEEPEST: Final = 64
-"""Levels of objects and arrays; our own messages have ten, and arguments of tools 32."""
+"""Maximum nesting; our own messages have ten levels, and tool arguments 32."""
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A JSON string, or the rest of the text if it does not end. Possessive, so that it reads every byte once."""
+"""A JSON string, or the rest of the text if unterminated. Possessive, so that each byte is read once."""
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""The parser joins pairs to one character."""
+"""Surrogates left over after the parser has joined pairs."""
 _REMEDY: Final = "Send less: upload documents and name them, or their folder, by address."
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class AmbiguousJson(ValueError):  # noqa: N818  # it is raised as a statement of fact
-    """A text is not JSON, or not JSON that everybody reads alike."""
+    """A text is not JSON, or is ambiguous between parsers."""
 
     def __init__(self, problem: str, where: tuple[str, ...] = ()) -> None:
         super().__init__(problem)
         self.problem = problem
         self.where = where
-        """Path of the field, as far as there is one."""
+        """Path of the field, if there is one."""
 
 
 def refuse_excess(data: bytes, most_bytes: int, most_values: int) -> None:
-    """Refuse JSON that is too large, too deep or has too many values, before anything parses it."""
+    """Refuse JSON that is too large, too deep or has too many values, before parsing it."""
     if len(data) > most_bytes:
         raise AmbiguousJson(f"has {len(data):,} bytes; at most {most_bytes:,} are allowed. {_REMEDY}")
-    # A value has one key at most, so there are no more than twice as many strings as values.
+    # A value has at most one key, so there are at most twice as many strings as values.
     outside, strings = _STRING.subn(b"", data, count=2 * most_values + 1)
     level = 0
     for bracket in outside.translate(None, _NO_BRACKETS)[: 2 * most_values]:
@@ -50,14 +50,14 @@ def refuse_excess(data: bytes, most_bytes: int, most_values: int) -> None:
 
 
 class _Bad:
-    """Stands where something was that cannot be used."""
+    """Placeholder for an unusable value."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
 
 
 def refuse_ambiguous_json(data: bytes) -> None:
-    """Refuse repeated keys, NaN, Infinity, endless numbers, lone surrogates, and what is no JSON at all."""
+    """Refuse repeated keys, NaN, Infinity, overlong numbers, lone surrogates, and invalid JSON."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -87,7 +87,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Read an object whose keys have to be different."""
+    """Build an object, refusing repeated keys."""
     found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
@@ -118,7 +118,7 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def map_texts(value: JsonValue, change: Callable[[str], str], change_name: Callable[[str], str] = str) -> JsonValue:
-    """Change every text of a value, and the names in its objects."""
+    """Apply a function to all texts of a value, including keys."""
     match value:
         case str():
             return change(value)
@@ -131,7 +131,7 @@ def map_texts(value: JsonValue, change: Callable[[str], str], change_name: Calla
 
 
 def depth(value: JsonValue) -> int:
-    """Count the levels of lists and objects within each other."""
+    """Return the nesting depth of lists and objects."""
     levels = 0
     level = [value]
     while level := [each for each in level if isinstance(each, dict | list)]:

@@ -1,4 +1,4 @@
-"""The client without `await`, for scripts and notebooks: the same methods, which wait for their result.
+"""The synchronous client, for scripts and notebooks: the same methods, which block until their result.
 
     from chargehand.sync import Chargehand
 
@@ -8,8 +8,8 @@
         print(event.kind)
     print(session.result().answer)
 
-They run in an event loop of a thread of their own, so they also work where one runs already, as in a notebook. Each
-method takes its parameters and their types from the asynchronous one.
+They use an event loop in a separate thread, so they also work where a loop is already running, as in a notebook. Each
+method has the parameters and types of the asynchronous one.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def _wait(work: Coroutine[Any, Any, _Result]) -> _Result:
     result = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return result.result()
-    except BaseException:  # such as Ctrl-C: the work must not go on without its caller
+    except BaseException:  # such as Ctrl-C: stop the work with its caller
         result.cancel()
         raise
 
@@ -116,7 +116,7 @@ class _Execution(MessagesWithoutAwait):
 
 
 class Session(_Execution, Messages):
-    """One session on a server; see `chargehand.Session`."""
+    """A session on a server; see `chargehand.Session`."""
 
     approve = _waiting(session.Session.approve)
     edit = _waiting(session.Session.edit)
@@ -132,7 +132,7 @@ class Session(_Execution, Messages):
 
 
 class Conversation(_Execution, ConversationMessages):
-    """One conversation on a server; see `chargehand.Conversation`."""
+    """A conversation on a server; see `chargehand.Conversation`."""
 
     result = _waiting(session.Conversation.result)
 
@@ -154,9 +154,9 @@ class Chargehand:
     converse = _opening(client.Chargehand.converse, Conversation)
 
     def conversation(self, conversation_id: str) -> Conversation:
-        """Give access to a conversation by its id, without asking the server whether it exists."""
+        """Return a handle to a conversation by id, without checking that it exists."""
         return Conversation(self.asynchronous.conversation(conversation_id))
 
     def session(self, session_id: str) -> Session:
-        """Give access to a session by its id, without asking the server whether it exists."""
+        """Return a handle to a session by id, without checking that it exists."""
         return Session(self.asynchronous.session(session_id))

@@ -34,9 +34,9 @@ from chargehand.wire import ErrorType
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body from connection")
-"""What the SDK says of a connection that ended in the middle of a call, as at a restart of the server."""
+"""SDK messages for a connection lost during a call, as at a restart of the server."""
 _NO_POLLER: Final = "no poller seen for task queue"
-"""What the server says at once of a query when no worker has polled for minutes."""
+"""The server's immediate answer to a query if no worker has polled for minutes."""
 _DENIED: Final = {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}
 _NO_ANSWER: Final = (
     "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
@@ -51,12 +51,12 @@ _EXPLAINED: Final = {
         "`chargehand doctor`."
     ),
 }
-"""Refusals that the server words for developers."""
+"""Explanations of refusals that the server words for developers."""
 
 
 @contextmanager
 def translated(session_id: str) -> Generator[None]:
-    """Translate Temporal's errors, whatever they are."""
+    """Translate any error of Temporal."""
     try:
         yield
     except WorkflowFailureError as error:
@@ -64,12 +64,12 @@ def translated(session_id: str) -> Generator[None]:
     except WorkflowUpdateFailedError as error:
         raise UpdateRefused(*_reason(error.cause)) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        # Not in the SDK's words: no query of ours fails, so another workflow was asked, or one that never began.
+        # Our queries never fail, so this is another workflow, or one that never started.
         raise ServerRefused(
             f"'{session_id}' cannot answer: it is no session, or was refused before it began. `chargehand list` shows "
             "the sessions, and how they ended."
         ) from error
-    except ApplicationError as error:  # from the converter: the payload is invalid or too large
+    except ApplicationError as error:  # from the converter: an invalid or oversized payload
         raise InvalidInput(error.message) from error
     except RPCTimeoutOrCancelledError as error:
         if isinstance(error.__cause__, asyncio.CancelledError):
@@ -82,7 +82,7 @@ def translated(session_id: str) -> Generator[None]:
 
 
 def of_call(session_id: str, error: RPCError) -> ChargehandError:
-    """Translate the error that a call of the server ended by."""
+    """Translate the error of a server call."""
     if error.status is RPCStatusCode.NOT_FOUND:
         if error.message.startswith("Namespace "):
             return NoNamespace(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
@@ -99,7 +99,7 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
 
 
 def ending(session_id: str, cause: BaseException) -> ChargehandError:
-    """Translate the error that a session ended by."""
+    """Translate the error with which a session ended."""
     match cause:
         case CancelledError():
             return SessionCancelled(f"Session '{session_id}' was cancelled.")

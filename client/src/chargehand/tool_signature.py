@@ -1,4 +1,4 @@
-"""What the signature and the docstring of a function say of a tool: its name, its arguments and their JSON Schema."""
+"""Tools from functions: name, arguments and JSON Schema derived from signature and docstring."""
 
 import asyncio
 import contextvars
@@ -27,27 +27,27 @@ Provider = Callable[[], object]
 
 
 class ToolContext(Contract):
-    """The session and the agent that a tool runs for. A parameter of this type is not an argument of the model."""
+    """The session and agent that a tool runs for. A parameter of this type is hidden from the model."""
 
     session: str
     agent: str
     idempotency_key: str
-    """Names the call: the same in every attempt, and after a reset. Services that take such a key apply it once."""
+    """Identifies the call across attempts and resets. Services that accept such a key apply it once."""
     documents: tuple[str, ...] = ()
     """The session's documents, as in its request."""
     tenant: str = "default"
-    """The tenant that the session runs for."""
+    """The session's tenant."""
     reads: tuple[Capability, ...] = ()
-    """For a tool that acts: what kinds of text its agent reads and is given, so that arguments may rest on it."""
+    """For an acting tool: kinds of text that its agent reads, on which arguments may be based."""
     credentials: Mapping[str, str] = Field(default={}, repr=False, exclude=True)
-    """The calling user's credentials that the tool asks for, by name: `@tool(credentials=["crm"])`."""
+    """The calling user's credentials that the tool requests by name: `@tool(credentials=["crm"])`."""
 
 
 @dataclass(frozen=True)
 class Depends:
-    """Marks a parameter that the worker fills: `shop: Annotated[Shop, Depends(open_shop)]`.
+    """Marks a parameter that the worker supplies: `shop: Annotated[Shop, Depends(open_shop)]`.
 
-    The provider is called once per worker, when it starts. What it returns is awaited if it is awaitable, entered if it
+    The provider is called once per worker, at its start. Its result is awaited if it is awaitable, entered if it
     is a context manager, and closed with the worker.
     """
 
@@ -55,7 +55,7 @@ class Depends:
 
 
 class ToolDefinitionError(TypeError):
-    """A function cannot be a tool; the message names the file, the function and the remedy."""
+    """A function is not usable as a tool; the message names the file, the function and the remedy."""
 
     def __init__(self, where: str, problems: Iterable[str]) -> None:
         super().__init__(f"{where}: {join_problems(problems)}")
@@ -63,12 +63,12 @@ class ToolDefinitionError(TypeError):
 
 @dataclass(frozen=True)
 class Given:
-    """What a worker gives to a tool function beside the model's arguments."""
+    """What a worker passes to a tool function besides the model's arguments."""
 
     context: ToolContext
     dependencies: Mapping[Provider, object] = field(default_factory=dict[Provider, object])
     threads: Executor | None = None
-    """Runs synchronous functions; the event loop's own if absent."""
+    """Runs synchronous functions; the event loop's default executor if absent."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Signature:
     contexts: tuple[str, ...]
     """Parameters that take the `ToolContext`."""
     arguments: type[BaseModel]
-    """The model's arguments as the function takes them."""
+    """Model of the arguments as the function takes them."""
     schema: Mapping[str, JsonValue]
-    """Their JSON Schema, in which an argument with a default may be null."""
+    """JSON Schema of the arguments; one with a default may be null."""
 
     def read_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, object]:
-        """Validate a model's arguments; null stands for a default."""
+        """Validate a model's arguments; null means the default."""
         given = {
             name: value
             for name, value in arguments.items()
@@ -101,7 +101,7 @@ class Signature:
         return {name: getattr(read, name) for name in self.parameters}
 
     async def call(self, values: Mapping[str, object], given: Given) -> object:
-        """Call the function, in a thread if it is synchronous; values that it does not take are left out."""
+        """Call the function, in a thread if it is synchronous, with the values that it takes."""
         taken = {name: value for name, value in values.items() if name in self.parameters}
         taken |= {name: given.dependencies[provider] for name, provider in self.dependencies.items()}
         call = partial(self.function, **taken, **dict.fromkeys(self.contexts, given.context))
@@ -112,7 +112,7 @@ class Signature:
 
 
 async def open_dependency(provider: Provider, closing: AsyncExitStack) -> object:
-    """Call a provider, await what it returns, and enter it if it is a context manager."""
+    """Call a provider, await its result, and enter it if it is a context manager."""
     dependency = provider()
     if inspect.isawaitable(dependency):
         dependency = await dependency
@@ -193,14 +193,14 @@ def _metadata(hint: object) -> tuple[object, ...]:
 
 
 def _field(hint: object, parameter: inspect.Parameter, description: str) -> FieldInfo:
-    """Describe an argument, by its own `Field(description=…)` or else by the docstring."""
+    """Build an argument's field, described by its `Field(description=…)` or else by the docstring."""
     own = any(isinstance(mark, FieldInfo) and mark.description for mark in _metadata(hint))
     default: Any = ... if parameter.default is parameter.empty else parameter.default
     return Field(default) if own or not description else Field(default, description=description)
 
 
 def _nullable(hint: Any, field: FieldInfo) -> tuple[Any, FieldInfo]:
-    """Let null stand for a default: providers want every argument named."""
+    """Allow null for a default, since providers require every argument."""
     if field.is_required():
         return hint, field
     marks = [mark.description for mark in _metadata(hint) if isinstance(mark, FieldInfo) and mark.description]
@@ -210,7 +210,7 @@ def _nullable(hint: Any, field: FieldInfo) -> tuple[Any, FieldInfo]:
 
 
 def _schema(where: str, name: str, fields: Mapping[str, Any]) -> tuple[type[BaseModel], dict[str, JsonValue]]:
-    create: Any = create_model  # its overloads do not take fields by a mapping
+    create: Any = create_model  # its overloads do not accept a mapping of fields
     try:
         arguments: type[BaseModel] = create(f"{name}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
         shown: type[BaseModel] = create(f"{name}_shown", **{each: _nullable(*one) for each, one in fields.items()})
@@ -223,7 +223,7 @@ def _schema(where: str, name: str, fields: Mapping[str, Any]) -> tuple[type[Base
 
 
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Split a docstring in Google style into what stands before its sections, and the arguments."""
+    """Split a Google-style docstring into the text before its sections and the arguments."""
     description, *sections = _SECTION.split(text)
     headings, bodies = sections[::2], sections[1::2]
     return description.strip(), _read_arguments(dict(zip(headings, bodies, strict=True)).get("Args", ""))

@@ -1,4 +1,4 @@
-"""Tools of your own: typed Python functions that agents call.
+"""Custom tools: typed Python functions that agents call.
 
     @tool(capabilities=["reads_private"])
     def stock_level(item: str, warehouse: Literal["north", "south"] = "north") -> int:
@@ -8,7 +8,7 @@
             item: The item's number, such as A-17.
         \"\"\"
 
-A worker gets them from a plug-in: `chargehand.plugins`.
+A worker gets them from a plug-in: see `chargehand.plugins`.
 """
 
 import hashlib
@@ -49,19 +49,19 @@ __all__ = [
 ]
 
 LONGEST_RESULT: Final = 8_000
-"""Characters of a result that a model is given; a longer one is cut off."""
+"""Maximum characters of a result for a model; longer ones are truncated."""
 _LONGEST_TITLE: Final = 200
 LONGEST_TIME_LIMIT: Final = timedelta(minutes=10)
-LONGEST_SETTLING: Final = timedelta(minutes=5)  # of the 10 that a call has with all its attempts
+LONGEST_SETTLING: Final = timedelta(minutes=5)  # of the 10 minutes for all attempts at a call
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 class ToolError(Exception):
-    """A mistake that the model can mend: it is told the message, and nothing was changed.
+    """An error that the model can correct: it reads the message, and nothing was changed.
 
-    Any other exception is a fault: the call is tried again if that is safe, and the agent is told that it failed.
+    Any other exception is a fault: the call is retried if that is safe, and the agent is told that it failed.
     """
 
 
@@ -70,24 +70,24 @@ class NotYetKnown(Enum):
 
 
 NOT_YET_KNOWN: Final = NotYetKnown.NOT_YET_KNOWN
-"""What a lookup returns of a call that was neither applied nor is certain not to be; None says “not applied”."""
+"""Returned by a lookup if a call may still be applied; None means “not applied”."""
 
 
 class ToolAnswer(Contract):
-    """The answer of a tool. A tool function returns one to name sources of its own."""
+    """The answer of a tool. A tool function returns one to name its sources."""
 
     ok: bool = True
     output: dict[str, JsonValue] = {}
-    """What the model is told beside the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
+    """What the model reads besides the texts of `sources`; includes `error` if `ok` is false."""
     sources: tuple[Source, ...] = ()
-    """What was read, with its words in `quote`."""
+    """Sources that were read, with their text in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
-    """Files that the tool made."""
+    """Files created by the tool."""
     pictures: tuple[str, ...] = left_out(())
     """Pages of the session's documents, such as `photo.png#page=1`, and stored pictures, that a model which sees is
     shown."""
     is_private: bool = left_out(False)
-    """Whether the user's own text is in it, of a tool that is not declared to read such."""
+    """Whether it contains the user's private text, for a tool that is not declared to read such."""
 
 
 def failed(error: str) -> ToolAnswer:
@@ -97,7 +97,7 @@ def failed(error: str) -> ToolAnswer:
 
 @dataclass(eq=False)
 class Tool(Generic[_P, _R]):
-    """A function that agents may call, and what a worker has to know of it. Calling it calls the function."""
+    """A function that agents may call, with its properties. Calling it calls the function."""
 
     function: Callable[_P, _R]
     capabilities: frozenset[Capability]
@@ -124,9 +124,9 @@ class Tool(Generic[_P, _R]):
         return self.signature.where
 
     def lookup(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Register a function that finds out whether a call was applied, for when a crash leaves that unknown.
+        """Register a function that finds out whether a call was applied, for use after a crash.
 
-        It takes the tool's arguments, a `ToolContext` and dependencies, by the same names, as far as it needs them. It
+        It takes any of the tool's arguments, a `ToolContext` and dependencies, by the same names. It
         returns what the tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`, for which any
         other empty value, such as False, is taken.
         """
@@ -147,7 +147,7 @@ class Tool(Generic[_P, _R]):
         return tuple(dict.fromkeys(provider for each in functions for provider in each.dependencies.values()))
 
     async def use(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer:
-        """Call the function with a model's arguments; a mistake of the model is an answer, a fault raises."""
+        """Call the function with a model's arguments; a model's mistake is an answer, a fault raises."""
         try:
             values = self.signature.read_arguments(arguments)
         except ValidationError as error:
@@ -181,28 +181,28 @@ def tool(
     own_step: bool = False,
     credentials: Collection[str] = (),
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]:
-    """Make a tool of a function; its name, its docstring and its typed parameters are what a model sees.
+    """Turn a function into a tool; a model sees its name, docstring and typed parameters.
 
     Args:
-        capabilities: what it lets an agent do: `reads_untrusted` (what strangers write), `reads_private` (what is the
-            user's own), `reaches_out` (sends arguments somewhere). Empty for a computation.
-        acts: whether it changes something in the world. It is then applied once: after a crash it is not called again
-            unless its `lookup` says that it was not applied, or it is idempotent.
-        idempotent: whether calls with the same `ToolContext.idempotency_key` change something once.
-        repeatable: whether the same call may get another result at any time, as that of a clock or a queue does. An
-            agent may then make it as often as it likes; otherwise it may once something in the session has acted.
+        capabilities: what it lets an agent do: `reads_untrusted` (text by strangers), `reads_private` (the
+            user's own text), `reaches_out` (sends arguments somewhere). Empty for a computation.
+        acts: whether it has side effects. It is then applied once: after a crash it is not called again
+            unless its `lookup` returns that it was not applied, or it is idempotent.
+        idempotent: whether calls with the same `ToolContext.idempotency_key` take effect once.
+        repeatable: whether the same call may return another result at any time, like a clock or a queue. An
+            agent may then repeat it freely; otherwise only after something in the session has acted.
         approval: whether a person must approve each call.
-        time_limit: the most that a call may take, 10 minutes at most; without one, it may be silent for 90 seconds.
-        settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
-            after that. By default a call that is not applied is looked up twice, and then a person decides.
-        own_step: whether each call is an activity of its own. By default a call that changes nothing, needs no
-            approval and can send out nothing private is made within the turn that asks for it, as long as it takes less
-            than 5 seconds; one that takes longer, or fails, is made again as an activity.
-        credentials: names of the calling user's credentials that it needs: `ToolContext.credentials` has them. A call
-            for a request that does not bring them is refused; what repeats one is hidden from models.
+        time_limit: maximum duration of a call, up to 10 minutes; without one, it may be silent for 90 seconds.
+        settles_within: how long after its start a call may still be applied, up to 5 minutes; its `lookup` is called
+            after that. By default, a call that is not applied is looked up twice, and then a person decides.
+        own_step: whether each call is a separate activity. By default, a call that changes nothing, needs no
+            approval and cannot send out private text runs within the turn that requests it, as long as it takes less
+            than 5 seconds; one that takes longer or fails is repeated as an activity.
+        credentials: names of the calling user's credentials that it needs, passed in `ToolContext.credentials`. A call
+            for a request without them is refused; results that repeat one are redacted for models.
 
     Raises:
-        ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.
+        ToolDefinitionError: the function is not usable as a tool; the message names file, function and remedy.
     """
     options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step, tuple(credentials))
 
@@ -216,7 +216,7 @@ def tool(
 
 
 def _problems(made: Tool[..., Any]) -> Iterator[str]:
-    """Word what contradicts itself in what was said of a tool."""
+    """List contradictions among a tool's properties."""
     known = get_args(Capability)
     for unknown in sorted(made.capabilities.difference(known)):
         yield f"capabilities: there is no '{unknown}'; there are {', '.join(known)}"
@@ -235,7 +235,7 @@ def _problems(made: Tool[..., Any]) -> Iterator[str]:
 
 
 def _answer(name: str, arguments: Mapping[str, JsonValue], result: object) -> ToolAnswer:
-    """Make the answer of what a function returned, which can be cited as a source."""
+    """Build a citable answer from a function's return value."""
     if isinstance(result, ToolAnswer):
         return result
     try:

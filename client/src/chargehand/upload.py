@@ -31,13 +31,13 @@ READABLE: Final = frozenset(
     .mdx .html .htm .xhtml .png .jpg .jpeg .webp
     """.split()  # noqa: SIM905  # a list of words reads best as text
 )
-"""Suffixes of the formats that workers read; any other file is uploaded if it is text."""
+"""Suffixes of formats that workers can read; any other file is uploaded if it is text."""
 _READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
 NamedContent = tuple[str, bytes]
-"""A document that is no file: its name, whose ending says what it is, and its content."""
+"""A document in memory: its name, whose suffix gives the format, and its content."""
 
 
 class _Skipped(NamedTuple):
@@ -46,16 +46,16 @@ class _Skipped(NamedTuple):
 
 
 class _Upload:
-    """Stores documents under their digests, in a directory or a bucket, and counts them."""
+    """Stores documents by digest in a directory or bucket, and counts them."""
 
     def __init__(self, root: Path | str, encryption: Encryption | None) -> None:
         self.directory = None if bucket_location(root) else Path(root).resolve()
-        """Where the documents lie, if that is on this machine."""
+        """The directory, if it is on this machine."""
         self._store = partial(store_content, open_folder(root), encryption)
         self._files = self._bytes = 0
 
     def put(self, name: Path | str, content: bytes) -> str:
-        """Store a document and return its digest; a document too many is refused."""
+        """Store a document and return its digest; refuse one too many."""
         self._files += 1
         self._bytes += len(content)
         if self._files > MOST_FILES:
@@ -75,12 +75,12 @@ def store_documents(
     on_skip: Callable[[str, str], None] = lambda _name, _reason: None,
     encryption: Encryption | None = None,
 ) -> tuple[str, ...]:
-    """Copy documents to where workers read them and return their URIs; existing content is not copied again.
+    """Copy documents to the workers' location and return their URIs; existing content is not copied again.
 
     A document is a file, a folder, or a name with bytes.
 
-    `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` gets the name and the
-    reason of each skipped file of a folder. With `encryption`, files are stored encrypted and workers need its keys.
+    `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` gets the name and
+    reason of each skipped file of a folder. With `encryption`, files are encrypted and workers need its keys.
     """
     uris: dict[str, None] = {}
     try:
@@ -95,7 +95,7 @@ def store_documents(
             raise UploadRefused(f"{name} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
             raise UploadRefused(f"There is no file or folder {name}.") from error
-        except (OSError, RuntimeError, ValueError) as error:  # a path may hold what none can
+        except (OSError, RuntimeError, ValueError) as error:  # a path may contain invalid characters
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UploadRefused(f"{name} cannot be uploaded to {artifact_root}: {reason}.") from error
     return tuple(uris)
@@ -146,7 +146,7 @@ def _store_folder(folder: Path, upload: _Upload, on_skip: Callable[[str, str], N
 
 
 def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None) -> Iterator[Path]:
-    """Walk a folder in a fixed order, without hidden files; links that lead out of it are listed as skipped."""
+    """Walk a folder in a fixed order, without hidden files; links that lead outside are reported as skipped."""
     entries = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
@@ -168,7 +168,7 @@ def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None)
 
 
 def _problem(path: Path, name: str) -> str:
-    """Say why a file cannot be used; empty if it can."""
+    """Explain why a file is unusable; empty if it is usable."""
     if not path.is_file() or not os.access(path, os.R_OK):
         return "it is not a regular file" if not path.is_file() else "it may not be read"
     return _size_problem(path.stat().st_size) or _kind_problem(name, path.read_bytes)

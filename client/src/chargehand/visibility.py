@@ -1,6 +1,6 @@
 """List and describe workflows and the workers that poll task queues.
 
-The SDK's own methods are not used: those of temporalio 1.35 raise `ValueError` for every workflow that an operator has
+The SDK's own methods are not used, since those of temporalio 1.35 raise `ValueError` for workflows that an operator has
 paused.
 """
 
@@ -30,24 +30,24 @@ T = TypeVar("T")
 _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
 _PAGE: Final = 200
-"""Each has a memo with its plan: a page has to stay below what one answer of the server may have."""
+"""Page size; each entry has a memo with its plan, and a page must fit into one response of the server."""
 _TYPES: Final = ", ".join(f"'{each}'" for each in sorted(SESSIONS))
 ROOT_RUNS: Final = f"WorkflowType IN ({_TYPES}) AND ParentWorkflowId IS NULL"
-"""The query for runs of sessions that no other session started."""
+"""Query for runs of root sessions."""
 ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
-"""The query for these sessions: of one that has continued as new, the newest run."""
+"""Query for root sessions; of one that has continued as new, only the newest run."""
 OPEN: Final = "CloseTime IS NULL"
-"""The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
+"""Query for running and paused workflows; `ExecutionStatus = 'Running'` excludes paused ones."""
 
 
 OURS: Final = f"WorkflowType IN ({', '.join(repr(str(each)) for each in WorkflowType)})"
-"""The query for all workflows of Chargehand's."""
+"""Query for all workflows of Chargehand."""
 REPORTED_PROBLEMS: Final = "TemporalReportedProblems"
-"""The search attribute by which a server marks workflows whose task has failed five times in a row."""
+"""Search attribute with which the server marks workflows whose task failed five times in a row."""
 
 
 class UnlessGone:
-    """Pass over what the server does not know, or no longer retains."""
+    """Ignores what the server does not know or no longer retains."""
 
     def __enter__(self) -> None: ...
 
@@ -56,7 +56,7 @@ class UnlessGone:
 
 
 async def list_executions(client: Client, query: str, limit: int | None = None) -> AsyncIterator[WorkflowExecutionInfo]:
-    """List the workflows that match a query, the newest first."""
+    """List the workflows that match a query, newest first."""
     left = limit
     page = b""
     while left is None or left > 0:
@@ -83,7 +83,7 @@ async def describe(
 
 
 async def describe_session(client: Client, session_id: str) -> WorkflowExecutionInfo:
-    """Describe a session; another workflow is `SessionNotFound`."""
+    """Describe a session; any other workflow raises `SessionNotFound`."""
     found = (await describe(client, session_id)).workflow_execution_info
     if found.type.name not in SESSIONS:
         raise SessionNotFound(session_id)
@@ -91,26 +91,26 @@ async def describe_session(client: Client, session_id: str) -> WorkflowExecution
 
 
 async def result_of(handle: WorkflowHandle[Any, T]) -> T:
-    """Wait for a workflow's result, also while an operator has paused it, when the SDK's own method fails."""
+    """Wait for a workflow's result, also while it is paused, when the SDK's method fails."""
     while True:
         try:
             return await handle.result()
         except RuntimeError as error:
             if _NO_END_YET not in str(error):
                 raise
-        # The server answers at once instead of waiting.
+        # The server answers immediately instead of waiting.
         await asyncio.sleep(_WHILE_PAUSED_SECONDS)
 
 
 def is_open(execution: WorkflowExecutionInfo) -> bool:
-    """Whether a workflow runs, or is paused."""
+    """Whether a workflow is running or paused."""
     return not execution.HasField("close_time")
 
 
 async def pollers(
     client: Client, task_queue: str, *, of_activities: bool = False, since: datetime | None = None
 ) -> Sequence[str]:
-    """List the identities of the workers that poll a task queue; the server remembers those that ended for minutes."""
+    """List the identities of workers polling a task queue; the server remembers ended ones for minutes."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     asked = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
@@ -121,7 +121,7 @@ async def pollers(
 
 
 async def unserved_queues(client: Client, workflow_id: str) -> Sequence[str]:
-    """List the task queues on which activities of a workflow wait although no worker polls them."""
+    """List the task queues without pollers on which activities of a workflow are waiting."""
     pending = (await describe(client, workflow_id)).pending_activities
     queues = sorted(
         {each.activity_options.task_queue.name for each in pending if not each.HasField("last_started_time")}
@@ -130,7 +130,7 @@ async def unserved_queues(client: Client, workflow_id: str) -> Sequence[str]:
 
 
 def build_of(poller: PollerInfo) -> tuple[str, str]:
-    """Return the deployment and the build of a worker that polls; without Worker Versioning, no deployment."""
+    """Return deployment and build of a polling worker; without Worker Versioning, no deployment."""
     options = poller.deployment_options
     if options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
         return options.deployment_name, options.build_id
@@ -138,5 +138,5 @@ def build_of(poller: PollerInfo) -> tuple[str, str]:
 
 
 def state_word(execution: WorkflowExecutionInfo) -> str:
-    """Return a workflow's state as Temporal names it, such as running, paused, completed or timed_out."""
+    """Return a workflow's Temporal state, such as running, paused, completed or timed_out."""
     return WorkflowExecutionStatus.Name(execution.status).removeprefix("WORKFLOW_EXECUTION_STATUS_").lower()

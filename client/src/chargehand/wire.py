@@ -1,4 +1,4 @@
-"""Names that travel: on the wire, in histories and in other people's code.
+"""Wire names: on the wire, in histories and in other people's code.
 
 Renaming a Python class or function never renames one of these. An entry that was ever
 released is never reused for something else.
@@ -22,7 +22,7 @@ class WorkflowType(StrEnum):
 
 
 SESSIONS: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.CONVERSATION})
-"""Types of workflows that carry out a session, of their own or as a conversation."""
+"""Types of workflows that run a session or a conversation."""
 
 
 class ActivityType(StrEnum):
@@ -43,7 +43,7 @@ class ActivityType(StrEnum):
 
 
 class SignalName(StrEnum):
-    """Signals between a supervisor and what runs below it, or its tenant's ledger."""
+    """Signals between a supervisor and its children or its tenant's ledger."""
 
     MAILBOX = "mailbox"
     SET_LIMITS = "set_limits"
@@ -51,7 +51,7 @@ class SignalName(StrEnum):
 
 
 class SearchAttribute(StrEnum):
-    """Search attributes of sessions that no other session started."""
+    """Search attributes of root sessions."""
 
     STATE = "ChargehandState"
     CREW = "ChargehandCrew"
@@ -67,7 +67,7 @@ SEARCH_ATTRIBUTE_TYPES: Final[Mapping[SearchAttribute, str]] = {
     SearchAttribute.DOLLARS: "Double",
     SearchAttribute.TURNS: "Int",
 }
-"""Temporal's type of each."""
+"""Temporal's type of each search attribute."""
 
 
 class ErrorType(StrEnum):

@@ -1,10 +1,10 @@
-"""A worker in a process of your own: `Worker` and `run` of the package `chargehand-worker`, the extra `worker`.
+"""A worker in your own process: `Worker` and `run` of the package `chargehand-worker`, the extra `worker`.
 
     async with Worker(client, crews="crews", plugins=["my_tools"]):
         session = await Chargehand(client).start(SessionRequest(goal="…", crew="my-crew"))
         print((await session.result()).answer)
 
-It polls while it is entered.
+It polls while the context is entered.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ _IMPLEMENTATION: Final = "chargehand_worker"
 
 
 def __getattr__(name: str) -> object:
-    """Load the worker when it is used; without its package, say what to install."""
+    """Load the worker on first use; without its package, explain what to install."""
     if name not in {"Worker", "run"}:
         raise AttributeError(name)
     try:

@@ -1,6 +1,6 @@
-"""The typed values that cross Chargehand's boundaries. The public ones are in the `__all__` of their module."""
+"""The typed values that cross Chargehand's boundaries. The public ones are in their module's `__all__`."""
 
-# `as` marks what workers share and callers do not need; each list is its module's own.
+# `as` marks names that workers share and callers do not need.
 from chargehand.contracts import (
     conversation,
     events,

@@ -1,4 +1,4 @@
-"""What a session's agents may do with tools: policies, and what a nested session inherits of them."""
+"""What a session's agents may do with tools: policies, and what a nested session inherits."""
 
 from typing import Annotated, Literal, Self
 
@@ -7,19 +7,19 @@ from pydantic import Field, StringConstraints, model_validator
 from chargehand.contracts.base import Contract, Name, TypedByPeople, left_out
 
 Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
-"""What an agent's tools let it do: read what strangers write, read what is the user's own, send something out."""
+"""What an agent's tools can do: read untrusted text, read the user's private text, send something out."""
 
 ArgumentName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 PolicyMode = Literal["enforce", "report"]
 
 
 class SumLimit(TypedByPeople):
-    """The most that an argument of a tool may come to in a session, all calls together."""
+    """The maximum sum of a tool's argument over all calls in a session."""
 
     argument: ArgumentName
-    """A number of at least 0; a call in which it is anything else is denied."""
+    """A number of at least 0; calls with any other value are denied."""
     total: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
-    """The largest sum."""
+    """The maximum sum."""
 
 
 Bound = Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)]
@@ -30,22 +30,22 @@ class ToolRule(TypedByPeople):
     """A rule of an agent's policy. A tool may have several; each of them must allow a call."""
 
     tool: Name
-    """The tool that it allows, within the limits below."""
+    """The tool that this rule allows, within the limits below."""
     after: Name | None = None
-    """Tool that must have succeeded in the session before."""
+    """Tool that must have succeeded earlier in the session."""
     same: ArgumentName | None = None
     """Argument that must have the same value in both calls, with `after`."""
     at_most_calls: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
-    """Calls in a session."""
+    """Maximum calls in a session."""
     at_most_sum: SumLimit | None = None
-    """The most that an argument may come to in a session."""
+    """Maximum sum of an argument in a session."""
     approval: Literal["auto"] | None = None
-    """`auto`: a person decides about each call that is not `within`, or that the judge, if `judged`, passes on."""
+    """`auto`: a person decides about each call that is not `within`, or that a judge, if `judged`, passes on."""
     within: dict[ArgumentName, Bound | Annotated[tuple[ListedValue, ...], Field(min_length=1, max_length=1_000)]] = {}
-    """What these arguments must be for a call without a person: a number from 0 to the one that stands here, or one of
-    the values that are listed. `@example.com` stands for all addresses there, `https://example.com/` for all pages."""
+    """Argument values allowed without a person: a number from 0 up to the given one, or one of
+    the listed values. `@example.com` allows all addresses there, `https://example.com/` all pages."""
     judged: bool = False
-    """Whether a model, another than the agent's if there is one, has to expect the call, too."""
+    """Whether a model, preferably another than the agent's, also has to judge the call as expected."""
 
     @model_validator(mode="after")
     def _check_approval(self) -> Self:
@@ -55,19 +55,19 @@ class ToolRule(TypedByPeople):
 
 
 class Obligation(Contract):
-    """What a policy demands of the calls of one tool."""
+    """A policy's demands on the calls of one tool."""
 
     key: str
-    """Names the rule in the whole session: what its calls use is counted under this name."""
+    """Identifies the rule in the whole session; usage is counted under this key."""
     tool: str
     rule: ToolRule | None = None
     """None if the policy has no rule for the tool: every call is denied."""
     mode: PolicyMode = "enforce"
-    """`report` allows a call that is against the rule, and records that."""
+    """`report` allows a call that violates the rule, and records the violation."""
 
 
 class Watched(Contract):
-    """A tool whose successful calls a rule waits for."""
+    """A tool whose successful calls another rule depends on."""
 
     tool: str
     same: str | None = left_out(None)
@@ -75,13 +75,13 @@ class Watched(Contract):
 
 
 class Authority(Contract):
-    """What the agents of a session may do, all together; a nested session may do no more."""
+    """What the agents of a session may do together; a nested session may do no more."""
 
     capabilities: tuple[Capability, ...] = ()
     acting: tuple[str, ...] = ()
-    """Tools that change something in the world."""
+    """Tools with side effects."""
     approvals: tuple[str, ...] = ()
-    """Tools that no agent uses without a person's approval."""
+    """Tools that every agent needs a person's approval for."""
     policy: tuple[Obligation, ...] = ()
-    """Obligations under which every agent uses a tool."""
+    """Obligations that apply to every agent's use of a tool."""
     watched: tuple[Watched, ...] = ()

@@ -1,4 +1,4 @@
-"""The two kinds of contract: what our own processes exchange, and what people write."""
+"""The two kinds of contracts: messages between our own processes, and values that people write."""
 
 import ast
 import inspect
@@ -35,7 +35,7 @@ _C = TypeVar("_C", bound="Contract")
 _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
 _NANODOLLAR: Final = Decimal("0.000000001")
-# Not white space: pasted text has tabs, line ends and page breaks.
+# White space is allowed: pasted text has tabs, line ends and page breaks.
 _CONTROLS: Final = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 ALLOWED_CHARACTER: Final = f"[^{_CONTROLS}]"
@@ -44,50 +44,50 @@ _SECONDS: Final = r"\d{1,9}(\.\d{1,9})?"
 _WRITTEN_DURATION: Final = (
     rf"P\d{{1,3}}D|P(\d{{1,3}}D)?T(\d{{1,4}}H(\d{{1,5}}M)?({_SECONDS}S)?|\d{{1,5}}M({_SECONDS}S)?|{_SECONDS}S)"
 )
-"""ISO 8601 with fractions of seconds, which the format `duration` of JSON Schema does not have."""
+"""ISO 8601 with fractions of seconds, which JSON Schema's format `duration` lacks."""
 _TYPED_DURATION: Final = rf"{_SECONDS}|({_SECONDS} {{0,9}}(s|min|m|h|d) {{0,9}}){{1,4}}"
 
 
 class Contract(BaseModel):
-    """A frozen value that crosses a boundary; unknown fields are ignored, so an old reader survives a new writer.
+    """A frozen value that crosses a boundary; unknown fields are ignored, so old readers accept new writers.
 
-    Payloads leave out what has its default (see `chargehand.converter`), so the default of a field never changes.
+    Payloads omit defaults (see `chargehand.converter`), so the default of a field must never change.
     """
 
-    # Most programs use few contracts: building all of them is a fifth of the time of importing the worker.
+    # Most programs use few contracts; building all of them takes a fifth of the worker's import time.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     def __init__(self, /, **fields: Any) -> None:
-        """Build it in Python; what is invalid is `InvalidInput`, with pydantic's error as its cause."""
+        """Build a value in Python; invalid fields raise `InvalidInput`, caused by pydantic's error."""
         __tracebackhide__ = True
         try:
-            self.__pydantic_validator__.validate_python(fields, self_instance=self)  # as pydantic does itself
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)  # as in pydantic itself
         except ValidationError as error:
             problems = join_problems(describe_problems(error, type(self)))
             raise InvalidInput(f"Invalid {type(self).__name__}: {problems}") from error
 
-    # As pydantic marks its own: what it parses by itself does not come here, and keeps the places of its errors.
+    # Marked as pydantic's own `__init__`, so that nested values bypass this one and keep their error locations.
     setattr(__init__, "__pydantic_base_init__", True)  # noqa: B010  # functions have no such attribute by type
 
     def replace(self, **changes: Any) -> Self:
-        """Copy it with other values, which are not checked."""
+        """Return a copy with other values, without validation."""
         return self.model_copy(update=changes)
 
     def make(self, kind: type[_C], /, **own: Any) -> _C:
-        """Make a contract of another kind of the fields that both have, and of its own."""
+        """Build another contract from the fields that both have, plus its own."""
         both = {name: value for name, value in self if name in kind.model_fields}
         return kind(**both | own)
 
     @field_serializer("kind", "edit", check_fields=False)
-    def _write_kind(self, kind: str):  # a return type would take the place of the kinds in the JSON Schema
-        """Write what tells types apart, although it is the default."""
+    def _write_kind(self, kind: str):  # a return type would replace the kinds in the JSON Schema
+        """Always write the discriminator, although it is the default."""
         return kind
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Describe the fields by their docstrings.
 
-        `use_attribute_docstrings` does so for every class when it is imported, a third of the time of all imports.
+        `use_attribute_docstrings` would do so for every class on import, a third of all import time.
         """
         schema = handler(core_schema)
         described = handler.resolve_ref_schema(schema)
@@ -98,7 +98,7 @@ class Contract(BaseModel):
         for each in properties.values():
             if "patternProperties" in each:
                 each["additionalProperties"] = False  # pydantic refuses other names
-        # What tells types apart is always written, and has to be read.
+        # Discriminators are always written and required.
         if told := [name for name in ("kind", "edit") if "const" in properties.get(name, {})]:
             described["required"] = [*dict.fromkeys([*told, *described.get("required", ())])]
             for name in told:
@@ -109,7 +109,7 @@ class Contract(BaseModel):
 
 @cache
 def attribute_docstrings(of: type) -> dict[str, str]:
-    """Read the docstrings below the attributes of a class, those of its bases included."""
+    """Return the attribute docstrings of a class and its bases."""
     inherited = {
         name: text
         for base in reversed(of.__bases__)
@@ -118,7 +118,7 @@ def attribute_docstrings(of: type) -> dict[str, str]:
     }
     try:
         definition: Any = ast.parse(dedent(inspect.getsource(of))).body[0]
-    except (OSError, TypeError):  # made at run time
+    except (OSError, TypeError):  # created at run time
         return inherited
     own = {}
     for attribute, below in pairwise(definition.body):
@@ -134,22 +134,22 @@ def attribute_docstrings(of: type) -> dict[str, str]:
 
 
 class Message(Contract):
-    """A contract that anyone who may write to the namespace can send; it is measured before it is read."""
+    """A contract that anyone with access to the namespace can send; its size is checked before it is parsed."""
 
     largest_bytes: ClassVar[int] = 1_000_000
     """As JSON."""
     most_values: ClassVar[int] = 20_000
-    """Objects, arrays and what is in them."""
+    """Maximum number of objects, arrays and values in them."""
 
 
 class TypedByPeople(Message):
-    """A contract that people write by hand: an unknown field is an error that names it."""
+    """A contract that people write by hand; an unknown field is an error that names it."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def contract(kind: type[_C], /, **fields: object) -> _C:
-    """Build a contract from what a caller passes; None is absent."""
+    """Build a contract from a caller's arguments; None counts as absent."""
     return kind(**{name: value for name, value in fields.items() if value is not None})
 
 
@@ -166,7 +166,7 @@ def _refuse_control_characters(text: str) -> str:
 
 
 def left_out(default: Any) -> Any:
-    """Make a field that is not written when it holds its default, neither in payloads nor in any other JSON."""
+    """Declare a field that is omitted from payloads and all other JSON when it has its default."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
@@ -179,11 +179,11 @@ def _refuse_large_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 JsonSchema = Annotated[dict[str, JsonValue], AfterValidator(_refuse_large_schema)]
-"""A JSON Schema (draft 2020-12 or 7) of at most 32,000 bytes and 32 levels that refers to itself only."""
+"""A JSON Schema (draft 2020-12 or 7) of at most 32,000 bytes and 32 levels, without external references."""
 
 
 class _WithoutControlCharacters(AfterValidator):
-    """Refuses them, and says so in JSON Schemas; there, a text that is stripped has its length without its ends."""
+    """Refuses control characters, also in JSON Schemas, where stripped texts are measured without surrounding space."""
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler(core_schema)
@@ -201,7 +201,7 @@ NoControlCharacters = _WithoutControlCharacters(_refuse_control_characters)
 
 
 def duration_schema(most_seconds: int) -> dict[str, Any]:
-    """Describe a duration that people write, and that is written back as ISO 8601."""
+    """Describe a duration that people write in several forms and that is serialized as ISO 8601."""
     text = {
         "type": "string",
         "pattern": f"^({_WRITTEN_DURATION}|{_TYPED_DURATION})$",
@@ -211,29 +211,29 @@ def duration_schema(most_seconds: int) -> dict[str, Any]:
 
 
 Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_WRITTEN_DURATION})$"})]
-"""A duration that only our own processes write."""
+"""A duration written by our own processes only."""
 
 NAME: Final = r"^[a-z][a-z0-9_-]{0,39}$"
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 Flag = Annotated[bool, Field(strict=True)]
-"""True or false, and not what may stand for them elsewhere, such as 0 or `yes`."""
+"""Strictly true or false, not 0 or `yes`."""
 
 NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
-"""Reads `null` as an empty list, which is how the Temporal CLI prints one."""
+"""Accepts `null` as an empty list, as the Temporal CLI prints it."""
 
 Dollars = Annotated[
     Decimal, Field(ge=0, le=10**12, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
 ]
-"""US dollars, whole nanodollars; on the wire a JSON number, which is exact up to a million.
+"""US dollars in whole nanodollars; on the wire a JSON number, exact up to a million.
 
-No sum of what providers claim to charge is above the bound.
+No sum of providers' charges exceeds the bound.
 """
 
 MOST_OVERCHARGE: Final = 1_000.0
 Overcharge = Annotated[float, Field(ge=1, le=MOST_OVERCHARGE)]
-"""How many times its worst case a call was seen to cost; beyond a thousand no budget pays for the next one anyway."""
+"""Observed ratio of a call's cost to its worst case, up to a thousand, beyond which no budget suffices anyway."""
 
 
 def round_up_dollars(amount: Decimal) -> Decimal:

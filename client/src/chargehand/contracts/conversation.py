@@ -1,4 +1,4 @@
-"""A conversation: the request that opens it, what is said in it, and how it ended."""
+"""A conversation: the request that opens it, its messages and replies, and how it ended."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 USER: Final = "user"
-"""The speaker of what a person says."""
+"""The speaker of a person's messages."""
 JOB: Final = "job"
-"""The speaker of what a delegated job came to."""
+"""The speaker of the results of delegated jobs."""
 _GOAL: Final = "Talk with the user."
 _SHORTEST_GOAL: Final = 2
 
 
 class ConversationLimits(Limits):
-    """Limits of a whole conversation, with the jobs that it delegates.
+    """Limits of a whole conversation, including the jobs that it delegates.
 
-    `max_rounds` and `subtask_deadline` hold for the answer to one message, `deadline` for one job.
+    `max_rounds` and `subtask_deadline` apply to the answer to one message, `deadline` to one job.
     """
 
     max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 100
@@ -41,26 +41,26 @@ class ConversationLimits(Limits):
     budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 5.0})] = Decimal("5.00")
     """US dollars that the whole conversation may spend on models (more than 0, at most 10,000)."""
     message_usd: DollarLimit | None = None
-    """US dollars that the answer to one message may spend, without the jobs that it delegates."""
+    """US dollars that the answer to one message may spend, excluding delegated jobs."""
 
 
 class ConversationRequest(StartRequest):
     """Opens a conversation. Nothing is required."""
 
     goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000), NoControlCharacters] = ""
-    """What the conversation is for, and what its agents have to know of the user (20,000 characters at most)."""
+    """What the conversation is for, and what its agents need to know about the user (20,000 characters at most)."""
     agent: Name | None = None
-    """The agent that has the floor first; the first of the crew if absent."""
+    """The agent that answers first; the first of the crew if absent."""
     limits: ConversationLimits = ConversationLimits()
-    """Limits of the whole conversation; those that are absent are the usual ones."""
+    """Limits of the whole conversation; absent ones have their defaults."""
     idle: UpToAWeek = timedelta(days=1)
-    """How long after the last message or reply the conversation ends: seconds, `8h`, `3d`, ISO 8601 (7 days at most).
+    """Idle time after which the conversation ends: seconds, `8h`, `3d`, ISO 8601 (7 days at most).
     It waits for approvals and jobs."""
     answer_within: AnswerTime | None = None
     """How long a tool call that needs approval waits for a person; a working day if absent."""
 
     def as_session(self) -> SessionRequest:
-        """Put it into the terms of a session."""
+        """Convert it to a session request."""
         named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
         return self.make(
             SessionRequest,
@@ -71,30 +71,30 @@ class ConversationRequest(StartRequest):
 
 
 class ConversationMessage(TypedByPeople):
-    """What a person says in a conversation."""
+    """A person's message in a conversation."""
 
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000), NoControlCharacters]
     """The message (1 to 20,000 characters)."""
     mode: Literal["queue", "interrupt"] = "queue"
-    """While an agent works, `queue` lets it answer first what was said before; `interrupt` ends the tools that it is
+    """While an agent works, `queue` lets it first answer earlier messages; `interrupt` ends the tools that it is
     using and has it read this message at once, so that one reply answers both."""
 
 
 class Reply(Contract):
-    """What an agent replies."""
+    """An agent's reply."""
 
     number: int
-    """Its place in the transcript, from 1."""
+    """Its position in the transcript, from 1."""
     answers: tuple[int, ...] = ()
-    """The places of the messages that it answers; empty if it reports on a job."""
+    """Positions of the messages that it answers; empty if it reports on a job."""
     agent: str
     """The agent that had the floor."""
     text: str
     """The reply, in Markdown."""
     at: datetime
-    """When it was given."""
+    """When it was sent."""
     kind: Literal["success", "partial", "failure", "escalation"] = "success"
-    """Whether the agent could answer; of a failure, `text` says what failed."""
+    """Whether the agent could answer; for a failure, `text` says what failed."""
     reason: str = ""
     """What kind of failure or escalation it is; a `FailureReason` if something stopped the agent."""
     confidence: Confidence = 0
@@ -102,7 +102,7 @@ class Reply(Contract):
     gaps: tuple[str, ...] = ()
     """What was asked and could not be found or done."""
     sources: tuple[Source, ...] = ()
-    """What the reply rests on."""
+    """The sources of the reply."""
     artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the agent's tools made."""
     usage: Usage = Usage()
@@ -113,11 +113,11 @@ class TranscriptLine(Contract):
     """One line of a transcript."""
 
     number: int
-    """Its place, from 1."""
+    """Its position, from 1."""
     kind: Literal["message", "reply", "hand_over", "job"]
-    """A message of a person, a reply of an agent, an agent that hands over, or what a delegated job came to."""
+    """A person's message, an agent's reply, a hand-over to another agent, or the result of a delegated job."""
     speaker: str
-    """`user`, the name of an agent, or `job` for what a delegated job came to."""
+    """`user`, the name of an agent, or `job` for the result of a delegated job."""
     text: str
     """What was said."""
     at: datetime
@@ -125,14 +125,14 @@ class TranscriptLine(Contract):
 
 
 class Transcript(Contract):
-    """What was said, in order. Of a long conversation, the beginning is left out."""
+    """The messages and replies in order; the beginning of a long conversation is omitted."""
 
     lines: tuple[TranscriptLine, ...] = ()
     """What was said."""
     floor: str = ""
     """The agent that has the floor."""
     jobs: tuple[str, ...] = ()
-    """Delegated jobs that are running, by the id of their subtask."""
+    """Running delegated jobs, by subtask id."""
 
 
 class ConversationEnd(Contract):
@@ -141,17 +141,17 @@ class ConversationEnd(Contract):
     reason: EndReason
     """Why it ended."""
     messages: int
-    """How many messages of people it had."""
+    """Number of messages from people."""
     replies: int
-    """How many replies they got."""
+    """Number of replies."""
     spend: tuple[SpendLine, ...] = ()
-    """What it cost, by agent, model and purpose."""
+    """Its cost by agent, model and purpose."""
     usage: Usage = Usage()
-    """The sum."""
+    """Its total cost."""
     gaps: tuple[str, ...] = ()
-    """Calls whose outcome is unknown, and what else a person has to look into."""
+    """Calls of unknown outcome, and other points that a person has to check."""
 
     @property
     def ending(self) -> Standing:
-        """How it ended, in the words and the tone of every screen."""
+        """How it ended, in the words and the tone used on every screen."""
         return standing("finished", self.reason)

@@ -1,4 +1,4 @@
-"""What happens in a session: events as `Session.follow()` gives them, and every step as the trace of its histories."""
+"""Events of a session as yielded by `Session.follow()`, and the trace of all its steps."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -34,14 +34,14 @@ class _Event(Contract):
     """One event of a session."""
 
     session: str
-    """Id of the session that is followed, also for events of the sessions nested in it."""
+    """Id of the followed session, also for events of sessions nested in it."""
     subtask: str = ""
-    """The subtask that it is about, as a path of ids: `T2`, or `T2/T1` in the nested session that does `T2`. Empty for
+    """The subtask concerned, as a path of ids: `T2`, or `T2/T1` in the nested session that does `T2`. Empty for
     the session itself."""
     at: datetime
     """When it happened, by the server's clock."""
     cursor: str = ""
-    """Pass it to `follow(after=…)` to get every event after this one."""
+    """Pass it to `follow(after=…)` to get all later events."""
 
 
 class PlannedSubtask(Contract):
@@ -54,26 +54,26 @@ class PlannedSubtask(Contract):
     depends_on: tuple[str, ...] = left_out(())
     """Subtasks whose outcomes are its inputs."""
     for_each: str | None = left_out(None)
-    """For a template that has not become one subtask for each item: the subtask whose outcome lists the items."""
+    """For a template that is not expanded yet: the subtask whose outcome lists the items."""
     title: str = left_out("")
     """The beginning of its instruction, in one line."""
 
 
 class PlanEvent(_Event):
-    """The session follows this plan from now on: the first one, or one that replaces an earlier one."""
+    """The session has a new plan: its first, or one that replaces an earlier one."""
 
     kind: Literal["plan"] = "plan"
     subtasks: tuple[PlannedSubtask, ...]
-    """Every subtask of the plan, in its order."""
+    """All subtasks in plan order."""
 
 
 class SubtaskEvent(_Event):
-    """A subtask started, ended or was skipped, or the report uses more of it than its last attempt."""
+    """A subtask started, ended or was skipped, or the report uses more than its last attempt."""
 
     kind: Literal["subtask"] = "subtask"
     state: SubtaskState | Literal["cancelled", "terminated", "timed_out"]
-    """`running` when it starts; when an attempt ends the kind of its outcome, or how its workflow was stopped;
-    `skipped` for one that was never started."""
+    """`running` when it starts; when an attempt ends, the kind of its outcome or how its workflow was stopped;
+    `skipped` if it was never started."""
     agent: str
     """The agent that does it, or `supervisor` for a nested session."""
     title: str = ""
@@ -85,7 +85,7 @@ class SubtaskEvent(_Event):
     confidence: Confidence = 0
     """The outcome's confidence: 0 (a guess) to 100 (certain)."""
     usage: Usage = Usage()
-    """What the attempt cost, when it has ended."""
+    """The cost of the attempt once it has ended."""
     workflow_id: str = ""
     """Id of the attempt's workflow; empty if there is none."""
 
@@ -94,21 +94,21 @@ _State = Literal["started", "completed", "failed", "timed_out", "cancelled"]
 
 
 class TurnEvent(_Event):
-    """A model call started or ended; what it cost is in the `spend` event that follows."""
+    """A model call started or ended; its cost is in the `spend` event that follows."""
 
     kind: Literal["turn"] = "turn"
     turn: str
-    """Names the turn within its subtask."""
+    """Identifies the turn within its subtask."""
     agent: str
     """The agent, or `supervisor`."""
     purpose: str
     """What it is for, such as `plan`, `work` or `synthesis`."""
     state: _State
-    """`started` when it is handed to a worker; then how it ended."""
+    """`started` when it is scheduled; then how it ended."""
     model: str = ""
-    """The model that answered, when it has."""
+    """The model that answered."""
     attempts: int = 1
-    """Attempts, including those of lost workers."""
+    """Number of attempts, including those of lost workers."""
     error: str = ""
     """Error type, from the fixed vocabulary."""
 
@@ -118,86 +118,86 @@ class ToolEvent(_Event):
 
     kind: Literal["tool"] = "tool"
     call: str
-    """Names the call within its subtask."""
+    """Identifies the call within its subtask."""
     tool: str
     """The tool."""
     title: str
     """The tool and the beginning of its first argument, in one line."""
     state: _State
-    """`started` when it is handed to a worker; then how it ended."""
+    """`started` when it is scheduled; then how it ended."""
     ok: bool = True
-    """False if the tool said that it failed; the agent is told why."""
+    """False if the tool reported a failure, which the agent is told."""
     attempts: int = 1
-    """Attempts, including those of lost workers."""
+    """Number of attempts, including those of lost workers."""
     error: str = ""
     """Error type, from the fixed vocabulary."""
 
 
 class SpendEvent(_Event, SpendLine):
-    """Model calls were charged: one call, or the calls without an answer of a subtask or session that has ended.
+    """Model calls were charged: one call, or the unanswered calls of a subtask or session that has ended.
 
-    All of them together are the cost of the session.
+    The sum of all is the cost of the session.
     """
 
     kind: Literal["spend"] = "spend"
 
 
 class QuestionEvent(_Event):
-    """A subtask asks a person, or no longer does."""
+    """A subtask's question to a person was opened or closed."""
 
     kind: Literal["question"] = "question"
     question: Question
     """The question."""
     is_open: bool
-    """Whether it can be answered from now on; false once it was answered or withdrawn."""
+    """Whether it can be answered; false once answered or withdrawn."""
 
 
 class CallEvent(_Event):
-    """A tool call awaits a person's approval, or no longer does."""
+    """A tool call started or stopped awaiting approval."""
 
     kind: Literal["call"] = "call"
     call: PendingCall
     """The call."""
     is_open: bool
-    """Whether it can be decided from now on; false once it was decided or withdrawn."""
+    """Whether it can be decided; false once decided or withdrawn."""
 
 
 class TextEvent(_Event):
-    """The next part of the report's text, while it is written; in a conversation, of a reply's, with its `subtask`.
+    """The next part of the report's text while it is written or, in a conversation, of a reply, with its `subtask`.
 
-    The texts of one draft, joined, are that draft; those of the last draft are the report's `answer`, or what the agent
-    replies.
+    The joined texts of a draft are that draft; those of the last draft are the report's `answer`, or the agent's
+    reply.
     """
 
     kind: Literal["text"] = "text"
     draft: int
-    """1 for the first draft. A larger number replaces what came before: the text was sent back, was written again after
+    """1 for the first draft. A larger number replaces the text so far: it was sent back, was rewritten after
     a failure, or had its citations corrected."""
     offset: int
-    """Where the part begins in its draft, in characters; 0 for the first part of a draft."""
+    """Start of the part in its draft, in characters; 0 for the first part."""
     text: str
     """Markdown."""
 
 
 class AgentTextEvent(_Event):
-    """The next part of what an agent answers, while it is written; only in a session with `live_text` `agents`.
+    """The next part of an agent's answer while it is written; only in a session with `live_text` `agents`.
 
-    It stands in place of whatever this turn has written from its offset on. The text of a turn that has ended is whole.
+    It replaces the turn's text from its offset on. The text of a finished turn is complete.
     """
 
     kind: Literal["agent_text"] = "agent_text"
     turn: str
-    """Names the turn within its subtask."""
+    """Identifies the turn within its subtask."""
     agent: str
     """The agent, or `supervisor` for a part of a report, and for the report of a nested session."""
     offset: int
-    """Where the part begins in the turn's text, in characters."""
+    """Start of the part in the turn's text, in characters."""
     text: str
     """Markdown."""
 
 
 class StateEvent(_Event):
-    """The session entered another state."""
+    """The session changed its state."""
 
     kind: Literal["state"] = "state"
     state: SessionState
@@ -211,7 +211,7 @@ class EndEvent(_Event):
     state: Literal["completed", "failed", "cancelled", "terminated", "timed_out"]
     """`completed` if there is a report."""
     stop_reason: StopReason | EndReason | None = None
-    """Why it stopped, if there is a report or it is a conversation."""
+    """Why it stopped, if it has a report or is a conversation."""
     error: str = ""
     """Error type, from the fixed vocabulary."""
 
@@ -234,12 +234,12 @@ Event = Annotated[
 
 
 class LiveText(Contract):
-    """The end of a text that is still being written, as the worker that receives it says in its heartbeats."""
+    """The end of a text still being written, from the heartbeats of the worker that receives it."""
 
     offset: int = left_out(0)
-    """How many characters stand before it."""
+    """Number of characters before it."""
     before: int = left_out(0)
-    """CRC-32 of those, as UTF-8."""
+    """CRC-32 of these characters as UTF-8."""
     text: str
 
 
@@ -248,14 +248,14 @@ StepState = Literal["running", "completed", "failed", "timed_out", "cancelled", 
 
 
 class Recorded(Contract):
-    """What a tool was given, or what it gave back."""
+    """The input or the result of a tool call."""
 
     bytes: int
     """Its size as JSON."""
     value: JsonValue = None
     """The value, if it has at most 4,000 bytes; null otherwise."""
     reference: str = left_out("")
-    """Where a larger value stands: `WORKFLOW/RUN#EVENT`, for `temporal workflow show`."""
+    """Location of a larger value: `WORKFLOW/RUN#EVENT`, for `temporal workflow show`."""
 
 
 class Step(Contract):
@@ -266,20 +266,20 @@ class Step(Contract):
     parent: str | None = None
     """Id of the enclosing step; absent for the session itself."""
     kind: StepKind
-    """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `message`
-    what a person told the agents, `route` why an agent got its work without a plan."""
+    """The kind of step; `turn` is an LLM call, `decision` the approval of a tool call by policy or person, `message`
+    a person's message to agents, `route` why an agent got its work without a plan."""
     name: str
     """A short description."""
     agent: str = ""
     """The agent, or `supervisor`."""
     scheduled_at: datetime | None = left_out(None)
-    """Of a turn or a tool call: when its workflow asked for it."""
+    """Of a turn or a tool call: when its workflow scheduled it."""
     started_at: datetime | None = None
-    """When a worker started it; of a message, when it arrived."""
+    """When a worker started it; for a message, when it arrived."""
     ended_at: datetime | None = None
-    """When it ended; absent while it runs. Of a message to an agent, when the agent read it."""
+    """When it ended; absent while it runs. For a message to an agent, when the agent read it."""
     attempts: int = 1
-    """Attempts, including those of lost workers."""
+    """Number of attempts, including those of lost workers."""
     state: StepState = "running"
     """How it ended, or `running`."""
     error: str = ""
@@ -291,11 +291,11 @@ class Step(Contract):
     subtask: str = left_out("")
     """Of a subtask: its id in the plan. Of a message to a session: the subtask that it is for, absent for all."""
     task_hash: str = left_out("")
-    """Of a subtask: the hash of its agent and its instruction, which no other subtask of the session has."""
+    """Of a subtask: the hash of its agent and instruction, unique in the session."""
     plan: tuple[PlannedSubtask, ...] = left_out(())
-    """Of a session: the plan that it followed last."""
+    """Of a session: its last plan."""
     purpose: str = left_out("")
-    """Of a turn: what it was for, such as `plan`, `work` or `synthesis`. Of a message to an agent: the turn that read
+    """Of a turn: its purpose, such as `plan`, `work` or `synthesis`. Of a message to an agent: the turn that read
     it, such as `turn-3`."""
     model: str = left_out("")
     """Of a turn: the model that answered."""
@@ -304,9 +304,9 @@ class Step(Contract):
     arguments: Recorded | None = left_out(None)
     """Of a tool call: the arguments."""
     result: Recorded | None = left_out(None)
-    """Of a tool call: what it gave back, `error` in it if it failed."""
+    """Of a tool call: the result, with `error` in it if it failed."""
     route: Route | None = left_out(None)
-    """Of a route: why an agent got its work other than by the plan."""
+    """Of a route: why an agent got its work without the plan."""
 
 
 class Trace(Contract):
@@ -315,8 +315,8 @@ class Trace(Contract):
     session: str
     """The session's id."""
     run: str = ""
-    """Id of its first run: tells apart sessions that had the same id one after the other."""
+    """Id of its first run, which distinguishes successive sessions of the same id."""
     exported_at: datetime
-    """When it was read; later steps are missing."""
+    """When it was exported; later steps are missing."""
     steps: tuple[Step, ...] = ()
     """Every step, parents before children."""

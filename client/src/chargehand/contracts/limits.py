@@ -1,4 +1,4 @@
-"""What bounds a session: its limits, the profiles that set them, and how capable and thoughtful its models are."""
+"""The limits of a session, the profiles that set them, model tiers and effort."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def _unquoted_number(value: object) -> object:
 
 
 def _duration(value: object) -> object:
-    """Read `90s`, `10m` or `1h30m`; pydantic reads seconds and ISO 8601."""
+    """Parse `90s`, `10m` or `1h30m`; pydantic parses seconds and ISO 8601."""
     if isinstance(value, bool):
         raise ValueError(DURATION_EXPECTED)
     if not isinstance(value, str) or not _DURATION.fullmatch(typed := value.strip().lower()):
@@ -42,13 +42,13 @@ DollarLimit = Annotated[
 ]
 """US dollars that a session may spend (more than 0, at most 10,000)."""
 WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-"""Reads 3.0 as 3, as JSON Schema does; after the bounds, which schemas state only then."""
+"""Accepts 3.0 as 3, as JSON Schema does. It follows the bounds, so that schemas state them."""
 
 
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
-"""The most output tokens of one turn, thinking included (256 to 128,000)."""
+"""Maximum output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000), WHOLE]
-"""About how long a text is to be, in words (50 to 20,000)."""
+"""Approximate length of a text in words (50 to 20,000)."""
 
 
 UpToADay = Annotated[
@@ -68,11 +68,11 @@ UpToAWeek = Annotated[
 
 
 AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: timedelta(days=7) if value == "none" else value)]
-"""The same; `none` is the most."""
+"""The same; `none` means the maximum."""
 
 
 class Tier(StrEnum):
-    """How capable a model has to be; the operator's settings map each tier to a model."""
+    """Capability of a model; the operator's settings map each tier to a model."""
 
     SMALL = "small"
     MEDIUM = "medium"
@@ -80,11 +80,11 @@ class Tier(StrEnum):
 
 
 Effort = Literal["low", "medium", "high"]
-"""How hard a model thinks before it answers, on models that can be told."""
+"""Reasoning effort, for models that support it."""
 
 
 class Limits(TypedByPeople):
-    """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
+    """Limits of one session, including everything it starts. The operator's ceilings also apply."""
 
     max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
@@ -93,7 +93,7 @@ class Limits(TypedByPeople):
     max_depth: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
     max_parallel: Annotated[int, Field(strict=True, ge=1, le=100), WHOLE] = 5
-    """Agents of the whole session that are at work at the same time (1 to 100)."""
+    """Agents of the whole session that work at the same time (1 to 100)."""
     max_attempts: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 3
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[int, Field(strict=True, ge=1, le=250), WHOLE] = 10
@@ -104,12 +104,12 @@ class Limits(TypedByPeople):
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
     subtask_deadline: UpToADay = timedelta(minutes=5)
-    """Time for one attempt of an agent at a subtask, after which it returns what it has: seconds, or ISO 8601
+    """Time for one attempt of an agent at a subtask, after which it returns its results so far: seconds, or ISO 8601
     (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
-    """What to do when a limit is reached: write the report from the results so far, or wait for higher limits."""
+    """At a limit: write the report from the results so far, or wait for higher limits."""
 
-    if TYPE_CHECKING:  # what the fields are read from is more than what they hold
+    if TYPE_CHECKING:  # fields accept more types than they hold
 
         def __init__(
             self,
@@ -128,7 +128,7 @@ class Limits(TypedByPeople):
 
 
 Profile = Literal["quick", "standard", "deep"]
-"""How much work a request is worth: a set of limits, each of which can still be set by itself."""
+"""A set of limits for the amount of work that a request deserves; each limit can still be set separately."""
 
 PROFILES: Final[Mapping[Profile, Limits]] = {
     "quick": Limits(
@@ -154,7 +154,7 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
 """The limits of each profile."""
 
 EFFORTS: Final[Mapping[Profile, Effort]] = {"quick": "low", "deep": "high"}
-"""How hard models think about plans, reports and work, unless the crew says so; as usual in the profile `standard`."""
+"""Reasoning effort for plans, reports and work unless the crew sets it; the defaults apply in `standard`."""
 
 
 class Tiers(TypedByPeople):

@@ -26,41 +26,41 @@ Confidence = Annotated[int, Field(ge=0, le=100)]
 
 
 Verification = Literal["contradicted", "unsupported", "cited", "computed", "supported"]
-"""How well a claim is verified, the weakest first: `contradicted`, a judge read in its source that it is wrong;
-`unsupported`, it has no source; `cited`, it has a source that a tool returned, and either no judge has read it or not
-all of the claim is there; `computed`, each of its figures is the cell, row, column and unit of a result, or an
-arithmetic of such that code repeats, and a judge agreed; `supported`, words or rows that code found in its source were
+"""How well a claim is verified, weakest first: `contradicted`, according to a judge its source says otherwise;
+`unsupported`, it has no source; `cited`, it has a source that a tool returned, but no judge has read it or not
+all of the claim is in it; `computed`, each of its figures is the cell, row, column and unit of a result, or an
+arithmetic of these that code repeats, and a judge agreed; `supported`, words or rows that code found in its source were
 judged to say it."""
 
 
 class Source(Contract):
-    """Something that a tool has read."""
+    """A source that a tool has read."""
 
     ref: str
     """Its name in findings and reports, unique in a session: `handbook.md#L10-L14`, `q3.pdf#page=2`, a URL, `sql:…`."""
     title: str = ""
     """A title for people: heading path, page title or query."""
     url: str | None = None
-    """Where it can be opened, if it can."""
+    """Address at which it can be opened, if any."""
     quote: str = ""
     """The passage, verbatim; several are separated by a line `[…]`."""
     about: str = left_out("")
-    """Of a query: what it computes of which documents, in words for people."""
+    """Of a query: what it computes from which documents, in words for people."""
     session: str = left_out("")
-    """Id of the earlier session whose tools returned it, if this one only knows it from that session's report."""
+    """Id of the earlier session whose tools returned it, if known only from that session's report."""
 
 
 class Finding(Contract):
     """One claim and its sources."""
 
     claim: str
-    """The claim, as a sentence that can be read alone."""
+    """The claim, as a self-contained sentence."""
     sources: tuple[str, ...] = ()
     """`ref`s of its sources; each was returned by a tool of this subtask or of its inputs."""
     confidence: Confidence
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
     quote: str = left_out("")
-    """Words of its first source that it rests on, found there by code; empty if there are none."""
+    """Words of its first source that support it, found there by code; empty if there are none."""
 
 
 Severity = Literal["critical", "major", "minor"]
@@ -74,9 +74,9 @@ class Issue(Contract):
     location: str
     """The subtask's id and the words concerned."""
     file: str = left_out("")
-    """Path of the file that it is about; empty if it is about no file."""
+    """Path of the file concerned; empty if none."""
     line: int = left_out(0)
-    """Line of that file, from 1, in the new version if it is about a change."""
+    """Line of that file, from 1; in the new version for a change."""
     message: str
     """What is wrong."""
     suggestion: str = ""
@@ -86,14 +86,14 @@ class Issue(Contract):
 
 
 class Artifact(Contract):
-    """A file that a tool made, such as a chart, kept in the artifact store."""
+    """A file created by a tool, such as a chart, in the artifact store."""
 
     uri: str
     """Its address in the artifact store: `artifact:<sha256>/<name>`."""
     name: str
     """File name."""
     media_type: str
-    """Such as `image/png`."""
+    """Media type such as `image/png`."""
     bytes: int
     """Its size."""
     title: str = ""
@@ -101,7 +101,7 @@ class Artifact(Contract):
 
 
 class Usage(Contract):
-    """The cost of model calls and tools. Adding two adds every field."""
+    """The usage and cost of model calls and tools. Adding two adds every field."""
 
     turns: int = 0
     """LLM calls."""
@@ -114,11 +114,11 @@ class Usage(Contract):
     cost_usd: Dollars = Decimal(0)
     """Total cost in US dollars."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
-    """Part of `cost_usd` for calls whose outcome is unknown: the cost of the repeated call, or their worst case."""
+    """Part of `cost_usd` for calls of unknown outcome: the cost of the repeated call, or their worst case."""
     possibly_billed_twice_at_most_usd: Dollars = left_out(Decimal(0))
     """The worst case of those calls."""
     charged_above_reservation_usd: Dollars = left_out(Decimal(0))
-    """Part of `cost_usd` that providers charged beyond the most that could be reserved for a call."""
+    """Part of `cost_usd` that providers charged beyond the reservations."""
     tool_calls: int = 0
     """Tool calls."""
 
@@ -145,11 +145,11 @@ class _Ended(Contract):
     findings: tuple[Finding, ...] = ()
     """Each claim with its sources."""
     sources: tuple[Source, ...] = ()
-    """Every source that the findings name."""
+    """All sources named by the findings."""
     confidence: Confidence = 0
-    """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
+    """The agent's overall confidence: 0 (a guess) to 100 (certain)."""
     data: JsonValue = left_out(None)
-    """The result as data, valid by the `output` schema of the agent; null if its crew declares none for it."""
+    """The result as data, valid against the agent's `output` schema; null if it has none."""
     gaps: tuple[str, ...] = ()
     """What was asked and could not be found or done."""
     issues: tuple[Issue, ...] = left_out(())
@@ -157,7 +157,7 @@ class _Ended(Contract):
     artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
-    """What the subtask cost, by agent, model and purpose."""
+    """The subtask's cost by agent, model and purpose."""
 
 
 class Success(_Ended):
@@ -213,7 +213,7 @@ class Escalation(_Ended):
 
     kind: Literal["escalation"] = "escalation"
     reason: Literal["ambiguous_input", "out_of_scope", "confidence_too_low", "timeout", "too_big"]
-    """Why the agent cannot go on by itself."""
+    """Why the agent cannot continue by itself."""
     message: str = ""
     """What has to be decided, for people."""
 

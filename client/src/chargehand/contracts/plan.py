@@ -40,7 +40,7 @@ SubtaskInput = Annotated[dict[str, JsonValue] | None, BeforeValidator(_read_json
 
 Strategy = Literal["merge", "select", "reduce", "deliver"]
 """How outcomes become one report: merged into one text, the best one selected, reduced step by step if they are too
-long for one writer, or one of them delivered as it is."""
+long for one writer, or one of them delivered unchanged."""
 
 
 class Subtask(TypedByPeople):
@@ -55,15 +55,15 @@ class Subtask(TypedByPeople):
     depends_on: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
     required: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
-    """The part of `depends_on` that must succeed, or else this subtask is skipped. Other missing inputs become gaps."""
+    """The part of `depends_on` without whose success this subtask is skipped. Other missing inputs become gaps."""
     input: SubtaskInput = left_out(None)
-    """Data for the agent, valid by the `input` schema that its crew declares for it."""
+    """Data for the agent, valid against its `input` schema."""
     tier: Annotated[Tier | None, _EmptyIsNone] = left_out(None)
-    """Model tier instead of the agent's own; one that the request sets for the agent comes first."""
+    """Replaces the agent's model tier, unless the request sets one for the agent."""
     deadline: Annotated[UpToADay | None, _EmptyIsNone] = left_out(None)
     """Time for one attempt: seconds, or ISO 8601; the request's `subtask_deadline` if that is shorter."""
     max_output_tokens: Annotated[OutputTokens | None, _EmptyIsNone] = left_out(None)
-    """The most output tokens of one turn, thinking included; the operator's cap if that is lower."""
+    """Maximum output tokens of one turn, thinking included; the operator's cap if that is lower."""
     for_each: Annotated[SubtaskId | None, _EmptyIsNone] = left_out(None)
     """Makes this subtask a template: the subtask whose outcome is a list. When that has ended, a plan turn replaces the
     template by one subtask for each item (50 at most, as many as the limits pay for), and what depends on the template
@@ -74,12 +74,12 @@ class Plan(TypedByPeople):
     """The subtasks of a session."""
 
     subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200), NullIsEmpty]
-    """The nodes. If several are ready, they start in this order."""
+    """The nodes. Subtasks that are ready start in this order."""
     strategy: Strategy = "merge"
     """How outcomes become one report: `merge` into one text, `select` the best, `reduce` in steps, or `deliver` one."""
     deliver: Annotated[SubtaskId | None, _EmptyIsNone] = None
     """The subtask whose text is the report, for the strategy `deliver`."""
     length_words: Annotated[Words | None, _EmptyIsNone] = None
-    """About how long the report is to be, in words; from 3,000 on it is written by section."""
+    """Approximate length of the report in words; from 3,000 on it is written by section."""
     final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""

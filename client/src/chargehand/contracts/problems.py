@@ -1,4 +1,4 @@
-"""What is wrong with a value, in the words of every way in: Python, commands, HTTP and payloads."""
+"""Descriptions of invalid values, the same for Python, commands, HTTP and payloads."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ LONGEST_NAME: Final = 60
 LONGEST_REASON: Final = 500
 _MOST_PROBLEMS: Final = 20
 _MOST_READ: Final = 20_000
-"""More problems are not even listed: pydantic builds each one to list any."""
+"""With more problems, none is listed: pydantic would have to build them all."""
 _KNOWN: Final = "; known are "
 _WORDS: Final[Mapping[str, str]] = {
     "missing": "is required",
@@ -23,21 +23,21 @@ _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("list_type", "tuple_type"), "must be an array"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
-"""By pydantic's kind of error, where it would say something else of Python's values than of JSON."""
+"""Messages by pydantic error type, where its own would refer to Python values instead of JSON."""
 _SHOULD: Final = re.compile(r"^[A-Z]\w*(?: input)? should ")
-"""How pydantic begins, as if each value were an `Input` or a `String`."""
+"""How pydantic's messages begin, as if each value were an `Input` or a `String`."""
 _PATTERN: Final = re.compile(r"match pattern '\^\[([^]]+)\]\[([^]]+)\]\{0,(\d+)\}\$'$")
 UNSEEN: Final = re.compile(
     "[\t\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
-"""What is not seen at all, or looks like a blank; writing in some languages needs a few of these."""
+"""Invisible characters and lookalikes of a space; some languages need a few of these."""
 
 
 def join_problems(problems: Iterable[str]) -> str:
-    """Write problems as one line; there may be any number of them, of any length, and not all of them are written."""
+    """Join problems into one line, bounded in number and length."""
     listed = list(problems)
-    # One more than are described, which may say how many more there are.
+    # One more than are described; it may state how many there are.
     omitted = len(listed) - _MOST_PROBLEMS - 1
     written = [printable(each, LONGEST_REASON) for each in listed[: _MOST_PROBLEMS + 1]]
     return "; ".join([*written, f"and {omitted} more"] if omitted > 0 else written)
@@ -57,7 +57,7 @@ def describe_problems(error: ValidationError, model: type[BaseModel] | None = No
 
 
 def _listing_once(described: Iterable[str]) -> Iterator[str]:
-    """List the known fields with the first problem only that has the same ones."""
+    """List known fields only with the first of several problems that would repeat the list."""
     told: set[str] = set()
     for each in described:
         problem, _, known = each.partition(_KNOWN)
@@ -66,7 +66,7 @@ def _listing_once(described: Iterable[str]) -> Iterator[str]:
 
 
 def field_path(location: Sequence[int | str]) -> str:
-    """Name a field, as far as there is one."""
+    """Return the path of a field, if there is one."""
     return ".".join(printable(str(part), LONGEST_NAME) for part in location) or "input"
 
 
@@ -76,7 +76,7 @@ def printable(text: str, most: int) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut off what a text has beyond `most` characters."""
+    """Truncate a text to `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -118,7 +118,7 @@ def _model_at(model: type[BaseModel] | None, location: tuple[int | str, ...]) ->
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Find the model of a field, also within an optional or a union."""
+    """Return the model type of a field, also within an optional or union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

@@ -1,4 +1,4 @@
-"""The report of a session, its status while it runs, and its quotations and claims looked up once more."""
+"""The report of a session, its status while it runs, and the verification of a report."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -60,18 +60,18 @@ class Contradiction(Contract):
 
 
 class Route(Contract):
-    """Why an agent got a request, or a subtask, other than by the plan."""
+    """Why an agent got a request or subtask without the plan."""
 
     by: Literal["rule", "model", "fallback", "load"]
-    """A rule of the crew, a model, the crew's fallback route, or the load of a task queue."""
+    """A rule of the crew, a model, the crew's fallback route, or a task queue's load."""
     agent: str
     """The agent that was chosen."""
     reason: str
     """Why it was chosen, or why the route was not used."""
     used: bool = True
-    """False for a route that was dropped."""
+    """False if the route was dropped."""
     subtask: str = ""
-    """The subtask that was given to it, for `load`; empty if it is the request."""
+    """The subtask concerned, for `load`; empty if it is the request."""
 
 
 class SubtaskRecord(Contract):
@@ -104,11 +104,11 @@ class SubtaskRecord(Contract):
     usage: Usage = Usage()
     """The cost of all attempts."""
     wasted: Usage = left_out(Usage())
-    """Part of `usage` for attempts whose outcome was not used; absent if there is none."""
+    """Part of `usage` for attempts whose outcome was not used; absent if none."""
 
 
 def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:
-    """Say of subtasks of a session that has ended that those which still wait were not started."""
+    """Mark the waiting subtasks of an ended session as not started."""
     over = {"state": "skipped", "reason": "not started"}
     return tuple(each.replace(**over) if each.state == "waiting" else each for each in records)
 
@@ -131,7 +131,7 @@ def awaiting_records(
 
 
 class EditRecord(Contract):
-    """A change that a person has made to the plan while it was carried out."""
+    """A change by a person to the plan while it was being carried out."""
 
     edit: Literal["add", "drop", "reword", "reroute", "reorder"]
     """What was changed."""
@@ -140,12 +140,12 @@ class EditRecord(Contract):
     at: datetime
     """When, by the session's clock."""
     before: str = ""
-    """What was there, its first 200 characters: agent and instruction of what was dropped, or the earlier instruction,
+    """The previous state, up to 200 characters: agent and instruction of a dropped subtask, or the earlier instruction,
     agent or inputs."""
 
 
 class AgentsAtWork(Contract):
-    """A moment at which more or fewer agents were at work."""
+    """A change in the number of working agents."""
 
     at: datetime
     """By the session's clock."""
@@ -154,7 +154,7 @@ class AgentsAtWork(Contract):
 
 
 class Timing(Contract):
-    """The time that a session took, by workflow time."""
+    """The duration of a session, in workflow time."""
 
     started_at: datetime
     """When the session's first step began."""
@@ -165,11 +165,11 @@ class Timing(Contract):
     subtasks_one_after_another: Duration
     """The sum of the subtasks' durations."""
     critical_path: Duration
-    """The longest chain of dependent subtasks: no schedule is faster."""
+    """The duration of the longest chain of dependent subtasks; no schedule is faster."""
     speed_up: Annotated[float, Field(ge=0)]
-    """Duration of the same steps one after another, divided by the duration of the session."""
+    """Duration of the same steps in sequence, divided by the duration of the session."""
     at_work: tuple[AgentsAtWork, ...] = left_out(())
-    """When agents of a nested session began and ended to work, for the session above it; empty for any other."""
+    """When agents of a nested session started and stopped working, for the session above it; otherwise empty."""
 
 
 class LimitUse(Contract):
@@ -191,44 +191,44 @@ class Claim(Contract):
     verification: Verification = "unsupported"
     """How well it is verified."""
     sources: tuple[str, ...] = ()
-    """`ref`s of the sources that are cited for it, each returned by a tool of this session or of one it follows."""
+    """`ref`s of the sources cited for it, each returned by a tool of this session or of one it follows."""
     quote: str = ""
-    """The words of these sources on which it rests, as an agent or the report quotes them and code found them."""
+    """The words of these sources that support it, as quoted by an agent or the report and found by code."""
     problem: str = ""
-    """What speaks against it, or is missing from its source, for the reader; empty if nothing was found."""
+    """What contradicts it or is missing from its source, for the reader; empty if nothing was found."""
 
 
 class Grade(Contract):
-    """How the report stands by one criterion of the request, as a model of its own judged it."""
+    """How the report meets one criterion of the request, as judged by a separate model."""
 
     criterion: str
     """The criterion, as the request states it."""
     met: bool
     """Whether the report meets all of it."""
     reason: str = ""
-    """What decides it, or why it was not graded."""
+    """The reason for the grade, or why it was not graded."""
 
 
 class CrewVersion(Contract):
-    """The crew that a session began with and kept to its end, and the models that served it."""
+    """The crew that a session started with and kept to its end, and its models."""
 
     name: str
     """The crew's name."""
     version: str | None = None
-    """The version, as the crew's author calls it."""
+    """The version given by the crew's author."""
     digest: str
-    """The beginning of a digest of its prompts, tool descriptions and models: the same only if all of them are."""
+    """The beginning of a digest of its prompts, tool descriptions and models."""
     models: dict[Tier, str] = {}
-    """The name of the model of each tier."""
+    """The model name of each tier."""
 
 
 class EarlierSession(Contract):
-    """A session of the same thread, in brief."""
+    """A summary of an earlier session of the same thread."""
 
     session: str
     """Its id."""
     goal: str
-    """What it was asked, 300 characters at most."""
+    """Its goal, 300 characters at most."""
     answer: str
     """The beginning of its answer, 500 characters at most."""
 
@@ -241,46 +241,46 @@ class Report(Contract):
     follows: str = ""
     """Id of the session that it follows; empty if it follows none."""
     thread: tuple[EarlierSession, ...] = ()
-    """The sessions that it follows, the first first: the first one and the latest 19."""
+    """The sessions that it follows, oldest first: the first one and the latest 19."""
     goal: str
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
     language: Annotated[str, StringConstraints(pattern=r"^([a-z]{2,3})?$")] = left_out("")
-    """The code of the answer's language, such as `en`; empty if its words do not tell."""
+    """The code of the answer's language, such as `en`; empty if it was not detected."""
     output: JsonValue = None
-    """What the request's `output_schema` asks for, valid against it; null if none was asked for, or none is valid."""
+    """Data valid against the request's `output_schema`; null if none was requested or none is valid."""
     output_problems: tuple[str, ...] = ()
-    """Why there is no valid `output`; empty if there is one, or if none was asked for."""
+    """Why there is no valid `output`; empty if there is one or none was requested."""
     notice: str = ""
-    """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    """A warning to show above the answer, such as that no model could write the report; empty if none."""
     disclaimer: str = ""
-    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
+    """The crew's statement of the limits of such work, to show below the answer; empty if none."""
     verification: Verification | None = None
-    """The weakest of `claims`: the whole is no better verified than that. Null if the answer states nothing that could
-    be verified, such as a refusal, or if what wrote it has checked it itself, as for a code review."""
+    """The weakest verification among `claims`. Null if the answer states nothing that could
+    be verified, such as a refusal, or if its writer has checked it itself, as in a code review."""
     claims: tuple[Claim, ...] = ()
-    """The statements of the answer, each with what it rests on, and the values of `output` with a figure that neither
+    """The statements of the answer with their evidence, and the values of `output` with a figure that neither
     the report nor a source has, such as `output.cost: 900`."""
     reads: tuple[Capability, ...] = ()
-    """What kinds of text it rests on: `reads_private`, the user's own; `reads_untrusted`, what strangers write."""
+    """Kinds of text that it is based on: `reads_private`, the user's own; `reads_untrusted`, written by strangers."""
     sources: tuple[Source, ...] = ()
-    """Sources that agents of this session, or of those that it follows, have read, in the order of their numbers."""
+    """Sources read by agents of this session or of those that it follows, in the order of their numbers."""
     gaps: tuple[str, ...] = ()
-    """What was asked and is not answered, including subtasks without a result."""
+    """What was asked but not answered, including subtasks without a result."""
     contradictions: tuple[Contradiction, ...] = ()
     """Where agents disagree on a fact."""
     grades: tuple[Grade, ...] = ()
-    """A grade for each of the request's `criteria`; empty if there are none, or if they were not graded, which is then
+    """A grade for each of the request's `criteria`; empty if there are none or they were not graded, which is then
     one of `gaps`."""
     confidence: Confidence = 0
-    """How sure the supervisor is of the answer, and no more than its `claims` allow: 0 (a guess) to 100 (certain)."""
+    """The supervisor's confidence in the answer, limited by its `claims`: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
     """Why the session stopped: `completed` means that the report answers all that was asked, without `gaps`."""
     crew: CrewVersion | None = None
-    """The crew, as it was when the session began."""
+    """The crew as of the start of the session."""
     brain: str = ""
-    """The models that worked on it; states when no language model was used."""
+    """The models used; states if no language model was used."""
     usage: Usage = Usage()
     """The cost of the session, including nested sessions."""
     spend: tuple[SpendLine, ...] = ()
@@ -294,25 +294,25 @@ class Report(Contract):
     timing: Timing
     """How long the session took, and what parallel work gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
-    """How each subtask of the plan ended, in the plan's order."""
+    """How each subtask ended, in plan order."""
     routes: tuple[Route, ...] = left_out(())
-    """How the request got to its agents without a plan, routes that were dropped included."""
+    """How the request was routed to agents without a plan, dropped routes included."""
     edits: tuple[EditRecord, ...] = left_out(())
-    """What people changed in the plan while it was carried out; what they dropped is no gap."""
+    """Changes by people to the running plan; what they dropped is not a gap."""
     decisions: tuple[DecisionRecord, ...] = left_out(())
     """How each wait for a person ended: who decided, when and how."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
-    """Files that the agents' tools made, such as charts."""
+    """Files created by the agents' tools, such as charts."""
 
     @property
     def ending(self) -> Standing:
-        """How the session ended, in the words and the tone of every screen."""
+        """How the session ended, in the words and the tone used on every screen."""
         return standing("finished", self.stop_reason, self.verification)
 
     def _repr_html_(self) -> str:
-        """Show a notebook how it ended, the answer as text, and the sources."""
+        """Show in a notebook how it ended, the answer as text, and the sources."""
         ending = f"{self.ending.words} · confidence {self.confidence} of 100 · ${self.usage.cost_usd:.4f}"
         sources = "".join(f"<li>{escape(each.about or each.ref)}</li>" for each in self.sources)
         answer = f'<div style="white-space: pre-wrap">{escape(self.answer)}</div>'
@@ -323,21 +323,21 @@ class FailureCause(Contract):
     """Why a session failed, and what to do."""
 
     error_type: str
-    """The type of the error, from a fixed vocabulary."""
+    """The error type, from a fixed vocabulary."""
     http_status: int | None = left_out(None)
-    """What the model provider answered with, if it was that."""
+    """HTTP status of the model provider, if it was the cause."""
     provider: str = left_out("")
     """The model provider, if one was called."""
     model: str = left_out("")
     """The model that was called."""
     cause: str
-    """The cause in words, free of user text."""
+    """The cause in words, without user text."""
     remedy: str
     """What to do about it."""
 
 
 class Status(Contract):
-    """The state of a running session."""
+    """The state of a session."""
 
     session: str
     """The session's id."""
@@ -358,25 +358,25 @@ class Status(Contract):
     edits: tuple[EditRecord, ...] = left_out(())
     """What people changed in the plan while it was carried out."""
     waits: tuple[Wait, ...] = left_out(())
-    """What waits for a person to decide."""
+    """Open waits for a person's decision."""
     decisions: tuple[DecisionRecord, ...] = left_out(())
     """How earlier waits ended."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     calls: tuple[PendingCall, ...] = ()
-    """Tool calls that wait for a person's approval, those of nested sessions included."""
+    """Tool calls awaiting a person's approval, including those of nested sessions."""
     failure: FailureCause | None = left_out(None)
     """Why it failed, if it has."""
     ignored_messages: int = 0
-    """Signals that were ignored: no workflow of this session can have sent them."""
+    """Number of ignored signals, which no workflow of this session can have sent."""
     unknown_signals: tuple[str, ...] = left_out(())
-    """Names of ignored signals that mean nothing to a session: it is steered by updates."""
+    """Names of ignored unknown signals; sessions are steered by updates."""
     turns: int = 0
-    """LLM calls so far. Those of running subtasks are included, except in the bare answer of the query."""
+    """LLM calls so far, including those of running subtasks except in the bare result of the query."""
     max_turns: int = 0
     """LLM calls allowed."""
     spent_usd: Dollars = Decimal(0)
-    """US dollars spent so far; of running subtasks as for `turns`."""
+    """US dollars spent so far, including running subtasks as for `turns`."""
     reserved_usd: Dollars = Decimal(0)
     """US dollars reserved for running calls and for the report."""
     budget_usd: Dollars = Decimal(0)
@@ -390,54 +390,54 @@ class Status(Contract):
 
     @property
     def standing(self) -> Standing:
-        """The words and the tone of its state, or of how it has ended."""
+        """The words and the tone of its state or its end."""
         return standing(self.state, self.stop_reason or "", self.verification)
 
 
 class VerificationRequest(TypedByPeople):
-    """Which report to verify: that of a finished session, by the documents that the session could read."""
+    """Selects the report of a finished session, to be verified against the documents that it could read."""
 
     session: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
     """Id of the session."""
 
 
 class QuoteCheck(Contract):
-    """Whether one quotation is correct."""
+    """The check of one quotation."""
 
     ref: str
-    """Where it is said to stand, such as `handbook.md#L10-L14`."""
+    """Its stated location, such as `handbook.md#L10-L14`."""
     stands: bool
-    """Whether the words stand there."""
+    """Whether the words were found there."""
     problem: str = ""
     """Why not, for the user; empty if it is correct."""
 
 
 class ClaimCheck(Contract):
-    """What one claim of a report rests on, now that the documents were read again."""
+    """The check of one claim against the documents, read again."""
 
     claim: str
     """The claim."""
     verification: Verification
-    """As in the report; `unsupported` if its words were not found again."""
+    """As in the report; `unsupported` if its quotation was not found again."""
     was_found: bool = False
-    """Whether its words were found again; false as well if it quotes none, or only such as a web page's."""
+    """Whether its quotation was found again; also false if it has none, or none from a document."""
     stands: bool = True
-    """Whether it rests on what it says."""
+    """Whether it is still supported as stated."""
     problem: str = ""
-    """Why the claim does not rest on its quotation, for the user."""
+    """Why its quotation does not support the claim, for the user."""
 
 
 class VerificationReport(Contract):
-    """What became of each quotation and claim."""
+    """The check of each quotation and claim of a report."""
 
     session: str
     """Id of the session."""
     quotations: tuple[QuoteCheck, ...] = ()
-    """Of documents, in the order of the report's sources; web pages, queries and computations are left out."""
+    """Quotations of documents, in the order of the report's sources, without web pages, queries and computations."""
     claims: tuple[ClaimCheck, ...] = ()
-    """In the order of the report."""
+    """Claims in the order of the report."""
 
     @property
     def stands(self) -> bool:
-        """Whether every quotation and every claim stands."""
+        """Whether all quotations and claims were confirmed."""
         return all(each.stands for each in (*self.quotations, *self.claims))

@@ -38,11 +38,11 @@ __all__ = ["SessionRequest"]
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
 MOST_DOCUMENTS: Final = 200
-"""Addresses that a session may read, with those of the sessions that it follows."""
+"""Maximum document addresses of a session, including those of the sessions that it follows."""
 
 
 def _explain_path(value: object) -> object:
-    """Refuse what is no address in words, before the pattern does."""
+    """Refuse an invalid address with an explanation, before the pattern does."""
     if isinstance(value, dict | DocumentReference):
         raise ValueError("an object has a `uri` that can be read and, if need be, `trusted`, true or false")
     if not isinstance(value, str) or re.match(_DOCUMENT, value):
@@ -72,11 +72,11 @@ class DocumentReference(TypedByPeople):
     uri: DocumentUri
     """Its address."""
     trusted: Flag = False
-    """Whether its text is free of instructions by strangers, and may be sent out: see `trusted_documents`."""
+    """Whether its text is free of strangers' instructions and may be sent out: see `trusted_documents`."""
 
 
 def _reference(value: object) -> object:
-    """Read a reference; one that is none is left to the field, which says so."""
+    """Parse a reference; anything else is left for the field to refuse."""
     if isinstance(value, dict):
         with suppress(ValidationError):
             return DocumentReference.model_validate(value)
@@ -94,15 +94,15 @@ TrustedDocuments = Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCU
 LiveTexts = Literal["report", "agents"]
 
 SEALED: Final = "sealed:"
-"""Begins every credential of a request."""
+"""Prefix of every sealed credential."""
 Credentials = Annotated[
     dict[Name, Annotated[str, StringConstraints(pattern=rf"^{SEALED}[A-Za-z0-9_-]+=*$", max_length=8_000)]],
     Field(max_length=10),
 ]
-"""Credentials as `chargehand.credentials.seal_credentials` seals them, by name."""
+"""Credentials sealed by `chargehand.credentials.seal_credentials`, by name."""
 
 WebhookAddress = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~][!-~]*$", max_length=2_000)]
-"""The address of a webhook, as it is sent: other characters than those of ASCII are written by their codes."""
+"""The address of a webhook; characters outside ASCII are percent-encoded."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 
@@ -113,13 +113,13 @@ Criterion = Annotated[
 """One demand on a report, in the user's words (3 to 1,000 characters)."""
 
 LONGEST_SESSION_ID: Final = 175
-"""Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
+"""Characters. A child's id adds up to 80 to it, and databases store ids of up to 255."""
 
 
 class StartRequest(TypedByPeople):
-    """What a session and a conversation are both started with."""
+    """Common fields of session and conversation requests."""
 
-    # What is no sealed credential may be one in clear.
+    # An unsealed value may be a plain-text credential.
     model_config = ConfigDict(hide_input_in_errors=True)
 
     goal: str
@@ -129,8 +129,8 @@ class StartRequest(TypedByPeople):
     """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
     `uri` and `trusted`."""
     trusted_documents: TrustedDocuments = left_out(())
-    """Those of `documents` that the caller vouches for: no stranger has written in them, and their text may be sent
-    out. If all are trusted, agents that have read them reach out without a person's approval."""
+    """Those of `documents` that the caller vouches for: they contain no text by strangers, and their text may be sent
+    out. If all are trusted, agents that have read them may reach out without a person's approval."""
     tenant: Name = "default"
     """The tenant that it runs for; tenants share the workers fairly."""
     priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
@@ -138,16 +138,16 @@ class StartRequest(TypedByPeople):
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""
     webhook: WebhookAddress | None = left_out(None)
-    """Where to announce its end, at a host that the operator allows: a signed POST without any text of it,
-    repeated for a day until it is answered with 2xx."""
+    """Where to announce its end, at a host allowed by the operator: a signed POST without any session text,
+    retried for a day until it gets a 2xx response."""
     credentials: Credentials = left_out({})
-    """The user's own credentials for tools and MCP servers, sealed, by the names under which these ask for them (10 at
+    """The user's own sealed credentials for tools and MCP servers, by the names that these request (10 at
     most)."""
 
     @model_validator(mode="before")
     @classmethod
     def _split_references(cls, fields: object) -> object:
-        """Put the addresses of the documents that are given as references in their place, and note the trusted ones."""
+        """Replace document references by their addresses, and collect the trusted ones."""
         request = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
         documents, noted = request.get("documents"), request.get("trusted_documents", ())
         if not isinstance(documents, list | tuple) or not isinstance(noted, list | tuple):
@@ -173,27 +173,27 @@ class Delegation(Contract):
     path: str = left_out("")
     """Its subtask below the root, such as `T2` or `T2/T1`."""
     ancestors: tuple[str, ...]
-    """Fingerprints of the work that this session is part of, the root's first."""
+    """Fingerprints of the work that this session is part of, root first."""
     deadline_at: datetime
-    """When the nested session has to end, whatever its own deadline is."""
+    """When the nested session must end, whatever its own deadline."""
     goal_reads: tuple[Capability, ...] = ()
-    """What kinds of text the goal rests on."""
+    """Kinds of text in the goal."""
     said: tuple[str, ...] = left_out(())
-    """The user's own words: the goal of the root session, and what the user has answered."""
+    """The user's own words: the root session's goal and the user's answers."""
     authority: Authority = Authority()
-    """What the agents of the parent session may do; those of this one may do no more."""
+    """The authority of the parent session's agents, which this session's may not exceed."""
     others_act: bool = left_out(False)
-    """Whether agents above it may change something in the world meanwhile."""
+    """Whether agents above it may have side effects in the meantime."""
     crew_changes: bool = left_out(False)
-    """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
+    """Whether its crew differs from its parent's, so that this crew's routes apply."""
     overcharges: Annotated[dict[str, Overcharge], Field(max_length=20)] = left_out({})
-    """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
+    """Observed ratio of cost to worst case by model, for models that charge more than their bound."""
     crew_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$|^$")] = left_out("")
-    """Digest of the crews, tools and models that the session began with."""
+    """Digest of the crews, tools and models at the session's start."""
 
 
 def _without_delegation(schema: dict[str, Any]) -> None:
-    """Leave out of the schema what is refused from people."""
+    """Omit from the schema what is refused from people."""
     del schema["properties"]["delegation"]
 
 
@@ -206,16 +206,16 @@ class SessionRequest(StartRequest):
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
-    sources, and those that it follows in brief, but has limits of its own."""
+    sources, and summaries of the sessions that it follows, but has its own limits."""
     earlier_documents: Flag = True
-    """Whether the documents of the session that it follows can be read too."""
+    """Whether the documents of the followed session can be read too."""
     profile: Profile | None = None
     """Limits for a quick answer (8 turns, $0.25), the usual ones (`standard`), or those for deep research (300 turns,
     $25, an hour); the crew's if absent, which is `standard` unless its file says otherwise."""
     limits: Limits = Limits()
-    """Limits of this session; those that are absent are the profile's, or the crew's if no profile is named."""
+    """Limits of this session; absent ones are the profile's, or the crew's if no profile is named."""
     length_words: Words | None = None
-    """About how long the report is to be, in words (50 to 20,000): as long as it needs to be if absent. From 3,000
+    """Approximate length of the report in words (50 to 20,000); no target if absent. From 3,000
     words on it is written by section, which takes a turn for the outline and one for each 1,000 words."""
     criteria: Annotated[
         tuple[Criterion, ...],
@@ -226,35 +226,35 @@ class SessionRequest(StartRequest):
             json_schema_input_type=Criterion | tuple[Criterion, ...],
         ),
     ] = ()
-    """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
-    report by each of them; where one is not met, the report is revised, twice at most and within the limits."""
+    """What makes a report good: a text, or a list of 20 criteria at most. A model with a separate context grades the
+    report by each of them; if one is not met, the report is revised, at most twice and within the limits."""
     output_schema: JsonSchema | None = None
-    """A JSON Schema (draft 2020-12 or 7, at most 32,000 bytes) that the report's `output` is to satisfy, beside its
-    text. A model fills it from the report, and mends what is invalid, twice at most and within the limits."""
+    """A JSON Schema (draft 2020-12 or 7, at most 32,000 bytes) for the report's `output`, in addition to its
+    text. A model fills it from the report and corrects invalid values, at most twice and within the limits."""
     approval: Literal["none", "plan"] = "none"
     """`plan` makes the session wait after planning until a person approves, edits or rejects the plan. A crew may
     require that of every request."""
     review: Literal["auto", "always", "never"] = "auto"
     """Whether a judge reads the outcomes and may add subtasks, and a critic reads the report before it is returned.
-    `auto` does what the crew says, and else does so when something is missing, doubtful or contradictory."""
+    `auto` follows the crew, or else does both if something is missing, doubtful or contradictory."""
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
     answer_within: AnswerTime | None = None
     """How long a question, a tool call, a plan or a session at its limits waits for a person: seconds, `8h`, `3d`,
     ISO 8601, or `none` for a week. Then the subtask continues without an answer, the call is denied, and a plan or
-    limits end the session. If absent, 15 minutes for a question and a working day for all else. The deadline is put
-    off meanwhile."""
+    limits end the session. If absent, 15 minutes for a question and a working day for everything else. The deadline is
+    extended by the wait."""
     urgency: Literal["now", "batch"] = "now"
-    """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
+    """`batch` lets models answer within hours at half the price, if the provider offers it. The deadline applies."""
     live_text: LiveTexts = left_out("report")
-    """Whose text followers read while it is written: the report's, or with `agents` that of every agent too, which
-    costs the server a heartbeat more for each agent up to four times a second."""
+    """Text that followers can read while it is written: the report's, or with `agents` also every agent's, which
+    costs the server up to four additional heartbeats per second and agent."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 
     @field_serializer("limits")
     def _write_given_limits(self, limits: Limits, info: FieldSerializationInfo) -> dict[str, Any]:
-        """Leave out what the crew may decide."""
+        """Omit unset limits, which the crew may decide."""
         return limits.model_dump(mode=info.mode, exclude_unset=True)
 
     @property

@@ -1,4 +1,4 @@
-"""What people tell a running session: the inputs of its updates, each with the rules of its content."""
+"""Inputs of the updates by which people steer a running session, with their validation rules."""
 
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MOST_CHARGES: Final = 1_000
-"""That a session is told of at once."""
+"""Maximum charges per update."""
 CallId = Annotated[str, StringConstraints(pattern=r"^c[1-9][0-9]{0,5}$")]
 Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
@@ -40,7 +40,7 @@ def _only_to_edit(value: Any, fields: ValidationInfo) -> Any:
 
 
 _OnlyToEdit = AfterValidator(_only_to_edit)
-"""Binds a field to the decision before it; with `validate_default`, also where it is absent."""
+"""Ties a field to the preceding `decision`; with `validate_default`, also if absent."""
 
 
 class PlanDecision(TypedByPeople):
@@ -49,11 +49,11 @@ class PlanDecision(TypedByPeople):
     decision: Literal["approve", "edit", "reject"]
     """`approve` the plan, `edit` it, or `reject` it, which ends the session."""
     plan: Annotated[Plan | None, Field(validate_default=True), _OnlyToEdit] = None
-    """The plan to carry out instead, for `edit`. It is validated like any plan."""
+    """The plan to use instead, for `edit`. It is validated like any plan."""
     reason: Reason = ""
-    """Why, for `reject`; the session's failure quotes it."""
+    """The reason, for `reject`; the session's failure quotes it."""
     by: Decider = left_out("")
-    """Who decides, and by which way, for the report and the trace."""
+    """Who decides, and by what channel, for the report and the trace."""
 
 
 class CallDecision(TypedByPeople):
@@ -62,17 +62,17 @@ class CallDecision(TypedByPeople):
     call: CallId
     """Id of the call."""
     hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    """Hash of the call that the person has seen."""
+    """Hash of the call as seen by the person."""
     decision: Literal["approve", "edit", "reject"]
     """`approve` the call, `edit` its arguments and approve that, or `reject` it."""
     arguments: Annotated[
         Annotated[dict[str, JsonValue], Field(max_length=100)] | None, Field(validate_default=True), _OnlyToEdit
     ] = None
-    """The arguments to be used instead, for `edit`."""
+    """The arguments to use instead, for `edit`."""
     reason: Reason = ""
-    """Why, for `reject`; the agent reads it."""
+    """The reason, for `reject`; the agent reads it."""
     by: Decider = left_out("")
-    """Who decides, and by which way, for the report and the trace."""
+    """Who decides, and by what channel, for the report and the trace."""
 
 
 class Answer(TypedByPeople):
@@ -83,11 +83,11 @@ class Answer(TypedByPeople):
     text: Words
     """The answer (1 to 4,000 characters)."""
     by: Decider = left_out("")
-    """Who decides, and by which way, for the report and the trace."""
+    """Who decides, and by what channel, for the report and the trace."""
 
 
 class RaisedLimits(TypedByPeople):
-    """Higher limits for a running session; absent fields stay as they are."""
+    """Higher limits for a running session; absent fields are unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -98,7 +98,7 @@ class RaisedLimits(TypedByPeople):
     deadline: UpToAWeek | None = None
     """Time from the start of the session, not from now: seconds, `90s`, `1h30m`, or ISO 8601."""
     by: Decider = left_out("")
-    """Who decides, and by which way, for the report and the trace."""
+    """Who decides, and by what channel, for the report and the trace."""
 
     @model_validator(mode="after")
     def _raises_something(self) -> Self:
@@ -108,35 +108,35 @@ class RaisedLimits(TypedByPeople):
 
 
 class LostCharges(TypedByPeople):
-    """What a session has paid and does not know, since a database that was restored has forgotten it."""
+    """Charges that a session has paid but does not know of, because its database was restored."""
 
     charges: Annotated[
         dict[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")], Annotated[Dollars, Field(le=1_000_000)]],
         Field(max_length=MOST_CHARGES),
     ]
-    """US dollars by the id of each charge; one that is booked already is left out."""
+    """US dollars by charge id; charges already booked are ignored."""
 
 
 SubtaskPath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}(/[A-Za-z][A-Za-z0-9_-]{0,19}){0,9}$")
 ]
-"""The id of a subtask, or, below a nested session, the ids on the way to it: `T2/T1`."""
+"""The id of a subtask or, below a nested session, the path to it: `T2/T1`."""
 
 
 class UserMessage(TypedByPeople):
-    """A message of a person to agents, which read it at their next turn."""
+    """A person's message to agents, which read it at their next turn."""
 
     text: Words
     """The message (1 to 4,000 characters)."""
     subtask: SubtaskPath | None = None
-    """The subtask that it is for; without it, every one that runs, and every one that begins later."""
+    """The subtask addressed; if absent, all running and later ones."""
 
 
 class Interruption(TypedByPeople):
-    """Ends the tools that agents are using; the agents go on with their next turn."""
+    """Interrupts the tools that agents are using; the agents continue with their next turn."""
 
     subtask: SubtaskPath | None = None
-    """The subtask whose tools end; without it, those of every one that runs."""
+    """The subtask whose tools are interrupted; if absent, those of all running ones."""
 
 
 class AddSubtask(TypedByPeople):
@@ -146,11 +146,11 @@ class AddSubtask(TypedByPeople):
     subtask: Subtask
     """The subtask; its id is new to the plan."""
     before: SubtaskId | None = None
-    """The subtask before which it stands in the plan; at the end if absent."""
+    """The subtask before which it is inserted in the plan; at the end if absent."""
 
 
 class DropSubtask(TypedByPeople):
-    """Leave a subtask out. What depends on it has to be dropped or given other inputs in the same edit."""
+    """Drop a subtask. Its dependents must be dropped or given other inputs in the same edit."""
 
     edit: Literal["drop"] = "drop"
     subtask: SubtaskId
@@ -158,17 +158,17 @@ class DropSubtask(TypedByPeople):
 
 
 class RewordSubtask(TypedByPeople):
-    """Give a subtask another instruction."""
+    """Change a subtask's instruction."""
 
     edit: Literal["reword"] = "reword"
     subtask: SubtaskId
     """The subtask's id."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
-    """What to do instead, complete in itself."""
+    """The new instruction, complete in itself."""
 
 
 class RerouteSubtask(TypedByPeople):
-    """Give a subtask to another agent."""
+    """Assign a subtask to another agent."""
 
     edit: Literal["reroute"] = "reroute"
     subtask: SubtaskId
@@ -178,25 +178,25 @@ class RerouteSubtask(TypedByPeople):
 
 
 class ReorderSubtask(TypedByPeople):
-    """Give a subtask other inputs, or another place among those that are ready at the same time."""
+    """Change a subtask's inputs, or its order among subtasks that are ready at the same time."""
 
     edit: Literal["reorder"] = "reorder"
     subtask: SubtaskId
     """The subtask's id."""
     before: SubtaskId | None = None
-    """The subtask before which it stands from now on; it keeps its place if absent."""
+    """The subtask before which it is moved; it keeps its place if absent."""
     depends_on: tuple[SubtaskId, ...] | None = None
-    """Its inputs from now on; it keeps those that it has if absent. What it requires is reduced to these."""
+    """Its new inputs; unchanged if absent. `required` is reduced to these."""
 
 
 PlanChange = Annotated[
     AddSubtask | DropSubtask | RewordSubtask | RerouteSubtask | ReorderSubtask, Field(discriminator="edit")
 ]
-"""One change to a plan, told apart by `edit`."""
+"""One change to a plan, discriminated by `edit`."""
 
 
 class PlanEdit(TypedByPeople):
-    """Changes to what has not begun of a plan, applied in order and checked as a whole."""
+    """Changes to subtasks of a plan that have not begun, applied in order and validated together."""
 
     edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
     """The changes: `add`, `drop`, `reword`, `reroute` or `reorder`."""

@@ -1,4 +1,4 @@
-"""What a session waits for a person to decide, tool calls among it, and what became of it."""
+"""Waits of a session for a person's decision, pending tool calls, and the decisions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,11 +14,11 @@ WaitKind = Literal["plan", "call", "question", "limits", "message"]
 """A plan that awaits approval, a tool call that does, a question of a subtask, limits that are reached, or the next
 message of a conversation."""
 Decider = Annotated[str, StringConstraints(max_length=200), NoControlCharacters]
-"""Who decides, and by which way (200 characters at most), as the program says that sends the decision."""
+"""Who decides and by what channel (200 characters at most), as stated by the sending program."""
 
 
 class Wait(Contract):
-    """Something that a session waits for a person to decide."""
+    """A session's wait for a person's decision."""
 
     id: str
     """Its id in the session: `plan`, the id of the call, `question-T1`, `limits-1`, `message-2` after the reply
@@ -26,11 +26,11 @@ class Wait(Contract):
     kind: WaitKind
     """What has to be decided."""
     asks: str
-    """What is asked, in a line of at most 500 characters."""
+    """The request, in a line of at most 500 characters."""
     since: datetime
     """When the wait began."""
     until: datetime
-    """When it ends without a decision."""
+    """When it expires."""
 
 
 class DecisionRecord(Contract):
@@ -39,11 +39,11 @@ class DecisionRecord(Contract):
     wait: str
     """Id of the wait."""
     kind: WaitKind
-    """What was to be decided."""
+    """The kind of wait."""
     decision: Literal["approved", "edited", "rejected", "answered", "raised", "none"]
-    """What was decided; `none` if the wait ended without a decision."""
+    """The decision; `none` if the wait ended without one."""
     by: str = left_out("")
-    """Who decided, as far as the decision said so."""
+    """Who decided, if stated."""
     at: datetime
     """When the wait ended."""
 
@@ -64,7 +64,7 @@ class Question(Contract):
 
 
 class PendingCall(Contract):
-    """A tool call that waits for a person's approval."""
+    """A tool call awaiting a person's approval."""
 
     id: str
     """Id of the call in the session: `c1`, `c2`, …"""
@@ -77,19 +77,19 @@ class PendingCall(Contract):
     tool: str
     """The tool."""
     arguments: dict[str, JsonValue]
-    """The arguments, exactly as the tool will get them."""
+    """The arguments exactly as the tool will receive them."""
     is_doubtful: bool = False
-    """Whether the call was made with an unknown outcome: `approve` makes it again; of a `reject`, the agent
+    """Whether the call was made with an unknown outcome: `approve` repeats it; for `reject`, the agent
     is told the reason."""
     why: str = left_out("")
-    """Why the call is not made without a person, if calls of its tool may be."""
+    """Why the call needs a person, if calls of its tool otherwise do not."""
     workflow_id: str
     """Id of the workflow that waits."""
     open_until: datetime
-    """When the call is denied without a decision."""
+    """When the call is denied if there is no decision."""
 
 
 def call_title(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """Say in a line what a tool is called for: its name, and the beginning of its first argument."""
+    """Summarise a call in a line: the tool's name and the beginning of its first argument."""
     first: Sequence[object] = list(arguments.values())[:1]
     return f"{tool}: {' '.join(str(*first).split())[:120]}"

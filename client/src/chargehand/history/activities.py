@@ -1,4 +1,4 @@
-"""Model turns and tool calls of one workflow, as its history tells them."""
+"""Model turns and tool calls of one workflow, projected from its history."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ Outputs = list[Event | Written]
 _WRITING: Final = "synthesis"
 """The purpose of the turn that writes the whole report."""
 _REPLYING: Final = "converse"
-"""The purpose of turns that reply to a message of a conversation, in subtasks of it."""
+"""The purpose of turns that reply to a message of a conversation."""
 _REPORTING: Final = frozenset({_WRITING, "section", "summary", "outline", "critique", "compress", "grade", "output"})
-"""Purposes of turns that a supervisor takes once its plan is carried out."""
+"""Purposes of a supervisor's turns after its plan has been carried out."""
 _USABLE: Final = frozenset({"", "answer", "tools"})
-"""How a reply stops that an agent can go on with."""
+"""Stop reasons of replies that an agent can use."""
 _UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE_TOO_SMALL})
 """Errors of turns that did not reach their model."""
 
@@ -33,20 +33,20 @@ _UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE
 class Activities:
     scope: Scope
     paid: Usage = field(default_factory=Usage, init=False)
-    """What its turns have cost so far."""
+    """The cost of its turns so far."""
     writing: dict[str, Draft] = field(default_factory=dict[str, Draft], init=False)
-    """Turns under way that may write what is read meanwhile, by their activities."""
+    """Running turns whose text can be followed, by activity."""
     _open: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
-    """Those under way, by the event that scheduled them."""
+    """Running activities, by the event that scheduled them."""
     _turns: set[str] = field(default_factory=set[str], init=False)
-    """Turns that are counted."""
+    """Turns already counted."""
 
     def begin_run(self) -> None:
-        """Forget what another run had under way: the ids of events begin anew."""
+        """Forget the activities of the previous run, since event ids start anew."""
         self._open.clear()
 
     def stop(self, at: datetime) -> Outputs:
-        """Note that the workflow has ended, and what was under way with it."""
+        """End all running activities with the workflow."""
         outputs: Outputs = []
         for draft in self._open.values():
             draft.state, draft.ended_at = "cancelled", at
@@ -59,7 +59,7 @@ class Activities:
         return outputs
 
     async def read(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime, *, is_idle: bool) -> Outputs:
-        """Project an event of an activity; `is_idle` if no child runs."""
+        """Project an activity event; `is_idle` means that no child is running."""
         if kind == "activity_task_scheduled":
             return await self._schedule(event, attributes, at, is_idle=is_idle)
         draft = self._open.get(attributes.scheduled_event_id)
@@ -136,7 +136,7 @@ class Activities:
         return outputs
 
     def _count(self, draft: Draft, usage: Usage) -> Usage:
-        """Count a turn once, however often its call is repeated, and only if it has reached its model."""
+        """Count a turn once, however often its call is repeated, and only if it reached its model."""
         name = draft.activity_id.partition(".")[0]
         is_counted = name not in self._turns and draft.error not in _UNCHARGED
         if is_counted:
@@ -144,7 +144,7 @@ class Activities:
         return usage.replace(turns=int(is_counted))
 
     def _add_used(self, turn_step: Draft, turn: Turn, event: HistoryEvent, at: datetime) -> Outputs:
-        """Add the tools that were used before a turn ended."""
+        """Add the tools that were used within a turn."""
         outputs: Outputs = []
         for used in turn.used:
             call = turn.tool_calls[used.position]
@@ -161,12 +161,12 @@ class Activities:
 
 
 def is_text_for_all(turn: Draft, scope: Scope) -> bool:
-    """Whether a turn writes the session's report, or a reply of a conversation."""
+    """Whether a turn writes the session's report or a reply of a conversation."""
     return turn.purpose == _REPLYING or (turn.purpose == _WRITING and not scope.subtask)
 
 
 def agent_of(turn: Draft) -> str:
-    """Return the agent of a turn, which a session may have borrowed from its crew."""
+    """Return the agent of a turn, also of one that the session itself took with an agent of its crew."""
     return turn.name.partition(": ")[0]
 
 

@@ -1,8 +1,8 @@
-"""Follows a session: the events of its workflow and of all those below it, as they happen.
+"""Follows a session: the events of its workflow and of all workflows below it, as they happen.
 
-The histories are the log of events, so that following costs them nothing. The events of a workflow come in the order of
-its history; those of a child come after the event that starts it, and before the one that ends it. A cursor says how
-far each history was given. Only text that is still being written comes from elsewhere, the heartbeats of its turn.
+Histories are the event log, so following adds nothing to them. The events of a workflow are yielded in history
+order; those of a child after the event that starts it and before the one that ends it. A cursor states how
+much of each history was yielded. Only text still being written has another source: the heartbeats of its turn.
 """
 
 import asyncio
@@ -30,32 +30,32 @@ from chargehand.history.steps import Draft, Scope, Written
 from chargehand.visibility import UnlessGone, describe
 
 _WAITING: Final = 100
-"""Events that wait for a slow consumer; nothing more is read meanwhile."""
+"""Maximum events buffered for a slow consumer; reading pauses at this number."""
 _LIVE_SECONDS: Final = 0.5
-"""How often text that is being written is read."""
+"""Interval at which text being written is read."""
 _LIVE_SHARE: Final = 25
-"""How much longer than the server's answer takes it is left alone: many followers of a busy server ask less often."""
+"""The interval is at least this multiple of the server's response time, so that followers spare a busy server."""
 _LONGEST_CURSOR: Final = 50_000
 _EVERYTHING: Final = (sys.maxsize, 0, 0)
-"""What was given of a child that ended before a cursor."""
+"""The position in a child that ended before the cursor."""
 
 
 class Position(Contract):
-    """How far the events of a workflow were given."""
+    """The position up to which the events of a workflow were yielded."""
 
     model_config = Contract.model_config | {"frozen": False}
 
     run: int = Field(default=0, ge=0, alias="r", exclude_if=lambda value: not value)
-    """Of a child, the number of the run, from 0: it may have continued as new."""
+    """Index of the run, from 0, of a child that may have continued as new."""
     event: int = Field(default=0, ge=0, alias="e")
     outputs: int = Field(default=0, ge=0, alias="n")
-    """How many of the events that this one of the history comes to were given."""
+    """How many of the outputs of this history event were yielded."""
     children: dict[int, "Position"] = Field(default={}, alias="c", exclude_if=lambda value: not value)
-    """Those that have not ended, by the event that initiated them."""
+    """Positions in running children, by the event that initiated them."""
 
 
 class TextPosition(Contract):
-    """How much of the report's text was given, or of the latest reply's."""
+    """How much of the text of the report or the latest reply was yielded."""
 
     model_config = Contract.model_config | {"frozen": False}
 
@@ -65,15 +65,15 @@ class TextPosition(Contract):
     crc: int = left_out(0)
     """CRC-32 of the text as UTF-8."""
     subtask: str = left_out("")
-    """That writes the reply."""
+    """The subtask that writes the reply."""
 
     def advance(self, live: LiveText) -> str:
-        """Return what is new in a text, as part of the present draft if it goes on there, else of the next one."""
+        """Return the new part of a text, in the current draft if it continues that, otherwise in a new one."""
         known = self.length - live.offset
         if 0 <= known <= len(live.text) and _crc(live.text[:known], live.before) == self.crc:
             new = live.text[known:]
         elif live.offset:
-            return ""  # the beginning of this draft was missed; the whole text comes when it is written
+            return ""  # the beginning of this draft was missed; the whole text follows once it is written
         else:
             self.draft, self.length, self.crc, new = self.draft + 1, 0, 0, live.text
         self.draft = max(self.draft, 1)
@@ -82,10 +82,10 @@ class TextPosition(Contract):
 
 
 class Cursor(Contract):
-    """How far the events of a session were given."""
+    """The position up to which the events of a session were yielded."""
 
     run: str
-    """Of the session's workflow."""
+    """Run id of the session's workflow."""
     position: Position
     text: TextPosition = TextPosition()
 
@@ -94,7 +94,7 @@ class Cursor(Contract):
 
 
 def read_cursor(after: str) -> Cursor:
-    """Read a cursor; any other text is a `ChargehandError`."""
+    """Parse a cursor; any other text raises `ChargehandError`."""
     try:
         if len(after) > _LONGEST_CURSOR:
             raise ValueError("too long")  # noqa: TRY301  # as any other that cannot be read
@@ -109,18 +109,18 @@ def _crc(text: str, before: int) -> int:
 
 @dataclass(eq=False)
 class _Branch:
-    """One workflow that is followed."""
+    """A followed workflow."""
 
     projection: Projection
     position: Position
     done: tuple[int, int, int]
-    """The position from which it is followed: what came before was given already."""
+    """The position from which it is followed; everything before was already yielded."""
     runs: list[str]
-    """Ids of its runs, in order, as far as they are read."""
+    """Ids of its runs read so far, in order."""
     above: tuple[Position, int] | None = None
-    """The position of the workflow that has started it, and its number there."""
+    """The position of its parent workflow, and its number there."""
     pending: dict[int, Child] = field(default_factory=dict[int, Child])
-    """Children that had started before that position, and not ended."""
+    """Children started before that position that have not ended."""
     tasks: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
 
     @property
@@ -140,12 +140,12 @@ class _Item:
     branch: _Branch
     at: tuple[int, int, int]
     ended: Child | None = None
-    """The child that has ended with it."""
+    """The child that ends with this event."""
 
 
 @dataclass(frozen=True)
 class _Live:
-    """Text that a turn is writing."""
+    """Text being written by a turn."""
 
     branch: _Branch
     turn: Draft
@@ -153,14 +153,14 @@ class _Live:
 
 
 def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
-    """Yield the events of a session after a cursor, and then those that come, up to its end."""
+    """Yield the events of a session after a cursor, as they happen, up to its end."""
     return _Follower(client, session_id).events(after)
 
 
 async def watch(
     client: Client, session_id: str, *, has_contents: bool = False
 ) -> AsyncGenerator[tuple[Event, Projection]]:
-    """Yield the events of a session from its beginning, each with the session as far as it is read by then."""
+    """Yield the events of a session from its beginning, each with the session's projection at that point."""
     follower = _Follower(client, session_id, has_contents=has_contents)
     async with aclosing(follower.events(None)) as events:
         async for event in events:
@@ -178,11 +178,11 @@ class _Follower:
         self._is_writing = asyncio.Event()
         self._text = TextPosition()
         self._agent_texts: dict[str, TextPosition] = {}
-        """How much of the text of turns under way was given, by the ids of their steps."""
+        """How much of the text of running turns was yielded, by step id."""
         self._writing: set[_Branch] = set()
-        """Workflows with a turn that writes."""
+        """Workflows with a turn whose text is followed."""
         self._over: set[str] = set()
-        """Turns that have ended, by the ids of their steps."""
+        """Step ids of ended turns."""
 
     async def events(self, after: str | None) -> AsyncGenerator[Event]:
         self.root = root = await self._root(None if after is None else read_cursor(after))
@@ -203,7 +203,7 @@ class _Follower:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _root(self, cursor: Cursor | None) -> _Branch:
-        """Find the first run of the session, and the position in its runs from which to go on."""
+        """Find the first run of the session, and the position from which to continue."""
         if cursor is None:
             info = (await describe(self._client, self._session)).workflow_execution_info
             runs = [info.execution.run_id]
@@ -226,7 +226,7 @@ class _Follower:
     def _spawn(self, follow: Callable[[_Branch], Coroutine[Any, Any, None]], branch: _Branch) -> "asyncio.Task[None]":
         async def read() -> None:
             try:
-                await follow(branch)  # made here: a task that is cancelled before it begins would not await it
+                await follow(branch)  # created here, since a task cancelled before it starts would never await it
             except Exception as error:  # noqa: BLE001  # raised again by the consumer
                 await self._queue.put(error)
 
@@ -240,7 +240,7 @@ class _Follower:
         await self._queue.put(None)
 
     async def _follow(self, branch: _Branch) -> None:
-        """Read the runs of a workflow, one after the other."""
+        """Read the runs of a workflow in order."""
         number, run_id = 0, branch.runs[0]
         while run_id:
             run_id = await self._follow_run(branch, number, run_id)
@@ -249,7 +249,7 @@ class _Follower:
         self._writing.discard(branch)
 
     async def _follow_run(self, branch: _Branch, number: int, run_id: str) -> str:
-        """Read a run to its end; returns the one in which it continues."""
+        """Read a run to its end; return the run in which it continues."""
         continued_as = ""
         with nullcontext() if branch.is_root else UnlessGone():  # the namespace no longer retains a child
             async for event in growing_history(self._client, branch.workflow_id, run_id):
@@ -271,7 +271,7 @@ class _Follower:
                 await self._queue.put(_Item(output, branch, (*here, count), change.ended))
 
     async def _end_child(self, branch: _Branch, child: Child) -> None:
-        """Read a child to its end; one that ended before the cursor only if its parent does not know what it cost."""
+        """Read a child to its end; one that ended before the cursor only if its parent does not know its cost."""
         pending = branch.pending.pop(child.number, None)
         if pending is not None and child.cost is None:
             self._follow_child(branch, child, _EVERYTHING)
@@ -279,7 +279,7 @@ class _Follower:
             await task
 
     def _catch_up(self, branch: _Branch) -> None:
-        """Follow the children that run by now, and the text that is being written."""
+        """Start following running children and text being written."""
         for child in branch.pending.values():
             self._follow_child(branch, child)
         branch.pending.clear()
@@ -294,7 +294,7 @@ class _Follower:
         branch.tasks[child.number] = self._spawn(self._follow, below)
 
     def _event(self, item: _Item) -> Event | None:
-        """Take an event from the queue, and note that it is given."""
+        """Take an event from the queue, and advance the cursor."""
         position = item.branch.position
         position.run, position.event, position.outputs = item.at
         if item.branch.above is not None:
@@ -319,7 +319,7 @@ class _Follower:
     def _text_event(self, text: LiveText, at: datetime, subtask: str, of_agent: Draft | None) -> Event | None:
         about: dict[str, Any] = {"session": self._session, "subtask": subtask, "at": at}
         if of_agent:
-            # Who comes late to a long text begins where it can.
+            # A follower that joins late starts a long text where it is available.
             begun = TextPosition(draft=1, length=text.offset, crc=text.before)
             position = self._agent_texts.setdefault(of_agent.id, begun)
             if not (new := position.advance(text)):
@@ -338,7 +338,7 @@ class _Follower:
         return TextEvent(draft=draft, offset=offset, text=new, **about)
 
     async def _read_live(self, _: _Branch) -> None:
-        """Read the text that is being written while a turn writes."""
+        """Poll the text of running turns."""
         while True:
             await self._is_writing.wait()
             polled_at = time.monotonic()

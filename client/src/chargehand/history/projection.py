@@ -1,7 +1,7 @@
 """Projects the history of one workflow of a session to typed events and steps, purely.
 
-A projection reads a history from its beginning, always to the same events, so that a follower that goes on in the
-middle knows what it would know had it read everything.
+A projection reads a history from its beginning and always yields the same events, so that a follower that resumes in
+the middle has the same state as one that has read everything.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,30 +61,30 @@ _RESULTS: Final[Mapping[str, type[SubtaskResult | SessionResult]]] = {
 
 @dataclass
 class Child:
-    """A workflow that another one has started, as the history of that one describes it."""
+    """A child workflow as described by its parent's history."""
 
     draft: Draft
     number: int
     """Id of the event that initiated it."""
     subtask: str
-    """Path of the subtask that it does."""
+    """Path of its subtask."""
     title: str
     attempt: int
     run: str = ""
     """Its first run; empty until it has started."""
     how: Ending = RUNNING
-    """Whether it runs, or how it ended."""
+    """Whether it is running, or how it ended."""
     cost: Usage | None = None
-    """What it cost, if it has ended with a result."""
+    """Its cost, if it has ended with a result."""
     projection: "Projection | None" = None
-    """Its own history, if that is read."""
+    """The projection of its own history, if that is read."""
 
     @property
     def is_work(self) -> bool:
         return self.draft.kind in _RESULTS
 
     def stop(self) -> "Sequence[Event | Written]":
-        """Have its history end with it, as far as that is read, if it has no end there."""
+        """End its projection with it if its history, as read so far, has no end."""
         work, draft = self.projection, self.draft
         if work is None or draft.ended_at is None or work.scope.draft.ended_at:
             return ()
@@ -93,39 +93,39 @@ class Child:
 
     @property
     def spent(self) -> Usage:
-        """What it has cost so far, as far as histories that are read tell."""
+        """Its cost so far, according to the histories that are read."""
         return (self.projection.spent if self.projection else self.cost) or Usage()
 
 
 @dataclass
 class Change:
-    """What one event of a history comes to."""
+    """The result of projecting one history event."""
 
     outputs: Sequence[Event | Written] = ()
     started: Child | None = None
     ended: Child | None = None
     continued_as: str = ""
-    """The run in which the workflow goes on."""
+    """The run in which the workflow continues."""
 
 
 @dataclass
 class Requests:
-    """The requests that pass through one workflow: a subtask makes them, a session puts them to people."""
+    """Requests that pass through one workflow: made by a subtask, or put to people by a session."""
 
     scope: Scope
     questions: dict[str, Question] = field(default_factory=dict[str, Question], init=False)
-    """Open ones, by subtask."""
+    """Open questions by subtask."""
     calls: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall], init=False)
-    """Open ones, by id."""
+    """Open calls by id."""
     _open: dict[tuple[str, int], CallRequest] = field(default_factory=dict[tuple[str, int], CallRequest], init=False)
-    """Calls that a session was asked about and has not put to people."""
+    """Call requests that the session has received but not yet put to people."""
     _decisions: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
-    """About calls of this subtask, by the number of the request."""
+    """Decisions about calls of this subtask, by request number."""
     _unread: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
-    """Messages to this subtask that its agent has not read, by their numbers."""
+    """Messages that this subtask's agent has not read, by number."""
 
     async def read_update(self, attributes: Any, at: datetime) -> None:
-        """Note what a person tells the agents of this session."""
+        """Add a step for a person's message to the agents of this session."""
         sent = attributes.accepted_request.input
         if self.scope.has_contents and sent.name == Messages.tell.name:
             message = await self.scope.decoder.read(sent.args.payloads, UserMessage)
@@ -136,19 +136,19 @@ class Requests:
                 draft.started_at = draft.ended_at = at
 
     def receive(self, told: Told, at: datetime) -> None:
-        """Note a message to this subtask."""
+        """Add a step for a message to this subtask."""
         if self.scope.has_contents and told.text and told.number not in self._unread:
             draft = self._unread[told.number] = self.scope.add(f"message-{told.number}", "message", told.text)
             draft.started_at = at
 
     def begin_turn(self, turn: str, at: datetime) -> None:
-        """Note that the agent reads with this turn what it has not read."""
+        """Mark unread messages as read by this turn."""
         for draft in self._unread.values():
             if draft.state == "running":
                 draft.state, draft.ended_at, draft.purpose = "completed", at, turn
 
     async def read_signal(self, kind: str, attributes: Any, at: datetime) -> None:
-        """Note a message, a request to decide about a call, or the reply."""
+        """Project a message, a request for approval of a call, or the reply."""
         if attributes.signal_name != SignalName.MAILBOX:
             return
         envelope = await self.scope.decoder.read(attributes.input.payloads, Envelope)
@@ -170,7 +170,7 @@ class Requests:
             self.receive(message, at)
 
     async def read_memo(self, fields: Mapping[str, Payload], at: datetime) -> list[Event]:
-        """Return what people are asked from now on, and what they no longer are."""
+        """Return events for the questions and calls that a memo opens or closes."""
         events: list[Event] = []
         if (questions := await self.scope.decoder.field(fields, "questions", list[Question])) is not None:
             events += self._ask({question.subtask: question for question in questions}, at)
@@ -179,7 +179,7 @@ class Requests:
         return events
 
     def close(self, at: datetime) -> list[Event]:
-        """Note that no person can decide any more."""
+        """Close all questions and calls, since the workflow has ended."""
         for decision in self._decisions.values():
             if decision.state == "running":
                 decision.state, decision.ended_at = "cancelled", at
@@ -212,35 +212,35 @@ class Requests:
 
 @dataclass
 class Projection:
-    """One workflow, as far as its history is read."""
+    """The projection of one workflow from its history so far."""
 
     scope: Scope
     children: list[Child] = field(default_factory=list[Child], init=False)
-    """Those that have started."""
+    """Started children."""
     activities: Activities = field(init=False)
     requests: Requests = field(init=False)
     result: SubtaskResult | SessionResult | None = field(default=None, init=False)
     _open: dict[int, Child] = field(default_factory=dict[int, Child], init=False)
-    """Children that have not ended, by the event that initiated them."""
+    """Running children by the event that initiated them."""
     _attempts: dict[str, int] = field(default_factory=dict[str, int], init=False)
-    """By subtask."""
+    """Number of attempts by subtask."""
     _latest: dict[str, Ending] = field(default_factory=dict[str, Ending], init=False)
-    """How subtasks do, by the latest event of each."""
+    """State of subtasks according to their latest events."""
     _routes: int = field(default=0, init=False)
     _listed: Usage = field(default_factory=Usage, init=False)
-    """What the server lists as the cost of a session."""
+    """The cost of the session in its search attributes."""
 
     def __post_init__(self) -> None:
         self.activities, self.requests = Activities(self.scope), Requests(self.scope)
 
     @property
     def spent(self) -> Usage:
-        """What the workflow and all below it have cost so far: all their `SpendEvent`s, added up."""
+        """The cost so far of the workflow and all below it: the sum of their `SpendEvent`s."""
         own = self.activities.paid + self.scope.draft.usage
         return sum((child.spent for child in self.children if child.is_work), own)
 
     def settle(self) -> SpendEvent | None:
-        """Charge what an ended workflow has reported beyond the calls that were answered; all below it is read."""
+        """Charge what an ended workflow reported beyond its answered calls, once everything below it is read."""
         draft = self.scope.draft
         if draft.ended_at is None:
             return None
@@ -364,7 +364,7 @@ class Projection:
         if (routes := await decoder.field(fields, "routes", list[Route])) is not None:
             self._route(routes, at)
         for each in await decoder.field(fields, "decisions", list[DecisionRecord]) or ():
-            if each.kind == "call":  # its subtask has the step
+            if each.kind == "call":  # the step belongs to its subtask
                 continue
             name = f"{each.wait}: {each.decision}{f', by {each.by}' if each.by else ''}"
             step = self.scope.add(f"wait-{each.wait}", "decision", name)
@@ -380,7 +380,7 @@ class Projection:
         return [*events, *await self.requests.read_memo(fields, at)]
 
     def _route(self, routes: Sequence[Route], at: datetime) -> None:
-        """Add the routes of a memo, which repeats those before: how agents got their work without a plan."""
+        """Add new routes from a memo, which repeats earlier ones."""
         for number, route in enumerate(routes[self._routes :], start=self._routes + 1):
             name = f"{route.subtask} " if route.subtask else ""
             name += f"by {route.by}: {route.agent}{'' if route.used else ', not used'} ({route.reason})"
@@ -408,7 +408,7 @@ class Projection:
         return [*outputs, *scope.enter("finished", at), EndEvent(stop_reason=reason, **end)]
 
     def stop(self, at: datetime) -> list[Event | Written]:
-        """Note that nothing goes on below a workflow that has ended: its children were asked to stop with it."""
+        """End everything below an ended workflow, whose children were asked to stop with it."""
         ended = self.scope.draft.state
         state = ended if ended in ("terminated", "timed_out") else "cancelled"
         outputs: list[Event | Written] = [*self.activities.stop(at), *self.requests.close(at)]
@@ -419,11 +419,11 @@ class Projection:
         return outputs
 
     def attempts(self, subtask: str) -> Sequence[Child]:
-        """List the workflows that have worked at a subtask, the latest last."""
+        """List the workflows that worked on a subtask, latest last."""
         return [child for child in self.children if child.is_work and child.draft.subtask == subtask]
 
     def _corrections(self, report: SessionResult, at: datetime) -> Iterable[SubtaskEvent]:
-        """Say what the report says of subtasks that were skipped, or of which more than the last attempt was used."""
+        """Return events for subtasks that the report shows as skipped, or as using more than their last attempt."""
         for record in report.subtasks:
             how = Ending(record.state, str(record.reason), record.confidence)
             if (latest := self._latest.get(record.id)) is None or latest[:2] != how[:2]:
@@ -432,6 +432,6 @@ class Projection:
 
 
 def _beyond(total: Usage, known: Usage) -> Usage:
-    """Return the turns and dollars of a total that are not known of otherwise."""
+    """Return the turns and dollars of a total that are not otherwise known."""
     more = {name: max(getattr(total, name) - getattr(known, name), 0) for name in Usage.model_fields}
     return Usage.model_validate(more | {"tool_calls": 0})

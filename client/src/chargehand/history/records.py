@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 
 
 class ReportText(Contract):
-    """The answer of the turn that writes the report, or replies."""
+    """The answer of a turn that writes the report or a reply."""
 
     answer: str = ""
     content: str = ""
@@ -40,13 +40,13 @@ class ToolArguments(Contract):
 
 
 class ToolCall(ToolArguments):
-    """A tool's call, as the model asked for it."""
+    """A tool call as requested by the model."""
 
     tool: str
 
 
 class ToolRequest(Contract):
-    """The request of the activity that uses a tool."""
+    """The input of the activity that runs a tool."""
 
     call: ToolArguments
 
@@ -58,7 +58,7 @@ class ToolResult(Contract):
 
     @property
     def whole(self) -> dict[str, JsonValue]:
-        """The output, joined with the texts that the tool read."""
+        """The output together with the texts that the tool read."""
         if not self.sources:
             return self.output
         return {**self.output, "sources": [source.model_dump(mode="json") for source in self.sources]}
@@ -81,7 +81,7 @@ class Turn(Contract):
 
 
 class Asked(Contract):
-    """The request of a session, as far as it says what its followers read."""
+    """The parts of a session's request that followers need."""
 
     live_text: LiveTexts = "report"
 
@@ -91,7 +91,7 @@ class Heartbeat(Contract):
 
 
 class Ending(NamedTuple):
-    """How an attempt at a subtask ended, for the session that has planned it."""
+    """How an attempt at a subtask ended, for its session."""
 
     state: SubtaskState | Literal["cancelled", "terminated", "timed_out"]
     """The kind of its outcome, or how its workflow was stopped; `running` if it has not ended."""
@@ -131,7 +131,7 @@ class SessionResult(Contract):
 
     @property
     def ending(self) -> Ending:
-        """How it ended as the subtask of another session: with success if it has answered all."""
+        """How it ended as a subtask of another session; a success if everything was answered."""
         is_whole = self.stop_reason == "completed"
         reason = "" if is_whole else self.stop_reason
         return Ending("success" if is_whole else "partial", reason, self.confidence, self.usage)
@@ -148,7 +148,7 @@ class OpenCall(Contract):
 
 
 class CallRequest(Contract):
-    """A request to decide about a call."""
+    """A request for approval of a call."""
 
     kind: Literal["call_request"]
     subtask: str
@@ -166,7 +166,7 @@ class CallReply(Contract):
 
 
 class Told(Contract):
-    """What a person tells an agent; without a text, an interruption."""
+    """A person's message to an agent; an interruption if it has no text."""
 
     kind: Literal["steering"] = "steering"
     number: int
@@ -174,19 +174,19 @@ class Told(Contract):
 
 
 class ToldBefore(Contract):
-    """The request of a subtask, as far as it says what a person had told before it began."""
+    """The parts of a subtask's request with messages sent before it started."""
 
     messages: tuple[Told, ...] = ()
 
 
 class OtherMessage(Contract):
-    """What else workflows send each other."""
+    """Any other message between workflows."""
 
     kind: str
 
 
 class Envelope(Contract):
-    """A message from one workflow to another; a reply has the number of its request."""
+    """A message between workflows; a reply has the number of its request."""
 
     sender: str
     number: int
@@ -195,12 +195,12 @@ class Envelope(Contract):
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decodes what is stored; what is missing or cannot be read, for whatever reason, is None: views then say less."""
+    """Decodes stored payloads; anything missing or undecodable is None, and views show less."""
 
     converter: DataConverter
 
     async def read(self, payloads: Sequence[Payload], kind: type[_Value]) -> _Value | None:
-        """Decode the first of some payloads."""
+        """Decode the first payload."""
         if not payloads:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Reads the histories of a workflow's runs from the server: whole, or as they grow, however often it is away."""
+"""Reads the histories of a workflow's runs: complete, or as they grow, through outages of the server."""
 
 import asyncio
 import time
@@ -20,19 +20,19 @@ from chargehand.wire import ErrorType
 _LONG_POLL: Final = timedelta(seconds=40)
 """The server answers after 20 seconds if nothing happens."""
 _BATCH_SECONDS: Final = 0.1
-"""Between two answers: what happens meanwhile comes with one answer, whatever the number of events."""
+"""Pause between two polls, so that one answer carries all events in between."""
 _QUIET_SECONDS: Final = 1.0
-"""After an answer that came at once with nothing, as those about paused workflows do."""
+"""Pause after an immediate empty answer, as for paused workflows."""
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _REFUSALS: Final = frozenset({ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL})
 _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
-"""Answers that another attempt would not change."""
+"""Status codes that a retry would not change."""
 _STARTING: Final = "Namespace "
-"""How a server begins to say that it has none, as one does that has just been started."""
+"""Beginning of the message of a server that does not know a namespace, as just after its start."""
 
 
 async def growing_history(client: Client, workflow_id: str, run_id: str) -> AsyncGenerator[HistoryEvent]:
-    """Yield every event of a run once, in order, as it is written; ends when the run has."""
+    """Yield every event of a run once, in order, as it is written, until the run ends."""
     page, last, failures = b"", 0, 0
     while True:
         polled_at = time.monotonic()
@@ -41,7 +41,7 @@ async def growing_history(client: Client, workflow_id: str, run_id: str) -> Asyn
         except RPCError as error:
             if error.status in _FINAL and not error.message.startswith(_STARTING):
                 raise
-            # Whatever is wrong with this page: from the beginning, without what was seen.
+            # Whatever is wrong with this page token: restart, skipping the events already yielded.
             page, failures = b"", failures + 1
             await asyncio.sleep(min(0.1 * 2**failures, _LONGEST_PAUSE_SECONDS))
             continue
@@ -68,7 +68,7 @@ async def _poll(client: Client, workflow_id: str, run_id: str, page: bytes) -> G
 
 
 async def refusal(client: Client, workflow_id: str) -> str | None:
-    """Wait until a session has opened; return why it could not, if its request is to blame."""
+    """Wait until a session has been opened; return why it was refused, if its request is at fault."""
     async with aclosing(growing_history(client, workflow_id, "")) as events:
         async for event in events:
             failure = event.workflow_execution_failed_event_attributes.failure
@@ -80,9 +80,9 @@ async def refusal(client: Client, workflow_id: str) -> str | None:
 
 
 async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:
-    """Fetch the histories of the runs of a workflow that continued as new, the first first.
+    """Fetch the histories of all runs of a workflow, oldest first.
 
-    `run_id` is that of the first run; by default the newest is looked up, and those before it.
+    `run_id` is the first run; by default, the newest run and those before it are looked up.
     """
     read = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
     while run_id is None and (before := _continues(read[0].events[0])):
@@ -98,7 +98,7 @@ async def histories(client: Client, workflow_id: str, run_id: str | None = None)
 
 
 async def run_before(client: Client, workflow_id: str, run_id: str) -> str:
-    """Return the run that a run continues; empty if there is none, or the namespace no longer retains it."""
+    """Return the run that a run continues; empty if there is none or it is no longer retained."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     before = _continues(await anext(handle.fetch_history_events(page_size=1)))
     with UnlessGone():
@@ -109,7 +109,7 @@ async def run_before(client: Client, workflow_id: str, run_id: str) -> str:
 
 
 def _continues(first: HistoryEvent) -> str:
-    """Return the run that this one continues; each run of a cron is a session of its own."""
+    """Return the run that this one continues; each run of a cron is a separate session."""
     started = first.workflow_execution_started_event_attributes
     is_continued = started.initiator == ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
     return started.continued_execution_run_id if is_continued else ""

@@ -1,4 +1,4 @@
-"""Steps of a workflow while its history is read, and what the events of histories have in common."""
+"""Steps of a workflow under projection, and helpers for history events."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from chargehand.spans import SUPERVISOR
 from chargehand.wire import ActivityType, WorkflowType
 
 _INLINE_BYTES: Final = 4_000
-"""Larger arguments and results of tools are referred to."""
+"""Larger tool arguments and results are replaced by a reference."""
 
 _END_STATES: Final[dict[str, StepState]] = {
     "completed": "completed",
@@ -28,7 +28,7 @@ _END_STATES: Final[dict[str, StepState]] = {
     "canceled": "cancelled",
     "terminated": "terminated",
 }
-"""State after an event, by the end of the event's name."""
+"""State after an event, by the suffix of the event's name."""
 _KINDS: Final[dict[str, StepKind]] = {
     WorkflowType.SUPERVISOR: "session",
     WorkflowType.CONVERSATION: "session",
@@ -39,23 +39,23 @@ _KINDS: Final[dict[str, StepKind]] = {
 
 
 class Draft(Step):
-    """A step as far as its history is read."""
+    """A step under projection."""
 
     model_config = Step.model_config | {"frozen": False}
 
     written: str = ""
-    """What an agent has written in a turn so far, where that is followed."""
+    """Text written in a turn so far, if followed."""
     problem: str = ""
-    """Why the reply of a turn, or the answer of a tool, was of no use, such as `refused`; empty if it was."""
+    """Why a turn's reply or a tool's answer was unusable, such as `refused`; empty if it was usable."""
 
     @classmethod
     def of(cls, session_id: str) -> "Draft":
-        """Begin with a session at the root."""
+        """Create the step of a root session."""
         return cls(id=session_id, kind="other", name=session_id, agent=SUPERVISOR)
 
     @classmethod
     def below(cls, parent: str, workflow_id: str, type_name: str, name: str = "") -> "Draft":
-        """Begin with a child, whose id is `<session>/<run>/<agent>/<fingerprint>`; that of others names no agent."""
+        """Create the step of a child, whose id is `<session>/<run>/<agent>/<fingerprint>`; other ids name no agent."""
         parts = workflow_id.split("/")
         return cls(
             id=workflow_id,
@@ -67,19 +67,19 @@ class Draft(Step):
         )
 
     def unread(self) -> "Draft":
-        """Begin again, to read its own history."""
+        """Create a fresh step, for projecting its own history."""
         return self.replace(started_at=None, ended_at=None, state="running")
 
     @property
     def activity_id(self) -> str:
-        """Of a turn or a tool call: its name within its workflow."""
+        """Of a turn or a tool call: its activity id."""
         return self.id.rpartition("#")[2]
 
     def end(self, state: StepState, at: datetime, attributes: Any) -> None:
         self.state, self.ended_at, self.error = state, at, error_in(attributes)
 
     def describe_pending(self, now: PendingActivityInfo) -> None:
-        """Note how an activity does whose start is not yet in the history."""
+        """Describe a pending activity whose start is not yet in the history."""
         if now.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
             self.started_at = time_of(now.last_started_time)
             self.worker = now.last_worker_identity
@@ -93,40 +93,40 @@ class Draft(Step):
 
 @dataclass(frozen=True)
 class Written:
-    """The text of a report, or of a reply, as it is from now on, of which a follower gives what is new."""
+    """The current text of a report or a reply; followers yield its new part."""
 
     at: datetime
     text: str
     subtask: str = ""
-    """That writes a reply; empty for the report."""
+    """The subtask that writes a reply; empty for the report."""
     turn: Draft | None = None
-    """That answers for an agent; None for a report or a reply."""
+    """The agent's turn that is answering; None for a report or a reply."""
 
 
 @dataclass
 class Scope:
-    """The workflow whose history is read, and its own steps."""
+    """The workflow under projection, and its own steps."""
 
     decoder: Decoder
     session: str
     """Id of the session at the root."""
     draft: Draft
-    """The workflow itself, as a step."""
+    """The step of the workflow itself."""
     subtask: str = ""
-    """Path of the subtask that it does; empty for the session at the root."""
+    """Path of its subtask; empty for the root session."""
     has_contents: bool = False
-    """Whether steps get arguments and results of tools, which may have to be fetched from storage."""
+    """Whether steps include tool arguments and results, which may have to be fetched from storage."""
     live_text: LiveTexts = "report"
     """Whose text is read while it is written."""
     first_run: str = field(default="", init=False)
     run: str = field(default="", init=False)
-    """Id of the run that is read."""
+    """Id of the current run."""
     state: SessionState | None = field(default=None, init=False)
     failure: FailureCause | None = field(default=None, init=False)
     steps: list[Draft] = field(default_factory=list[Draft], init=False)
 
     def about(self, at: datetime, subtask: str = "") -> dict[str, Any]:
-        """Return what all events have, of one about a subtask that is planned here."""
+        """Return the common fields of an event about a subtask of this workflow's plan."""
         path = "/".join(part for part in (self.subtask, subtask) if part)
         return {"session": self.session, "subtask": path, "at": at}
 
@@ -142,7 +142,7 @@ class Scope:
         return self.steps[-1]
 
     def keep(self, value: JsonValue, event: HistoryEvent) -> Recorded | None:
-        """Keep a value, or say where it stands if it is large; None if it could not be read."""
+        """Record a value, or a reference if it is large; None if it could not be decoded."""
         if value is None or not self.has_contents:
             return None
         size = len(to_json(value, inf_nan_mode="null"))
@@ -158,23 +158,23 @@ class Scope:
 
 
 def kind_of(type_name: str) -> StepKind:
-    """Tell the kind of step from the type of its workflow or activity."""
+    """Return the kind of step for a workflow or activity type."""
     return _KINDS.get(type_name, "other")
 
 
 def end_state(kind: str, prefix: str) -> StepState | None:
-    """Return the state after an event of this kind; None if it ends nothing."""
+    """Return the state after an event of this kind; None if it does not end the step."""
     return _END_STATES.get(kind.removeprefix(f"{prefix}_"))
 
 
 def error_in(attributes: Any) -> str:
-    """Name the failure that an event carries, if any."""
+    """Return the type of an event's failure, if any."""
     failure = getattr(attributes, "failure", None)
     return error_of(failure) if isinstance(failure, Failure) else ""
 
 
 def error_of(failure: Failure) -> str:
-    """Name a failure by its type; its message may contain user text, and is left out."""
+    """Return a failure's type; its message may contain user text and is omitted."""
     innermost = failure
     while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):
         innermost = innermost.cause
@@ -185,5 +185,5 @@ def error_of(failure: Failure) -> str:
 
 
 def time_of(stamp: Timestamp) -> datetime | None:
-    """Read a time; None if it is not set."""
+    """Convert a timestamp; None if it is not set."""
     return stamp.ToDatetime(UTC) if stamp.seconds else None

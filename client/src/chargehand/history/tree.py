@@ -1,4 +1,4 @@
-"""Reads a session with all below it back from its histories: as a trace, as a status, or for what it has spent."""
+"""Reads a session and everything below it from its histories: as a trace, a status, or its spend."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -31,13 +31,13 @@ async def read_trace(client: Client, session_id: str) -> Trace:
 
 
 def trace_of(root: Projection) -> Trace:
-    """Return the trace of a session of which everything is read."""
+    """Return the trace of a completely read session."""
     scope = root.scope
     return Trace(session=scope.session, run=scope.first_run, exported_at=datetime.now(UTC), steps=tuple(_steps(root)))
 
 
 def _steps(projection: Projection) -> Iterable[Step]:
-    """List the steps of a workflow, and after them those of its children."""
+    """List the steps of a workflow, followed by those of its children."""
     yield projection.scope.draft.step()
     yield from (draft.step() for draft in projection.scope.steps)
     for child in projection.children:
@@ -46,17 +46,17 @@ def _steps(projection: Projection) -> Iterable[Step]:
 
 @dataclass
 class TreeReader:
-    """Reads a workflow of a session with what is below it."""
+    """Reads a workflow of a session and everything below it."""
 
     client: Client
     session: str
     is_whole: bool = True
-    """Whether everything is read, or only what has to be to know what was spent: of children that have ended, their
-    parent knows it."""
+    """Whether everything is read, or only what is needed for the spend: ended children's is known to their
+    parent."""
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_PARALLEL_READS), init=False)
 
     async def read(self, draft: Draft, run_id: str | None, subtask: str = "") -> Projection:
-        """Read a workflow from its first run, or from the newest and those before it, and what is below."""
+        """Read all runs of a workflow, from `run_id` or else back from the newest, and everything below."""
         async with self._slots:
             runs = await histories(self.client, draft.id, run_id)
         scope = Scope(Decoder(self.client.data_converter), self.session, draft, subtask, has_contents=self.is_whole)
@@ -76,19 +76,19 @@ class TreeReader:
             child.projection = await self.read(child.draft.unread(), child.run, child.subtask)
             child.stop()
             return
-        # The namespace no longer retains it: what its parent says of it stands.
+        # No longer retained by the namespace; use what its parent recorded.
         child.draft.usage = child.cost or Usage()
 
 
 def under_way(work: Projection) -> Iterable[tuple[str, Draft]]:
-    """List the turns and tool calls that go on in a session, each with the path of its subtask; the session's first."""
+    """List the running turns and tool calls of a session with their subtask's path, the session's own first."""
     yield from ((work.scope.subtask, step) for step in work.scope.calls if step.state == "running")
     for child in work.children:
         yield from under_way(child.projection) if child.projection else ()
 
 
 async def describe_running(client: Client, root: Projection) -> None:
-    """Describe what takes long in a session and below it, such as calls that are tried again."""
+    """Describe pending work in a session and below it, such as calls being retried."""
     long_ago = datetime.now(UTC) - _SLOW
     below = [child.projection for child in root.children if child.projection and child.draft.state == "running"]
     if any(step.state == "running" and step.scheduled_at and step.scheduled_at < long_ago for step in root.scope.steps):
@@ -97,7 +97,7 @@ async def describe_running(client: Client, root: Projection) -> None:
 
 
 async def _add_pending(client: Client, scope: Scope) -> None:
-    """Describe running activities, whose start is not yet in the history."""
+    """Describe pending activities, whose start is not yet in the history."""
     description = await describe(client, scope.draft.id)
     pending = {each.activity_id: each for each in description.pending_activities}
     for draft in scope.steps:
@@ -106,11 +106,11 @@ async def _add_pending(client: Client, scope: Scope) -> None:
 
 
 async def with_running(client: Client, session_id: str, ask: Ask, again: Ask, recorded: Ask) -> Status:
-    """Ask a session for its status, and add what its running children have spent by now, or how it has ended.
+    """Query a session's status, and add the spend of its running children, or how it has ended.
 
-    The session learns that when they end. To count none twice, the children are listed before and after it answers,
-    and it is asked `again` if one has ended in between: two descriptions beside the answer, and one history for each
-    workflow that runs below. One that has ended is read from its histories (`recorded`) if no worker can answer.
+    The session itself learns it when they end. To count none twice, children are listed before and after it answers,
+    and it is asked `again` if one has ended in between: this takes two more requests, and one history per
+    running workflow below. An ended session is read from its histories (`recorded`) if no worker can answer.
     """
     tries = 0
     while True:
@@ -138,7 +138,7 @@ async def with_running(client: Client, session_id: str, ask: Ask, again: Ask, re
 
 
 async def _as_ended(client: Client, status: Status) -> Status:
-    """Say how a session has ended, which one that the server has stopped does not know."""
+    """Add how a session ended, which it does not know itself if the server stopped it."""
     whole = {each.id: each.instruction for each in status.subtasks}
     ended = await read_status(client, status.session, status.goal)
     subtasks = (each.replace(instruction=whole.get(each.id, each.instruction)) for each in ended.subtasks)
@@ -148,7 +148,7 @@ async def _as_ended(client: Client, status: Status) -> Status:
 
 
 async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]] | None:
-    """List the children that run, each with its first run; None if the workflow has ended itself."""
+    """List the running children with their first runs; None if the workflow itself has ended."""
     described = await describe(client, workflow_id)
     if not is_open(described.workflow_execution_info):
         return None
@@ -166,12 +166,12 @@ async def _spent(reader: TreeReader, child: Draft, run_id: str) -> Usage:
 
 
 async def read_status(client: Client, session_id: str, goal: str) -> Status:
-    """Read a session's status from its histories, without a worker: all but its limits and the whole plan."""
+    """Read a session's status from its histories, without a worker: all but its limits and the full plan."""
     return status_of(await TreeReader(client, session_id, is_whole=False).read(Draft.of(session_id), None), goal)
 
 
 def status_of(session: Projection, goal: str = "") -> Status:
-    """Return what the histories say of a session's status; instructions are cut."""
+    """Return a session's status as far as its histories tell; instructions are truncated."""
     scope, spent = session.scope, session.spent
     asking = session.requests.questions
     subtasks = tuple(

@@ -1,4 +1,4 @@
-"""What keeps payloads from being read, lost or too large: encryption, external storage and the codec server.
+"""Payload protection: encryption and external storage.
 
-All of it is off unless it is asked for. Nothing here reads the environment by itself: `settings.py` is handed one.
+Both are off by default. Nothing here reads the environment by itself; `settings.py` is given one.
 """

@@ -1,7 +1,7 @@
-"""Files as they lie in directories and buckets, sealed if there is a key.
+"""Files stored in directories and buckets, encrypted if there is a key.
 
-Artifacts are named by the SHA-256 of their content and not of what is stored, so that references do not change with the
-key. What cannot be opened here, or must not be read, raises an error of `payloads/errors.py`.
+Artifacts are named by the SHA-256 of their plain content, so that references do not change with the
+key. Unreadable or forbidden content raises an error of `payloads/errors.py`.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from chargehand.payloads.errors import ProtectionError, SealBroken
 
 
 def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> bytes | None:
-    """Return the content of what is stored under a digest; None if it is not what the digest says."""
+    """Return the content stored under a digest; None if it does not match the digest."""
     if encryption is None:
         content = stored
     elif looks_sealed(stored):
@@ -34,7 +34,7 @@ def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> by
 
 
 def store_content(files: Bucket, encryption: Encryption | None, content: bytes) -> str:
-    """Store content under its digest unless it is there already; return the digest."""
+    """Store content under its digest unless it is already stored; return the digest."""
     digest = hashlib.sha256(content).hexdigest()
     size = files.size(artifact_key(digest))
     if size is not None and (encryption or size != len(content)):
@@ -51,7 +51,7 @@ def store_content(files: Bucket, encryption: Encryption | None, content: bytes) 
 
 
 def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
-    """Tell whether content need not be stored again: it is there, sealed, and can be opened."""
+    """Whether content is already stored, encrypted and readable."""
     try:
         return looks_sealed(stored) and open_stored(encryption, digest, stored) is not None
     except ProtectionError:
@@ -59,7 +59,7 @@ def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
 
 
 def require_plain(digest: str, start: bytes) -> None:
-    """Refuse what others sealed where there are no keys: it cannot be read, and is not replaced by content in clear."""
+    """Refuse encrypted content if there are no keys, so that it is never replaced by plain content."""
     if looks_sealed(start):
         raise ProtectionError(
             f"The artifact {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "
@@ -69,22 +69,22 @@ def require_plain(digest: str, start: bytes) -> None:
 
 @dataclass(frozen=True)
 class SealedFiles:
-    """Small files by key, sealed for one purpose. Its methods block, and raise `OSError` or `ChargehandError`."""
+    """Small files by key, encrypted for one purpose. Methods block and raise `OSError` or `ChargehandError`."""
 
     files: Bucket
     encryption: Encryption | None
     purpose: str
 
     def add(self, key: str, content: bytes) -> bool:
-        """Store a file unless there is one of this key; whether it was stored."""
+        """Store a file if the key is free; return whether it was stored."""
         return self.files.put_new(key, self._seal(content))
 
     def put(self, key: str, content: bytes) -> None:
-        """Store a file, in place of what is there."""
+        """Store a file, replacing any existing one."""
         self.files.put(key, self._seal(content))
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
+        """Return the content of a file; None if it does not exist."""
         stored = io.BytesIO()
         if not self.files.fetch(key, stored):
             return None

@@ -1,7 +1,7 @@
-"""Encryption of payloads and artifacts: AES-256 in GCM, by keys that have names.
+"""Encryption of payloads and artifacts: AES-256-GCM with named keys.
 
-Sealed bytes describe themselves: `CHS1`, what was done to the content, the key's id, a random nonce, and the content
-with its tag. All that stands before the content is authenticated with it, and so is its purpose: what was sealed as an
+Sealed bytes are self-describing: `CHS1`, flags, the key's id, a random nonce, and the content
+with its tag. The header is authenticated with the content, and so is the purpose: something sealed as an
 artifact cannot be passed off as a payload.
 """
 
@@ -24,10 +24,10 @@ from chargehand.strict_json import each_once
 PAYLOAD: Final = "payload"
 ARTIFACT: Final = "artifact"
 ENCRYPTED: Final = b"binary/encrypted"
-"""The encoding of a payload that is encrypted whole."""
+"""The encoding of an encrypted payload."""
 
 MOST_UNPACKED_BYTES: Final = 256 << 20
-"""What stored or sealed content may come to when it is unpacked."""
+"""Maximum size of decompressed content."""
 _MAGIC: Final = b"CHS1"
 _PLAIN: Final = 0
 _COMPRESSED: Final = 1
@@ -40,14 +40,14 @@ _ENOUGH_FOR_A_THREAD: Final = 256 << 10
 
 
 class Encryption:
-    """Seals with the current key, and opens with any key that is listed."""
+    """Seals with the current key, and opens with any listed key."""
 
     def __init__(self, keys: Mapping[str, bytes], current: str, *, accept_plain: bool = False) -> None:
-        """Take 32 bytes for each key id.
+        """Take keys of 32 bytes by key id.
 
         Args:
-            accept_plain: read payloads that are not encrypted too, for the time in which encryption is switched on
-                while sessions run. Nothing is ever written without it.
+            accept_plain: also read unencrypted payloads, for the time in which encryption is introduced
+                while sessions run. Everything written is encrypted.
         """
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # an extra, slow to load
@@ -67,9 +67,9 @@ class Encryption:
 
     @classmethod
     def from_text(cls, keys: str, current: str = "", *, accept_plain: bool = False) -> "Encryption":
-        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one.
+        """Parse keys from a setting: a JSON object of base64 by key id, or the path of a file with one.
 
-        The last of them is the current one unless another is named.
+        The last one is current unless another is named.
         """
         text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys))
         try:
@@ -83,7 +83,7 @@ class Encryption:
         return cls(decoded, current or next(reversed(decoded), ""), accept_plain=accept_plain)
 
     def seal(self, content: bytes, purpose: str = ARTIFACT) -> bytes:
-        """Encrypt with the current key, compressed if that makes it smaller."""
+        """Encrypt with the current key, compressed if that is smaller."""
         done, body = _PLAIN, content
         if len(content) >= _COMPRESS_FROM_BYTES:
             compressed = zlib.compress(content, 1)
@@ -95,7 +95,7 @@ class Encryption:
         return header + nonce + self._ciphers[self.current].encrypt(nonce, body, header + purpose.encode())
 
     def open(self, sealed: bytes, purpose: str = ARTIFACT) -> bytes:
-        """Decrypt what was sealed for this purpose."""
+        """Decrypt content that was sealed for this purpose."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra; loaded with the cipher
 
         key_id, header_length = _key_id(sealed)
@@ -120,7 +120,7 @@ def looks_sealed(content: bytes) -> bool:
 
 
 async def off_the_loop(work: Callable[[bytes], bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """Do work on bytes, in a thread if there are many, so that the event loop stays free."""
+    """Process bytes, in a thread if there are many, to keep the event loop free."""
     if sum(map(len, contents)) < _ENOUGH_FOR_A_THREAD:
         return [work(content) for content in contents]
     return await asyncio.to_thread(lambda: [work(content) for content in contents])
@@ -140,7 +140,7 @@ def _check_key(key_id: str, key: bytes) -> None:
 
 
 def _private_text(path: Path) -> str:
-    with suppress(RuntimeError):  # there is no such home
+    with suppress(RuntimeError):  # no such home directory
         path = path.expanduser()
     if not path.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
@@ -161,7 +161,7 @@ def _private_text(path: Path) -> str:
 
 
 def _key_id(sealed: bytes) -> tuple[str, int]:
-    """Read the id of the key and the length of the header."""
+    """Parse the key's id and the length of the header."""
     start = len(_MAGIC) + 2
     if len(sealed) < start or not sealed.startswith(_MAGIC) or sealed[len(_MAGIC)] not in (_PLAIN, _COMPRESSED):
         raise SealBroken("it does not begin as encrypted content does")
@@ -173,7 +173,7 @@ def _key_id(sealed: bytes) -> tuple[str, int]:
 
 
 def unpack(body: bytes) -> bytes | None:
-    """Decompress; None if that is cut short, or more than `MOST_UNPACKED_BYTES`."""
+    """Decompress; None if truncated or larger than `MOST_UNPACKED_BYTES`."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(body, MOST_UNPACKED_BYTES)

@@ -1,6 +1,6 @@
 """Errors of protected payloads. The messages name keys, digests and folders, never content.
 
-A result of an activity or a child whose key or stored payload is missing or broken fails the worker's task, which
+If the key or stored payload of an activity's or child's result is missing or broken, the workflow task fails, which
 Temporal retries until it is restored. Input and messages are refused instead.
 """
 
@@ -34,7 +34,7 @@ class SealBroken(ProtectionError):  # noqa: N818  # as above
 
 
 class StorageNotSet(ProtectionError):  # noqa: N818  # as above
-    """A payload is stored outside of Temporal, and no storage is set."""
+    """A payload is stored outside Temporal, but no storage is set."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,6 +1,6 @@
 """Settings of payload protection, under the same names for workers, clients and commands.
 
-What cannot be used raises `ProtectionSettingsError`.
+Unusable settings raise `ProtectionSettingsError`.
 """
 
 from collections.abc import Mapping
@@ -54,14 +54,14 @@ def storage_from(
 
 
 def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
-    """Read a client's encryption of payloads and uploaded documents from the environment."""
+    """Read a client's encryption settings from the environment."""
     return encryption_from(
         environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
     )
 
 
 def protection_from(environment: Mapping[str, str], namespace: str, *, usual_storage: str | None = None) -> Protection:
-    """Read a client's payload protection from the environment."""
+    """Read a client's payload protection settings from the environment."""
     return Protection(
         encryption=encryption_of(environment),
         storage=storage_from(

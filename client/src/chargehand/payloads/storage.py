@@ -1,7 +1,7 @@
-"""External storage: payloads above a threshold are kept elsewhere, and Temporal keeps a reference.
+"""External storage: payloads above a threshold are stored outside Temporal, which keeps a reference.
 
-A directory by default, which all clients and workers have to share; buckets of S3 and Google by extras. Payloads are
-encrypted before they come here, if they are encrypted at all.
+A directory shared by all clients and workers, or, with extras, a bucket of S3 or Google. Payloads are
+encrypted before they are stored, if encryption is on.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from chargehand.payloads.encryption import ENCRYPTED, unpack
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
 THRESHOLD_BYTES: Final = 32 << 10
-"""A payload of this size is stored elsewhere."""
+"""Payloads of at least this size are stored externally."""
 READ_BY_CLIENTS: Final = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(id="", namespace=""))
-"""The context of results, answers to queries and updates, and what the Web UI shows: any client can read those."""
+"""Context of results, responses to queries and updates, and Web UI details, which any client can read."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN: Final = b"\0"
@@ -43,12 +43,12 @@ _COMPRESSED: Final = b"\1"
 
 @dataclass(frozen=True)
 class Storage:
-    """Where large payloads are stored, and from which size on."""
+    """Where large payloads are stored, and their minimum size."""
 
     driver: StorageDriver
     threshold_bytes: int = THRESHOLD_BYTES
     results: bool = False
-    """Whether what clients read is stored too: such clients need this storage."""
+    """Whether payloads for clients are stored too, which requires clients to have this storage."""
 
     def external(self) -> ExternalStorage:
         return ExternalStorage(
@@ -62,7 +62,7 @@ class Storage:
 def storage_from_text(
     place: str, namespace: str, threshold_bytes: int = THRESHOLD_BYTES, *, results: bool = False
 ) -> Storage:
-    """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX?region=…&endpoint=…`."""
+    """Parse a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX?region=…&endpoint=…`."""
     if threshold_bytes < 0:
         raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
@@ -78,7 +78,7 @@ def storage_from_text(
 class PayloadStore(StorageDriver):
     """Payloads named by their content: `NAMESPACE/ab/abcd…`.
 
-    What is read is checked. Storing something again renews the time by which `clean` and lifecycle rules go.
+    Reads are verified. Storing a payload again renews the modification time used by `clean` and lifecycle rules.
     """
 
     def __init__(self, name: str, files: Bucket, place: str) -> None:
@@ -87,7 +87,7 @@ class PayloadStore(StorageDriver):
         self._place = place
 
     def name(self) -> str:
-        """Return the name that references carry."""
+        """Return the driver name in references."""
         return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:  # noqa: ARG002  # the SDK's signature
@@ -99,7 +99,7 @@ class PayloadStore(StorageDriver):
         context: StorageDriverRetrieveContext,  # noqa: ARG002  # the SDK's signature
         claims: Sequence[StorageDriverClaim],
     ) -> list[Payload]:
-        """Read each payload and check that it is what was written."""
+        """Read payloads and verify their content."""
         digests = [claim.claim_data.get("sha256", "") for claim in claims]
         return await asyncio.gather(*(asyncio.to_thread(self._read, digest) for digest in digests))
 
@@ -123,7 +123,7 @@ class PayloadStore(StorageDriver):
 
 
 class PayloadDirectory(PayloadStore):
-    """Payloads as private files; each is on the disk before Temporal hears of it."""
+    """Payloads as private files, flushed to disk before Temporal gets the reference."""
 
     def __init__(self, root: Path, namespace: str) -> None:
         self.folder = root / _folder_name(namespace)
