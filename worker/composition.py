@@ -1,4 +1,4 @@
-"""From settings to activities: the settings choose adapters, and the activities are built on top of them."""
+"""From settings to activities: choose adapters by settings, and build the activities on top of them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -51,10 +51,10 @@ _SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
 
 
 def choose(settings: Settings) -> dict[str, Choice]:
-    """Choose the adapter of each backend, by the name of the backend.
+    """Choose the adapter of each backend, by backend name.
 
     Raises:
-        SettingsError: some cannot be chosen; the message names all of their settings.
+        SettingsError: some cannot be chosen; the message names all settings concerned.
     """
     (model,), (search,), (code,), *added = _choose_each(
         lambda: [model_backend().choose(settings)],
@@ -101,10 +101,10 @@ async def compose(
     *wrappers: TrafficWrapper,
     models: Models | None = None,
 ) -> Sequence[Callable[..., object]]:
-    """Build the adapters that the settings choose, and the activities on top of them.
+    """Build the chosen adapters, and the activities on top of them.
 
-    MCP servers get their variables from `environment`. The wrappers come after those of plug-ins: evaluations count
-    what passes, and let others answer. Tests bring their own models.
+    MCP servers get their variables from `environment`. The wrappers apply after those of plug-ins: evaluations count
+    traffic and replace answers. Tests pass their own models.
     """
     require_writable(settings.state_dir)
     chosen = choose(settings)
@@ -147,7 +147,7 @@ async def compose(
 
 
 def queues_in_use(settings: Settings) -> list[Queue]:
-    """List the task queues that sessions of this installation may need, those of other workers and of crews too."""
+    """List the task queues that sessions of this installation may need, including other workers' and crews'."""
     own = settings.task_queue
     named = [own, turns_queue(settings), *(queue_name(own, kind) for kind in settings.queues)]
     every = dict.fromkeys(filter(None, (*named, *slow_queues(crew_folders(settings)))))
@@ -242,7 +242,7 @@ def turns_queue(settings: Settings) -> str | None:
 
 
 def activity_slots(settings: Settings) -> dict[str, int]:
-    """Return how many activities this worker makes at once, by the task queues that it serves."""
+    """Return how many activities this worker runs at once, by task queue."""
     turns, roles, queues = turns_queue(settings), settings.roles, settings.queues
     slots = {settings.task_queue: settings.max_activities} if "sessions" in roles else {}
     if turns and "models" in roles:

@@ -1,7 +1,7 @@
-"""How well a worker is: a file that stays fresh while its event loop runs, for container runtimes, and the loop's lag.
+"""Health of a worker: a file touched while its event loop runs, for container runtimes, and the loop's lag.
 
-The processes of a group have a file each, and the one that is shown is as old as the oldest of these. A blocked loop
-delays every session of the worker; a thread sends the heartbeats meanwhile.
+The processes of a group have a file each, and the public one is as old as the oldest of these. A blocked loop
+delays all sessions of the worker; a thread sends heartbeats in the meantime.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from activities.backends import SettingsError
 from activities.metrics import EVENT_LOOP_LAG
 
 _EVERY: Final = timedelta(seconds=5)
-"""How often the file is touched. Probes accept a file that is younger than a minute."""
+"""Interval of touching the file. Probes accept a file younger than a minute."""
 _LOOK: Final = timedelta(milliseconds=50)
 _WARN_ABOVE: Final = timedelta(milliseconds=250)
 _WARN_EVERY: Final = timedelta(seconds=10)
@@ -34,9 +34,9 @@ async def health_file(path: Path | None, *, member: int | None = None, members: 
     """Keep a file fresh until the block is left, and remove it then; without a path, do nothing.
 
     Args:
-        path: of the file.
-        member: the number of this process in its group; None outside any.
-        members: of the group, all of which have to be healthy.
+        path: the file's path.
+        member: the number of this process in its group; None without a group.
+        members: the size of the group, all of which must be healthy.
 
     Raises:
         SettingsError: the file cannot be written.
@@ -61,7 +61,7 @@ async def health_file(path: Path | None, *, member: int | None = None, members: 
 
 
 async def _keep_fresh(path: Path, own: Path, files: Sequence[Path]) -> None:
-    """Refresh the file again and again: a full disk, say, may be mended. A problem is logged when it begins."""
+    """Touch the file repeatedly, since problems such as a full disk may pass. A problem is logged once."""
     problem: int | None = None
     while True:
         await asyncio.sleep(_EVERY.total_seconds())
@@ -82,7 +82,7 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
     try:
         oldest = min(each.stat().st_mtime for each in files)
     except FileNotFoundError:
-        return  # one does not poll yet, or no longer
+        return  # one is not polling yet, or no longer
     path.touch()
     os.utime(path, (oldest, oldest))
 
@@ -90,7 +90,7 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
 async def watch_event_loop(
     meter: MetricMeter = MetricMeter.noop, *, clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Measure the loop's lag until cancelled; warn when it is too long, but not too often."""
+    """Measure the loop's lag until cancelled; warn about long lags at a limited rate."""
     lags = meter.create_histogram_timedelta(*EVENT_LOOP_LAG)
     quiet_until = -math.inf
     long_lags: list[float] = []

@@ -1,7 +1,7 @@
 """Sends the heartbeats of running activities.
 
-They begin before anything else is done for an activity. They are sent by the event loop. While something blocks it, a
-thread of the process sends them instead, so that the server does not take a busy worker for a lost one and repeat its
+They start before any other work of an activity and are sent by the event loop. While the loop is blocked, a
+thread of the process sends them instead, so that the server does not take a busy worker for lost and repeat its
 work.
 """
 
@@ -33,7 +33,7 @@ _ITERATIONS: Final = 10
 
 
 def heartbeat_throttle(timeout: timedelta) -> timedelta:
-    """Return how far apart the SDK sends the heartbeats of an activity at least, however many there are."""
+    """Return the minimum interval at which the SDK sends an activity's heartbeats."""
     return timedelta(seconds=LIVE_SECONDS) * (timeout / HEARTBEAT_TIMEOUT)
 
 
@@ -46,12 +46,12 @@ async def _beat_for_late_loops() -> None:
 
 @cache
 def _start_pacemaker() -> None:
-    """Start the thread that sends heartbeats for activities whose event loop is late, once in a process."""
+    """Start the thread that sends heartbeats while the event loop is blocked, once per process."""
     threading.Thread(target=lambda: asyncio.run(_beat_for_late_loops()), name="heartbeats", daemon=True).start()
 
 
 class Heartbeats(AroundActivities):
-    """Sends heartbeats from an activity's begin until the SDK has sent its result."""
+    """Sends heartbeats from an activity's start until the SDK has sent its result."""
 
     def __init__(self, slots: PacedSlots) -> None:
         self._slots = slots
@@ -80,13 +80,13 @@ def _forget_later(pulse: Pulse, iterations: int) -> None:
 
 
 class SetHeartbeatTimeout(Interceptor):
-    """Lengthens the heartbeat timeouts of activities, where heartbeats cost money or the network is slow.
+    """Lengthens the heartbeat timeouts of activities, for servers where heartbeats cost money or are slow.
 
-    Timeouts are not compared in a replay, so a worker may start with another one.
+    Timeouts are not compared in a replay, so workers may use different ones.
     """
 
     def __init__(self, timeout: timedelta) -> None:
-        """Take what the usual timeout becomes."""
+        """Set the timeout that replaces the default."""
         self._timeout = timeout
 
     def workflow_interceptor_class(

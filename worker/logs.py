@@ -1,7 +1,7 @@
-"""Logs of a worker: one record a line, without keys or the text of users, models and documents.
+"""Logs of a worker: one record per line, without keys or the text of users, models and documents.
 
-Exception messages may contain them: an SDK's error holds the body of the provider's answer, which may quote the prompt
-or the key. The messages are in the session's history and, at DEBUG, in the log. A failed attempt has one record.
+Exception messages may contain these: an SDK's error has the body of the provider's response, which may quote the prompt
+or the key. Messages are in the session's history and, at DEBUG, in the log. A failed attempt has one record.
 """
 
 import json
@@ -33,24 +33,24 @@ from chargehand.failure_causes import failure_cause
 from chargehand.wire import SESSIONS
 
 LogFormat = Literal["auto", "json", "text"]
-"""`auto` is text on a terminal, and JSON anywhere else."""
+"""`auto` is text on a terminal, and JSON elsewhere."""
 SDK_LOGGING: Final = LoggingConfig(
     filter=f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporalio_sdk_core::worker::workflow=ERROR",
     forwarding=LogForwardingConfig(
         logging.getLogger("temporalio.core"), append_target_to_name=False, prepend_target_on_message=False
     ),
 )
-"""The default, except for failed workflow tasks: the SDK logs them too, and its core includes the message."""
+"""The SDK's default, except for failed workflow tasks, which the SDK also logs, with the message."""
 
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _NAME_ADDRESSES: Final = ("httpx", "httpx2")
-"""Loggers that write each address at INFO, which may have a search in it."""
+"""Loggers that write addresses, which may contain a search, at INFO."""
 _LONGEST: Final = 6_000
-"""Characters of a message and of an exception: what collects logs cuts lines of 16 KiB."""
+"""Maximum characters of a message or an exception; log collectors truncate lines at 16 KiB."""
 _LONGEST_FIELD: Final = 1_000
-"""Characters of another field."""
+"""Maximum characters of any other field."""
 _CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(/[0-9a-f]{16}(?:-\w+)?)?")
-"""The id of a workflow below a session: the session's, its run, the agent or the workflow's purpose, the task."""
+"""Id of a workflow below a session: session, run, agent or purpose, task."""
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _HOST: Final = socket.gethostname()
 _attempts: Final = logging.getLogger("chargehand.attempts")
@@ -61,7 +61,7 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 def configure_logging(level: str, form: LogFormat = "auto", *, names_process: bool = False) -> None:
     """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks.
 
-    JSON records name their process always.
+    JSON records always name their process.
     """
     line = _LINE.replace(" ", " [%(process)d] ", 1) if names_process else _LINE
     is_json = writes_json(form)
@@ -90,19 +90,19 @@ def disable_core_dumps() -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats records for people: a line each, with the traceback of an exception below it."""
+    """Formats records for people: one line, followed by the traceback of an exception."""
 
     def __init__(self, line: str = _LINE, *, redacts: bool = True) -> None:
-        """Format records by a pattern; if it redacts, exceptions without their messages."""
+        """Format records by a pattern; when redacting, exceptions have no messages."""
         super().__init__(line)
         self._redacts = redacts
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record without the credentials of users, at every level."""
+        """Format a record without user credentials, at every level."""
         return hide(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
-        """Escape control characters, and drop the task that asyncio appends, with its exception."""
+        """Escape control characters, and drop the task with its exception that asyncio appends."""
         record.message = _escaped(self._told(record))
         return super().formatMessage(record)
 
@@ -119,10 +119,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(TextFormatter):
-    """Formats each record as one JSON object on one line, with what it belongs to."""
+    """Formats each record as a JSON object on one line, with its correlation fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record; JSON in ASCII has no control characters, whatever the message holds."""
+        """Format a record; ASCII JSON never has control characters."""
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD and name[0] != "_"}
         fields = {
             **{name: _plain(value) for name, value in extra.items() if _is_plain(value)},
@@ -139,7 +139,7 @@ class JsonFormatter(TextFormatter):
 
 
 def correlation(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the session, workflow and activity that a record belongs to, and the trace, as far as there are any."""
+    """Return the session, workflow, activity and trace of a record, if any."""
     fields: dict[str, Any] = {}
     if activity.in_activity():
         doing = activity.info()
@@ -158,7 +158,7 @@ def correlation(record: logging.LogRecord) -> dict[str, Any]:
             "tenant": info.priority.fairness_key,
         }
     elif failed := cast("dict[str, Any]", getattr(record, "temporal_workflow", {})):
-        # A workflow task that the SDK has given up is logged outside of the workflow.
+        # A workflow task that the SDK gave up is logged outside the workflow.
         fields = {
             **_of_workflow(failed["workflow_id"], failed["run_id"], failed["workflow_type"]),
             "attempt": failed["attempt"],
@@ -184,7 +184,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value as it is, or as text if it is long, or not a number of JSON's."""
+    """Return a value unchanged, or as text if it is long or not valid JSON."""
     text = str(value)
     if len(text) > _LONGEST_FIELD:
         return shorten(text, _LONGEST_FIELD)
@@ -215,7 +215,7 @@ def _before(error: BaseException) -> BaseException | None:
 
 
 class LogFailedAttempts(AroundActivities):
-    """Logs and counts failed attempts, in place of the SDK, which knows neither trace nor provider."""
+    """Logs and counts failed attempts instead of the SDK, which knows neither trace nor provider."""
 
     def __init__(self) -> None:
         logging.getLogger("temporalio.activity").addFilter(_is_new)

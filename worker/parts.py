@@ -1,4 +1,4 @@
-"""What plug-ins add to a worker while it is composed."""
+"""What plug-ins add to a worker during composition."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -25,45 +25,45 @@ class Traffic:
 
 
 TrafficWrapper = Callable[[Traffic], Traffic]
-"""Puts something between adapters and activities, such as what counts or records, or answers itself."""
+"""Wraps adapters below activities, for instance to count, record or replay traffic."""
 
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """What the worker is made of so far, and what plug-ins add to it."""
+    """The worker's parts so far, to which plug-ins add."""
 
     settings: Settings
     environment: Mapping[str, str]
     library: DocumentLibrary
     artifacts: Artifacts
     closing: AsyncExitStack
-    """Closes what is opened, with the worker."""
+    """Closes opened resources together with the worker."""
     crew_folders: Sequence[Path]
     tools: dict[str, Tool]
-    """By name; see `add_tool`."""
+    """Tools by name; see `add_tool`."""
     starts_servers: bool = True
-    """Not where only crews are checked, or nothing calls them."""
+    """Whether servers are started; not if crews are only checked or nothing calls them."""
     of_crews: dict[str, Tool] = field(default_factory=dict[str, Tool])
-    """Tools that only those crews have which declare them."""
+    """Tools available only to the crews that declare them."""
     activities: list[Callable[..., object]] = field(default_factory=list[Callable[..., object]])
     request_checks: list[Callable[[SessionRequest], Sequence[str]]] = field(
         default_factory=list[Callable[[SessionRequest], Sequence[str]]]
     )
-    """Each says what is wrong with a request; a session begins if nothing is."""
+    """Checks that return the problems of a request; a session starts only without any."""
     opening_steps: list[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]] = field(
         default_factory=list[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]]
     )
-    """Each adds to the facts of a session that is not refused, when it is opened."""
+    """Steps that extend the facts of an accepted session when it is opened."""
     document_checks: list[Callable[[str], bool]] = field(default_factory=list[Callable[[str], bool]])
-    """Each says whether a tool reads documents of a name, even if they have no words."""
+    """Checks whether a tool reads documents of a given name, even without words."""
     traffic_wrappers: list[TrafficWrapper] = field(default_factory=list[TrafficWrapper])
-    """Called once models and tools are open; each gets what the one before it returned."""
+    """Called once models and tools are open; each gets the result of the previous one."""
 
     def add_tool(self, tool: Tool) -> None:
         """Add a tool for all crews.
 
         Raises:
-            SettingsError: there is one of its name.
+            SettingsError: the name is taken.
         """
         if tool.spec.name in self.tools:
             raise SettingsError(f"There is another tool '{tool.spec.name}'; give yours another name.")

@@ -1,4 +1,4 @@
-"""One worker process: connect, compose, poll until told to stop."""
+"""One worker process: connect, compose, poll until stopped."""
 
 import asyncio
 import logging
@@ -33,12 +33,12 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 async def run(settings: Settings, announce: Callable[[], None], member: int | None = None) -> None:
-    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling.
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce polling.
 
     A member of a group of processes has a number.
     """
     if not settings.artifacts:
-        os.umask(0o077)  # whatever is written below the state directory is for this user alone
+        os.umask(0o077)  # files below the state directory are private to this user
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,7 +84,7 @@ async def polling(
 
 
 def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[Interceptor]:
-    """List what runs for the next worker of this host, where the state directory can hold that."""
+    """List running activities for the next worker of this host, if the state directory supports that."""
     try:
         listed = RunningActivities(settings.state_dir)
     except OSError as error:
@@ -106,7 +106,7 @@ async def _warn_if_unlisted(client: Client) -> None:
 
 @asynccontextmanager
 async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
-    """Run a worker on a client of another program's, whose payloads it converts as Chargehand does."""
+    """Run a worker on another program's client, with Chargehand's data converter."""
     async with AsyncExitStack() as closing:
         activities = await compose(settings, os.environ, closing)
         config = client.config()
@@ -117,10 +117,10 @@ async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
 
 
 def build_runtime(settings: Settings) -> Runtime:
-    """Build the SDK's runtime, which keeps its metrics and logs.
+    """Build the SDK's runtime with metrics and logs.
 
     Raises:
-        SettingsError: the address of the metrics cannot be used.
+        SettingsError: the metrics address is unusable.
     """
     prometheus = None
     if settings.metrics_address:
@@ -143,7 +143,7 @@ def converter(settings: Settings, namespace: str) -> DataConverter:
 async def _connected(
     settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
 ) -> Client | None:
-    """Connect, however long the server takes to come up; None if the worker is told to stop first."""
+    """Connect, waiting as long as the server takes to start; None if the worker is stopped first."""
     options = ClientConfig.load_client_connect_config()
     compression = grpc_compression(options.get("target_host"))
     payloads = converter(settings, options.get("namespace") or "default")

@@ -1,7 +1,7 @@
 """A group of worker processes on one host, for more cores than one Python process can use.
 
-The parent only starts processes, passes on signals, and starts again what ends. It forks them where that is safe, so
-that they share the memory of what it has imported, and start within a fraction of a second.
+The parent only starts processes, forwards signals, and restarts what ends. It forks them where that is safe, so
+that they share the memory of imported modules and start within a fraction of a second.
 """
 
 import logging
@@ -28,7 +28,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _logger: Final = logging.getLogger("chargehand.worker")
 
 Work = Callable[[int, Callable[[], None]], int]
-"""Runs one worker, of this number, until it is told to stop; it tells when it polls, and returns an exit code."""
+"""Runs the worker of this number until stopped, reports when it polls, and returns an exit code."""
 
 
 @dataclass
@@ -37,18 +37,18 @@ class _Member:
     process: BaseProcess | None = None
     told: Connection | None = None
     polls: bool = False
-    """Whether it, or one before it, has polled."""
+    """Whether it or a predecessor has polled."""
     started_at: float = 0.0
     due_at: float | None = None
-    """When it is to be started; None while it runs, or may not."""
+    """When to start it; None while it runs or must not."""
     failures: int = 0
 
 
 class ProcessGroup:
-    """The worker processes of one host, as their parent sees them."""
+    """The worker processes of one host, managed by their parent."""
 
     def __init__(self, count: int, work: Work, announce: Callable[[], None]) -> None:
-        """Prepare so many processes; `announce` is called once, when all of them poll."""
+        """Prepare `number` processes; `announce` is called once, when all of them poll."""
         self._members = [_Member(number) for number in range(count)]
         self._work = work
         self._announce = announce
@@ -79,7 +79,7 @@ class ProcessGroup:
         told, tells = multiprocessing.Pipe(duplex=False)
         member.process = self._context.Process(target=_run_member, args=(self._work, member.number, tells, os.getpid()))
         assert member.process
-        # Until the new process has handlers of its own.
+        # Until the new process has its own handlers.
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         member.process.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
@@ -87,7 +87,7 @@ class ProcessGroup:
         member.told, member.due_at, member.started_at = cast("Connection", told), None, time.monotonic()
 
     def _wait(self, wake: socket.socket) -> None:
-        """Wait for whatever comes first: a signal, a process that polls or ends, or one that is due."""
+        """Wait for the first of: a signal, a process that polls or ends, or one that is due."""
         due = [each.due_at for each in self._members if each.due_at is not None and not self._stopping]
         running = self._running()
         sources: list[Any] = [wake, *(each.process.sentinel for each in running if each.process)]
@@ -134,7 +134,7 @@ class ProcessGroup:
         _logger.warning("a worker process ended, and is started again", extra={"exit_code": code, "in_seconds": pause})
 
     def stop(self, *_: object) -> None:
-        """Have every process stop as a worker does at SIGTERM: a signal handler."""
+        """Stop all processes as at SIGTERM: a signal handler."""
         self._stopping = True
         for member in self._running():
             if member.process and member.process.is_alive():
@@ -157,16 +157,16 @@ class ProcessGroup:
 
 
 def _run_member(work: Work, number: int, tells: Connection, parent: int) -> None:
-    """Run one worker in a process of its own, which its parent's end tells to stop."""
+    """Run one worker in a child process, which stops when its parent ends."""
     signal.set_wakeup_fd(-1)
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     die_with_parent(signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before the arrangement was made
+    if os.getppid() != parent:  # the parent ended before the signal was set up
         os._exit(1)
-    code = work(number, lambda: tells.send(True))  # any message will do
+    code = work(number, lambda: tells.send(True))  # the content does not matter
     sys.stdout.flush()
     sys.stderr.flush()
-    # The SDK's own threads can abort a process that ends the ordinary way.
+    # The SDK's threads can abort a process during an orderly shutdown.
     os._exit(code)

@@ -1,6 +1,6 @@
-"""The worker program: its verbs, and how it reports what is wrong.
+"""The worker program: its verbs and error reporting.
 
-`--check-settings` checks the settings only; plug-ins add others, which print JSON.
+`--check-settings` only checks the settings; plug-ins add further verbs, which print JSON.
 """
 
 import asyncio
@@ -38,22 +38,22 @@ def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -
 
 
 def _run_loop(work: Coroutine[object, object, None]) -> None:
-    """Run on uvloop where it is installed: an eighth of the processor time less."""
+    """Run on uvloop if it is installed, which saves an eighth of the CPU time."""
     uvloop = import_module("uvloop") if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
         runner.run(work)
 
 
 def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
-    """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
+    """Run the worker or the verb in the first argument, with the given settings or the environment's."""
     return _reporting(lambda: _run_verb(settings or _settings(), *arguments), settings, is_worker=not arguments)
 
 
 def _settings() -> Settings:
-    """Read the settings, those of the plug-ins included.
+    """Read the settings, including those of plug-ins.
 
     Raises:
-        PluginError: a plug-in cannot be used.
+        PluginError: a plug-in is unusable.
         SettingsError: a setting belongs to a plug-in that is not installed.
     """
     require_usable(installed())
@@ -63,7 +63,7 @@ def _settings() -> Settings:
 
 
 def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_worker: bool) -> int:
-    """Do the work, and report why it cannot be done; a worker reports it in the form of its log."""
+    """Run the work and report errors, for a worker in the format of its log."""
     try:
         return work() or 0
     except ValidationError as error:
@@ -103,9 +103,9 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
 
 
 def run_program() -> NoReturn:
-    """Do what the command line says, and exit at once.
+    """Run the command line and exit immediately.
 
-    The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
+    The SDK's threads can abort a process during an orderly shutdown (temporalio/sdk-python#300).
     """
     code = main(sys.argv[1:])
     sys.stdout.flush()

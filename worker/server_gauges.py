@@ -1,4 +1,4 @@
-"""Gauges of what only the server knows: the sessions that are open or stuck, and the task queues with their workers."""
+"""Gauges of the server's knowledge: open and stuck sessions, and task queues with their workers."""
 
 import asyncio
 from collections import Counter
@@ -31,15 +31,15 @@ from chargehand.wire import SearchAttribute
 
 _EVERY: Final = timedelta(seconds=30)
 _FIRST: Final = timedelta(seconds=1)
-"""After which a worker that has just begun is among those that poll."""
+"""Delay after which a newly started worker is listed as polling."""
 _OPEN: Final = f"{ROOT_SESSIONS} AND {OPEN}"
 _STUCK: Final = f"{OPEN} AND {REPORTED_PROBLEMS} IS NOT NULL AND ({OURS} OR TaskQueue IN ({{queues}}))"
-"""Ours, and those of unknown types on queues of ours, which would wait for ever unseen."""
+"""Query for stuck workflows of ours, and of unknown types on our queues, which would otherwise wait unseen."""
 _WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
 
 
 class Queue(NamedTuple):
-    """A task queue, and one of the two kinds of tasks that may wait on it."""
+    """A task queue and a kind of task."""
 
     name: str
     kind: str
@@ -51,17 +51,17 @@ class Queue(NamedTuple):
 
 
 async def measure_server(client: Client, slots: Mapping[str, int], queues: Sequence[Queue], meter: MetricMeter) -> None:
-    """Measure until cancelled. Of the server, every worker with the same settings says the same.
+    """Measure until cancelled. All workers with the same settings report the same values.
 
-    `slots` are the activities that this worker makes at once, by task queue; `queues` all that sessions may need,
-    those of other workers too.
+    `slots` are the activities that this worker runs at once, by task queue; `queues` all that sessions may need,
+    including those of other workers.
     """
     for queue, number in slots.items():
         meter.create_gauge(*ACTIVITY_SLOTS).set(number, {"task_queue": queue})
     builds = {queue: set[tuple[str, str]]() for queue in queues}
     await asyncio.sleep(_FIRST.total_seconds())
     while True:
-        # A server that is away, or that lacks the search attributes of sessions, leaves the last values.
+        # If the server is unreachable or lacks the search attributes, the last values remain.
         for queue in queues:
             with suppress(RPCError):
                 await _measure_queue(client, queue, builds[queue], meter)
@@ -82,7 +82,7 @@ async def _measure_queue(client: Client, queue: Queue, known: set[tuple[str, str
     meter.create_gauge(*QUEUE_POLLERS).set(len(polling), labels)
     builds = Counter(_build(each) for each in polling)
     known |= builds.keys()
-    for name, versioned in known:  # one that has gone is 0
+    for name, versioned in known:  # a build that is gone is 0
         named = {**labels, "build": name, "versioned": versioned}
         meter.create_gauge(*QUEUE_BUILDS).set(builds[name, versioned], named)
 

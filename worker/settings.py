@@ -1,4 +1,4 @@
-"""Everything that an operator can set. Only `worker_main.py` reads it from the environment."""
+"""All operator settings. Only `worker_main.py` reads them from the environment."""
 
 import json
 import re
@@ -38,7 +38,7 @@ from worker.logs import LogFormat
 
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
-"""Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
+"""Keeps the largest histories within a quarter of Temporal's 50 MiB: see docs/how-to/changing-a-workflow.md, Sizes."""
 _HEARTBEAT_SECONDS: Final = int(HEARTBEAT_TIMEOUT.total_seconds())
 _MOST_HEARTBEAT_SECONDS: Final = int(LONGEST_HEARTBEAT_TIMEOUT.total_seconds())
 _PORTS: Final = 65_536
@@ -46,15 +46,15 @@ _Part = TypeVar("_Part", bound=BaseSettings)
 
 
 class PartSettings(BaseSettings):
-    """What the settings of a plug-in are a class of; the text below each describes it."""
+    """Base class of plug-in settings; attribute docstrings describe the fields."""
 
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
 
 class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
-    """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
+    """All operator settings, from the environment: `CHARGEHAND_…` and the vendors' names for keys.
 
-    The settings of a backend stand in its own `registry.py`.
+    The settings of a backend are in its own `registry.py`.
     """
 
     model_config = SettingsConfigDict(
@@ -64,7 +64,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
     """Task queue of the workers and their clients."""
     crews: DirectoryPath | None = None
-    """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
+    """A folder of crew files; they add to the shipped crews and replace those of the same name."""
     ceilings: Limits = Limits(
         max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
@@ -74,39 +74,39 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )
-    """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    """Maximum limits of a request, as a JSON object; 1,000 turns with `storage`."""
     recall_seconds: int = Field(default=3_600, ge=1, le=30 * 24 * 3_600)
-    """Seconds after which agents can no longer recall the outcome of a subtask that has ended."""
+    """Seconds for which agents can recall the outcome of a finished subtask."""
     queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
-    """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
+    """Kinds of work with a separate task queue, and how many of each this worker runs at once: a JSON
     object of `models`, `tools` and `sandboxes`."""
     roles: frozenset[Role] = ROLES
-    """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
+    """Kinds of work of this worker: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=500, ge=1, le=1_000)
-    """Model turns and tool calls at the same time in each worker process."""
+    """Maximum concurrent model turns and tool calls in each worker process."""
     heartbeat_timeout: int = Field(default=_HEARTBEAT_SECONDS, ge=_HEARTBEAT_SECONDS, le=_MOST_HEARTBEAT_SECONDS)
     """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,
-    and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
+    and Temporal Cloud bills each: more seconds cost less, but delay the recovery from a lost worker."""
     processes: int = Field(default=1, ge=1, le=64)
-    """Worker processes on this host, one for each core that they may use."""
+    """Worker processes on this host, one per core to use."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
     """The key that encrypts new payloads; encryption is on if this and the keys are set."""
     encryption_accept_plain: bool = False
-    """Whether unencrypted payloads are read too, while sessions that began without encryption still run."""
+    """Whether unencrypted payloads are also read, while sessions started without encryption still run."""
     credential_keys: SecretStr | None = None
     """The keys that seal the credentials of calling users, written like `encryption_keys`; the last one seals."""
     storage: str | None = None
     """Where large payloads are stored instead of in the history: a location as for `artifacts`, or `off`."""
     storage_threshold: int | None = Field(default=None, ge=0)
-    """The size in bytes above which a payload is large."""
+    """Minimum size in bytes of payloads that are stored."""
     storage_results: bool = False
-    """Whether reports and answers to queries and updates are stored there too; clients then need the same storage."""
+    """Whether reports and responses to queries and updates are stored too; clients then need the same storage."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/-]{1,200}$")
     """The Worker Deployment of this worker, which turns Worker Versioning on."""
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
-    """The build of this worker; sessions stay on the build that they began on. A digest of its code by default."""
+    """The build of this worker; sessions stay on the build they started on. By default, a digest of its code."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
     processes, each has the next port."""
@@ -116,7 +116,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     log_format: LogFormat = "auto"
     """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Least level that is logged; at DEBUG the log has text of users, models and documents."""
+    """Minimum log level; at DEBUG the log contains text of users, models and documents."""
 
     @classmethod
     def settings_customise_sources(
@@ -127,13 +127,13 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the environment, where a JSON object has each key once."""
+        """Read the environment, refusing JSON objects with repeated keys."""
         return init_settings, _Environment(settings_cls)
 
     @field_validator("*", mode="wrap")
     @classmethod
     def _are_readable(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Report what cannot be read, and paths that no system has, with the other problems of values."""
+        """Report unreadable values and invalid paths together with other problems."""
         if isinstance(value, _Unreadable):
             raise ValueError(value.problem)
         try:
@@ -148,7 +148,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         return self
 
     def of_process(self, number: int) -> Self:
-        """Return the settings of one of several processes: each has its metrics at a port of its own."""
+        """Return the settings of one of several processes, each with its own metrics port."""
         if not self.metrics_address:
             return self
         host, _, port = self.metrics_address.rpartition(":")
@@ -186,7 +186,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
 
 
 def settings_type() -> type[Settings]:
-    """Return the settings with those of the plug-ins, which are base classes of it."""
+    """Return the settings class with the plug-ins' settings as base classes."""
     return _settings_with(*installed().settings)
 
 
@@ -195,13 +195,13 @@ def _settings_with(*extensions: Extension) -> type[Settings]:
     added = [extension.load(type) for extension in extensions]
     if not added:
         return Settings
-    kept = {"model_config": Settings.model_config}  # else that of the last base counts
+    kept = {"model_config": Settings.model_config}  # otherwise that of the last base counts
     settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(kept))
     return cast("type[Settings]", settings)
 
 
 def settings_of(settings: BaseSettings, part: type[_Part]) -> _Part:
-    """Return the settings of a plug-in: a part of the worker's, or its defaults if they were made without it."""
+    """Return a plug-in's part of the worker's settings, or its defaults if they lack it."""
     return settings if isinstance(settings, part) else part()
 
 
@@ -223,7 +223,7 @@ class _Environment(EnvSettingsSource):
 
 
 def describe_unusable(error: ValidationError) -> str:
-    """Describe every invalid setting by the name of its environment variable."""
+    """Describe each invalid setting by its environment variable."""
     named = (each.removeprefix("input: ") for each in describe_problems(error, settings_type()))
     return join_problems(
         re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named

@@ -1,8 +1,8 @@
-"""Activity slots: a worker accepts no more activities than it can begin soon.
+"""Activity slots: a worker accepts no more activities than it can start soon.
 
-An activity's heartbeats are due from the moment that the server hands it out. A busy event loop begins it much later,
-so a worker that accepts whatever it has slots for is taken for lost while it works. What is not accepted waits on the
-task queue, where nothing is due and other workers find it.
+An activity's heartbeats are due from the moment the server dispatches it. A busy event loop starts it much later,
+so a worker that fills all slots would be taken for lost while working. What is not accepted waits on the
+task queue, where nothing is due and other workers can take it.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from temporalio.worker import (
 )
 
 POLLS: Final = 20
-"""Requests for activities that wait at the server at the same time."""
+"""Concurrent activity polls at the server."""
 WORKFLOW_POLLS: Final = 40
 """The same for workflow tasks, half of them for new workflows. The server writes to disk what none waits for."""
 _MOST_AHEAD: Final = POLLS + 1
-"""The SDK reserves a slot for the next request, too."""
+"""Includes the slot that the SDK reserves for the next poll."""
 _FIRST_AHEAD: Final = 4
 _LEAST_AHEAD: Final = 2
 _SLOW_SECONDS: Final = 0.3
 _FAST_SECONDS: Final = 0.1
 _CLOCK_STEP_SECONDS: Final = 60.0
-"""No activity is begun so late: the server's clock was set back."""
+"""No activity starts this late; the server's clock must have been set back."""
 _FORGOTTEN_PER_SECOND: Final = 0.001
 
 
@@ -43,28 +43,28 @@ class _Permit(SlotPermit):
 
 
 class PacedSlots(CustomSlotSupplier):
-    """The activity slots of one worker, few of which are reserved ahead of the event loop.
+    """The activity slots of one worker, with few reserved ahead of the event loop.
 
-    How many are is halved when an activity began late, and grows by one when it did not.
+    Their number is halved when an activity starts late, and grows by one otherwise.
     """
 
     def __init__(self, most: int) -> None:
-        """Allow so many activities at the same time, of those that have begun."""
+        """Allow `number` started activities at once."""
         self._most = most
         self._ahead = _FIRST_AHEAD
         self._held: set[SlotPermit] = set()
         self._reserved: set[_Permit] = set()
-        """Permits of activities that have not begun: still asked for, buffered by the SDK, or being decoded."""
+        """Permits of activities not yet started: being polled for, buffered by the SDK, or being decoded."""
         self._arrived: dict[_Permit, None] = {}
-        """Those of them that the event loop has, the oldest first."""
+        """Those that have reached the event loop, oldest first."""
         self._fastest: tuple[float, float] | None = None
-        """The least difference of this host's monotonic clock from the server's at an activity's begin, and when."""
+        """The smallest difference of this host's monotonic clock to the server's at an activity's start, and when."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
 
     def begin(self, started: datetime) -> float:
-        """Note that an activity has begun, which the server handed out at `started`; return the seconds in between."""
+        """Record the start of an activity that the server dispatched at `started`; return the seconds in between."""
         waited = self._waited(time.monotonic(), started.timestamp())
         with self._lock:
             permit = next(iter(self._arrived), None)
@@ -79,9 +79,9 @@ class PacedSlots(CustomSlotSupplier):
         return waited
 
     def _waited(self, now: float, started: float) -> float:
-        """Compare with the fastest begin so far, since the two clocks have nothing in common.
+        """Return the delay relative to the fastest start so far, since the two clocks are unrelated.
 
-        It is slowly forgotten, so that a small step of the server's clock does not slow the worker for ever.
+        The fastest start decays slowly, so that a small step of the server's clock does not slow the worker forever.
         """
         offset = least = now - started
         if self._fastest is not None:
@@ -93,7 +93,7 @@ class PacedSlots(CustomSlotSupplier):
         return offset - least
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:  # noqa: ARG002  # the SDK's own signature
-        """Wait until one more activity may be asked for."""
+        """Wait until one more activity may be polled for."""
         self._loop = asyncio.get_running_loop()
         while (permit := self._reserve(is_eager=False)) is None:
             self._changed.clear()
@@ -101,7 +101,7 @@ class PacedSlots(CustomSlotSupplier):
         return permit
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:  # noqa: ARG002  # the SDK's own signature
-        """Reserve a slot for an activity that comes with the answer to a workflow task, if there is one."""
+        """Reserve a slot for an eager activity, if one is free."""
         return self._reserve(is_eager=True)
 
     def _reserve(self, *, is_eager: bool) -> _Permit | None:
@@ -115,13 +115,13 @@ class PacedSlots(CustomSlotSupplier):
             return permit
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Note that the event loop has received an activity."""
+        """Record that the event loop has received an activity."""
         if isinstance(ctx.permit, _Permit):
             with self._lock:
                 self._arrived[ctx.permit] = None
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Note that an activity has ended, or that none came."""
+        """Record that an activity has ended, or that a poll returned none."""
         if isinstance(ctx.permit, _Permit):
             with self._lock:
                 self._held.discard(ctx.permit)

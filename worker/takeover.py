@@ -1,9 +1,9 @@
-"""Takeover: what a killed worker was doing goes on when the next worker of this host starts.
+"""Takeover: the next worker of this host resumes the work of a killed one as soon as it starts.
 
-Each worker lists the activities that it runs in a file that it keeps locked. The kernel releases the lock when the
-process ends, however it ends, so a file that can be locked is a dead worker's. The next worker then fails its attempts
-by their task tokens, which the server accepts only while an attempt runs, and starts the next attempt at once instead
-of after a heartbeat timeout. The next attempt treats what it finds as after any other lost worker.
+Each worker lists its running activities in a file that it keeps locked. The kernel releases the lock when the
+process ends for any reason, so a file that can be locked belongs to a dead worker. The next worker fails its attempts
+by task token, which the server accepts only while an attempt runs, so that it starts the next attempt at once instead
+of after a heartbeat timeout. The next attempt behaves as after any other lost worker.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from chargehand.wire import ErrorType
 
 _FOLDER: Final = "running"
 _SENT_SECONDS: Final = 1.0
-"""After so long the server has an activity's result; ending an attempt that it no longer waits for does nothing."""
+"""By then the server has an activity's result; failing a finished attempt has no effect."""
 _OTHERS_KEPT_SECONDS: Final = 86_400
-"""What workers of other hosts, or from before this host was started, ran is left to the server, which repeats it."""
+"""Files of other hosts or earlier boots are kept this long; the server repeats their activities."""
 _LONGEST_FILE: Final = 1 << 20
-"""Bytes after which the file is written anew, with the running activities only."""
+"""Bytes after which the file is rewritten with running activities only."""
 _RPC_TIMEOUT: Final = timedelta(seconds=3)
 _AT_ONCE: Final = 16
 _AT_ONCE_AGAIN: Final = timedelta(milliseconds=1)
@@ -57,25 +57,25 @@ class Attempt:
     token: bytes
     run: _Run
     is_over: bool = False
-    """It has ended; the server may not know yet."""
+    """Whether it has ended; the server may not know yet."""
 
     def line(self, number: int) -> bytes:
-        """Write it as a line that `_open_attempts` reads."""
+        """Serialise it as a line for `_open_attempts`."""
         return _line([number, *self.run, b64encode(self.token).decode(), *([True] if self.is_over else [])])
 
 
 class RunningActivities(AroundActivities):
-    """The activities that this process runs, in a file that the next worker of this host can read."""
+    """This process's running activities, in a file that the next worker of this host can read."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Start the file of this process.
+        """Create this process's file.
 
         Raises:
             OSError: it cannot be written or locked here.
         """
         folder = state_dir / _FOLDER
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Its final name, by which other workers find it, comes with the lock.
+        # It gets its final name, by which other workers find it, only once locked.
         descriptor, name = tempfile.mkstemp(prefix=".", dir=folder)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +86,7 @@ class RunningActivities(AroundActivities):
 
     async def attempt(self, _: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
         info = activity.info()
-        if info.is_local:  # it is repeated with its workflow task
+        if info.is_local:  # a local activity is repeated with its workflow task
             return await run()
         number = self.begin(Attempt(info.task_token, (info.workflow_id or "", info.workflow_run_id or "")))
         try:
@@ -104,7 +104,7 @@ class RunningActivities(AroundActivities):
             return self._number
 
     def note_end(self, number: int) -> None:
-        """Note that an attempt has ended; it stays on the list while its result is sent."""
+        """Record that an attempt has ended; it stays listed while its result is sent."""
         with self._lock:
             self._running[number] = replace(self._running[number], is_over=True)
             self._write(self._running[number].line(number))
@@ -115,7 +115,7 @@ class RunningActivities(AroundActivities):
             self._write(_line([number]))
 
     def _write(self, line: bytes) -> None:
-        """Write a line, which the kernel keeps when this process is killed."""
+        """Write a line, which survives a kill of this process."""
         if self._file.closed:
             return
         try:
@@ -128,21 +128,21 @@ class RunningActivities(AroundActivities):
             _logger.warning("a running activity could not be listed", extra={"problem": error.strerror})
 
     def close(self) -> None:
-        """Remove the file; nothing runs any more."""
+        """Remove the file, since nothing is running any more."""
         with self._lock:
             self._path.unlink(missing_ok=True)
             self._file.close()
 
 
 async def take_over(client: Client, state_dir: Path) -> None:
-    """Have the server repeat at once what killed workers of this host were doing."""
+    """Have the server immediately repeat the activities of killed workers of this host."""
     with _abandoned(state_dir / _FOLDER) as attempts:
         if not attempts:
             return
         gate = asyncio.Semaphore(_AT_ONCE)
         ended = 0
-        # The server forgets that a sticky queue was left when it refuses to end an attempt of the same workflow, as it
-        # does for most that are over. The others follow when all is left for good: their next attempts may end at once.
+        # The server forgets the reset of a sticky queue when it refuses to fail an attempt of the same workflow, as it
+        # does for most finished ones. The others follow once all resets are final: their next attempts may end at once.
         for is_over in (True, False):
             await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
             chosen = [attempt for attempt in attempts if attempt.is_over == is_over]
@@ -153,7 +153,7 @@ async def take_over(client: Client, state_dir: Path) -> None:
 
 @contextmanager
 def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
-    """Read the files of dead workers, and remove them afterwards."""
+    """Read the files of dead workers, then remove them."""
     host, attempts = _host(), list[Attempt]()
     with ExitStack() as files:
         for path in folder.glob("*"):
@@ -169,7 +169,7 @@ def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
 
 
 def _open_plain(path: Path) -> BinaryIO:
-    """Open a plain file; another kind could block, or lead elsewhere."""
+    """Open a regular file; other kinds could block or lead elsewhere."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -180,12 +180,12 @@ def _open_plain(path: Path) -> BinaryIO:
 def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
     running: dict[int, Attempt] = {}
     for line in lines:
-        with suppress(ValueError, RecursionError):  # the last line, if the worker was killed while it wrote it
+        with suppress(ValueError, RecursionError):  # an incomplete last line of a killed worker
             match json.loads(line):
                 case [int(number)]:
                     running.pop(number, None)
                 case [int(number), str(workflow_id), str(run_id), str(token), *over]:
-                    f"{workflow_id}{run_id}".encode()  # half a surrogate pair is an id of nothing
+                    f"{workflow_id}{run_id}".encode()  # a lone surrogate is never part of an id
                     running[number] = Attempt(b64decode(token), (workflow_id, run_id), bool(over))
                 case _:
                     pass
@@ -193,7 +193,7 @@ def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
 
 
 async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Semaphore) -> None:
-    """Have the next tasks of workflows, and of those above them, go to any worker."""
+    """Reset the sticky queues of workflows and their parents, so that any worker gets their next tasks."""
 
     async def leave(run: _Run) -> _Run | None:
         execution = WorkflowExecution(workflow_id=run[0], run_id=run[1])
@@ -203,7 +203,7 @@ async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Se
                 await client.workflow_service.reset_sticky_task_queue(request, timeout=_RPC_TIMEOUT)
                 info = (await describe(client, *run, _RPC_TIMEOUT)).workflow_execution_info
         except RPCError:
-            return None  # it has ended, or its tasks reach a worker after the sticky timeout
+            return None  # it has ended, or its tasks move after the sticky timeout
         above = info.parent_execution
         return (above.workflow_id, above.run_id) if info.HasField("parent_execution") else None
 
@@ -215,7 +215,7 @@ async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Se
 
 
 async def _end(client: Client, attempt: Attempt, gate: asyncio.Semaphore) -> bool:
-    """Fail an attempt, if it still runs, so that the server starts the next one."""
+    """Fail an attempt if it is still running, so that the server starts the next one."""
     lost = ApplicationError(
         "The worker was lost in the middle of this.", type=ErrorType.WORKER_LOST, next_retry_delay=_AT_ONCE_AGAIN
     )
@@ -235,7 +235,7 @@ def _line(values: Sequence[object]) -> bytes:
 
 
 def _host() -> str:
-    """Name this host since its start, also within its containers: locks of other hosts may not be seen here."""
+    """Identify this boot of this host, also within containers; locks of other hosts may be invisible here."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return socket.gethostname().replace("/", "-")

@@ -1,4 +1,4 @@
-"""Temporal workers as the settings want them, of sessions, of model turns, of tools, and the build that they are of."""
+"""Builds the Temporal workers for sessions, model turns and tools, and identifies their build."""
 
 import hashlib
 import logging
@@ -33,10 +33,10 @@ from workflows.supervisor import SupervisorWorkflow
 
 _logger: Final = logging.getLogger("chargehand.worker")
 _INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
-"""One of each package whose code decides how sessions go on."""
+"""One module of each package whose code affects workflow decisions."""
 _DIGITS: Final = 12
 GRACE: Final = timedelta(seconds=30)
-"""How long in-flight calls may take to finish when a worker is told to stop."""
+"""Time for in-flight calls to finish when a worker is stopped."""
 
 
 def build_workers(
@@ -46,9 +46,9 @@ def build_workers(
     *,
     interceptors: Sequence[Interceptor] = (),
 ) -> Sequence[Worker]:
-    """Build a worker for each task queue that this process serves: of sessions, of model turns and of tool calls.
+    """Build a worker for each task queue of this process: sessions, model turns and tool calls.
 
-    The server enforces the rate of turns. Turns of sessions that were opened without a queue of their own stay with the
+    The server enforces the rate of turns. Turns of sessions opened without a separate queue stay with the
     worker of sessions.
     """
     turns = turns_queue(settings)
@@ -79,7 +79,7 @@ def build_worker(
     cached_workflows: int = 1_000,
     interceptors: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Build the worker of sessions, which also does everything that has no task queue of its own."""
+    """Build the worker of sessions, which also runs everything without a separate task queue."""
     return _worker(
         client,
         settings,
@@ -131,8 +131,8 @@ def _worker(
         nonsticky_to_sticky_poll_ratio=0.5,
         max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=GRACE,
-        # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
-        # With one second, a worker that is merely busy replays whole histories.
+        # Tasks of a killed worker's workflows move to another worker after this time instead of after ten seconds.
+        # With one second, a merely busy worker would replay whole histories.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=throttle,
         default_heartbeat_throttle_interval=throttle,
@@ -144,7 +144,7 @@ def _added(client: Client, settings: Settings) -> list[Interceptor]:
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
-    """Pin sessions, and everything below them, to the build that they began on, if this worker has a deployment."""
+    """Pin sessions and everything below them to the build they started on, if this worker has a deployment."""
     if not settings.deployment:
         return None
     return WorkerDeploymentConfig(
@@ -156,7 +156,7 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
 
 @cache
 def own_build() -> str:
-    """Name this build: the same wherever the same code is installed. It takes a few hundredths of a second."""
+    """Return this build's id, the same wherever the same code is installed; takes some hundredths of a second."""
     digest = hashlib.sha256()
     for each in _INSIDE:
         package = Path(getfile(each)).parents[each.__module__.count(".") - 1]
@@ -166,10 +166,10 @@ def own_build() -> str:
 
 
 async def check_builds(client: Client, settings: Settings) -> None:
-    """Say which other builds poll the task queue of sessions; refuse to serve one that would give this worker nothing.
+    """Report other builds that poll the task queue of sessions; refuse a queue that would give this worker nothing.
 
     Raises:
-        SettingsError: by Worker Versioning the queue belongs to a deployment, and this worker has none.
+        SettingsError: the queue belongs to a versioned deployment, and this worker has none.
     """
     if "sessions" not in settings.roles:
         return

@@ -1,7 +1,7 @@
-"""Put what the worker runs below `chargehand_worker`, so that the wheel installs no other top-level name.
+"""Assemble the worker's code below `chargehand_worker`, so that the wheel installs no other top-level name.
 
-In the checkout its folders are imported as `activities`, `workflows` and `worker`, names that many projects have
-themselves. In the wheel each is a part of `chargehand_worker`, and its imports say so.
+In the checkout, its folders are imported as `activities`, `workflows` and `worker`, names that many projects use
+themselves. In the wheel, each is a part of `chargehand_worker`, and imports are renamed.
 """
 
 import ast
@@ -20,13 +20,13 @@ _ASSEMBLED: Final = "assembled"
 _OWN: Final = Path("deploy", "worker")
 _CONTENT: Final = ("activities", "workflows", "worker", "crews", "docker-compose.yml")
 _SERVER_FILES: Final = "deploy/temporal-*"
-"""What a project's containers need of `deploy/`, where an operator keeps certificates and keys as well."""
+"""The files of `deploy/` that a project's containers need; operators keep certificates and keys there too."""
 _MOVED: Final = ("activities", "workflows", "worker")
 _MODULE_IN_TEXT: Final = re.compile(rf"(?:{'|'.join(_MOVED)})\.[\w.]*")
 
 
 class BuildHook(BuildHookInterface[Any]):
-    """Adds the package to wheels and to source distributions, which contain it as wheels do."""
+    """Adds the assembled package to wheels and source distributions."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Assemble the package; an editable installation imports the checkout instead."""
@@ -57,7 +57,7 @@ def assemble(checkout: Path, target: Path) -> None:
 
 
 def rename_imports(source: str, file: str) -> str:
-    """Put the moved modules that a source imports below the package.
+    """Rename a source's imports of moved modules.
 
     Raises:
         ValueError: it imports one without `from`, or names one in a string.

@@ -1,6 +1,6 @@
-"""What is attached to a report on its page: pictures that agents made, and the text around quotations.
+"""Attachments of a report's page: pictures created by agents, and the text around quotations.
 
-Both come from the artifact store, and both are bounded, so that a page stays a file that can be mailed.
+Both come from the artifact store and are bounded, so that a page stays small enough to mail.
 """
 
 import json
@@ -36,7 +36,7 @@ ReadArtifact = Callable[[str], bytes]
 
 
 class Passage(NamedTuple):
-    """The lines of a document that a source names, and the lines around them."""
+    """The lines of a document cited by a source, with the lines around them."""
 
     before: str
     quoted: str
@@ -44,21 +44,21 @@ class Passage(NamedTuple):
 
 
 class Attachments(NamedTuple):
-    """What is shown on the page; whatever is missing is named there instead."""
+    """The content shown on the page, which states what is missing."""
 
     pictures: Mapping[str, str] = {}
-    """`data:` URIs by the artifact's URI."""
+    """`data:` URIs by artifact URI."""
     passages: Mapping[str, Passage] = {}
-    """By the source's `ref`."""
+    """Passages by the source's `ref`."""
 
 
 def attach(report: Report, documents: Iterable[str], read: ReadArtifact) -> Attachments:
-    """Read what the page of a report shows; `documents` are the URIs of the session's request."""
+    """Read the attachments of a report's page; `documents` are the URIs of the session's request."""
     return Attachments(attach_pictures(report.artifacts, read), attach_passages(report.sources, documents, read))
 
 
 def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[str, str]:
-    """Make `data:` URIs of PNG, JPEG, GIF, WebP and SVG pictures, whatever their names and media types claim."""
+    """Build `data:` URIs of PNG, JPEG, GIF, WebP and SVG pictures, identified by content, not by name or media type."""
     pictures: dict[str, str] = {}
     total = 0
     for artifact in artifacts:
@@ -75,15 +75,15 @@ def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[s
 
 
 def _picture_type(content: bytes) -> str | None:
-    """Tell the media type of a raster picture by its first bytes; of a drawing, by all of it."""
+    """Detect the media type of a raster picture from its first bytes, of a drawing from all of it."""
     raster = next((name for name, start in _RASTER.items() if start.match(content)), None)
     return raster or ("image/svg+xml" if is_drawing(content) else None)
 
 
 def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
-    """Find the lines that sources name in the uploaded text documents, with the lines around them.
+    """Find the lines cited by sources in the uploaded text documents, with the lines around them.
 
-    Documents that are not plain text have no lines; their sources keep the quotation alone.
+    Documents other than plain text have no lines; their sources only have the quotation.
     """
     named = [(source, match) for source in sources if not source.url and (match := _LINES.fullmatch(source.ref))]
     if not named:
@@ -101,7 +101,7 @@ def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: R
 
 
 def _uploaded_files(documents: Iterable[str], read: ReadArtifact) -> dict[str, tuple[str, int]]:
-    """Return URI and size of each uploaded file by its name; a name that two files have is left out."""
+    """Return URI and size of each uploaded file by name, without ambiguous names."""
     listed: list[tuple[str, str, int]] = []
     for uri in documents:
         place, _, name = uri.partition("/")
@@ -132,7 +132,7 @@ def _content(uri: str, size: int, most: int, read: ReadArtifact) -> bytes | None
 
 
 def _lines(content: bytes | None) -> list[str]:
-    """Decode as the worker does, so that the numbers of the lines are the same; nothing for other files."""
+    """Decode as the worker does, so that line numbers are the same; empty for other files."""
     if content is None or b"\0" in content:
         return []
     try:

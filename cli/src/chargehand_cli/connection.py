@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 _MAX_WORKER_EXITS: Final = 3
 WORKER_SECONDS: Final = 15
-"""Within which a worker that is neither slow nor busy polls."""
+"""Time within which a worker polls unless it is slow or busy."""
 _MAX_RESUMED_SHOWN: Final = 5
 _MAX_RESUMED_COUNTED: Final = 50
 
 
 class Connection:
-    """Where a command works, and the client once the connection is open."""
+    """A command's location, and the client once connected."""
 
     def __init__(self, options: LocationOptions | Location) -> None:
-        """Remember the options only; nothing is decided or started before it is needed."""
+        """Store the options; nothing is decided or started before it is needed."""
         self._options = options
         self._server: EmbeddedServer | None = None
         self._note: ServerNote | None = None
         self._chargehand: Chargehand | None = None
         self.farewell = ""
-        """Written at the end of the command if the embedded server ends with it."""
+        """Text to print at the end of the command if the embedded server ends with it."""
         self.linger_seconds = 0
-        """How long the embedded server stays, without a worker, when the command has ended."""
+        """How long the embedded server stays up without a worker after the command."""
 
     @cached_property
     def location(self) -> Location:
@@ -59,12 +59,12 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection; kept reports are read without one."""
+        """Whether there is a connection; stored reports are read without one."""
         return self._chargehand is not None
 
     @property
     def has_worker(self) -> bool:
-        """Whether a worker runs, as far as this command can know: others' servers are assumed to have one."""
+        """Whether a worker runs, as far as known; configured servers are assumed to have one."""
         note = self._server.note() if self._server else None
         return self._server is None or (note is not None and note.has_worker)
 
@@ -77,9 +77,9 @@ class Connection:
             self._server = server
 
     async def open(self, *, worker: bool = True) -> None:
-        """Connect, unless it is done; the embedded server starts while this process loads its modules.
+        """Connect if not connected; the embedded server starts while this process loads its modules.
 
-        The embedded worker resumes every unfinished session, and their costs: commands that only read need none.
+        The embedded worker resumes all unfinished sessions and their costs, so commands that only read start none.
         """
         if self._chargehand:
             if worker:
@@ -95,12 +95,12 @@ class Connection:
             self._chargehand = await Chargehand.connect(place, task_queue=queue, artifacts=artifacts)
             return
         starting = asyncio.create_task(asyncio.to_thread(self._server.wait))
-        await asyncio.sleep(0)  # let it start before this thread is busy
+        await asyncio.sleep(0)  # let it start before this thread gets busy
         importlib.import_module("chargehand.client")
         await self._reconnect(await starting)
 
     async def open_to_query(self) -> bool:
-        """Connect with a worker if that resumes no session; return whether one runs."""
+        """Connect, with a worker if that resumes no session; return whether a worker runs."""
         from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
 
         await self.open(worker=False)
@@ -112,10 +112,10 @@ class Connection:
         return True
 
     async def open_to_steer(self, session_id: str) -> "Session":
-        """Connect to change a session, and return it; the embedded worker is started only for one that it can carry on.
+        """Connect to change a session, and return it; the embedded worker is started only for an unfinished one.
 
         Raises:
-            SessionNotFound: there is no such session.
+            SessionNotFound: the session does not exist.
             AlreadyEnded: it has ended.
         """
         await self.open(worker=False)
@@ -130,12 +130,12 @@ class Connection:
         return self.session(session_id)
 
     async def say_resumed(self, session_id: str | None = None) -> None:
-        """Name the sessions of earlier commands that resume with the worker that this command has started."""
+        """Print the sessions of earlier commands that this command's worker resumes."""
         for line in await self.resumed_lines(session_id):
             say(line)
 
     async def resumed_lines(self, session_id: str | None = None) -> list[str]:
-        """List the same, without the session that the command itself is about."""
+        """Return lines naming the resumed sessions, except the command's own."""
         if not self._server or not self._server.started_worker:
             return []
         listing = self.chargehand.list(_MAX_RESUMED_COUNTED)
@@ -146,10 +146,10 @@ class Connection:
         return lines
 
     async def is_unfinished(self, session_id: str) -> bool:
-        """Ask the server, which needs no worker, whether a session is open.
+        """Whether a session is open; needs no worker.
 
         Raises:
-            SessionNotFound: there is no such session.
+            SessionNotFound: the session does not exist.
         """
         from temporalio.service import RPCError
 
@@ -163,10 +163,10 @@ class Connection:
         return is_open(found.workflow_execution_info)
 
     async def check_settings(self) -> None:
-        """Check the settings of the worker that this command may start, before anything is started.
+        """Check the settings of the worker that this command may start, before starting anything.
 
         Raises:
-            WrongSettings: they are invalid.
+            WrongSettings: the settings are invalid.
         """
         if self.location.is_embedded and self.location.worker:
             await check_settings(self.location.worker, self.location.state)
@@ -191,12 +191,12 @@ class Connection:
         return f"Temporal server at {address}, namespace {client.namespace} (set by {self.location.configured_by})"
 
     def session_url(self, session_id: str) -> str | None:
-        """Return a session's address in the Web UI; None if the Web UI's address is unknown."""
+        """Return a session's address in the Web UI; None if that is unknown."""
         base = self._workflows_url
         return f"{base}/{quote(session_id, safe='')}" if base else None
 
     def sessions_url(self) -> str | None:
-        """Return the address of the list of sessions in the Web UI, without their subtasks."""
+        """Return the Web UI's address of the list of sessions without subtasks."""
         from chargehand.visibility import ROOT_RUNS
 
         base = self._workflows_url
@@ -208,7 +208,7 @@ class Connection:
         return f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows" if base else None
 
     def temporal_command(self, arguments: str) -> str:
-        """Write a `temporal` command line that reaches this server."""
+        """Build a `temporal` command line that reaches this server."""
         client = self.chargehand.client
         is_named_here = self._note or self.location.address
         address = f" --address {client.service_client.config.target_host}" if is_named_here else ""
@@ -219,13 +219,13 @@ class Connection:
         return self.chargehand.session(session_id)
 
     async def mend(self) -> None:
-        """Start the embedded server again if it has ended."""
+        """Restart the embedded server if it has ended."""
         if not self._server or self._server.note():
             return
         await self._reconnect(await asyncio.to_thread(self._server.wait))
 
     async def keep_running(self) -> NoReturn:
-        """Start the embedded server again whenever it ends, until the task is cancelled; raises as `check_worker`."""
+        """Restart the embedded server whenever it ends, until cancelled; raises like `check_worker`."""
         while True:
             await self.mend()
             self.check_worker()
@@ -248,7 +248,7 @@ class Connection:
             raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{last_lines(log)}")
 
     async def until_worker_polls(self) -> None:
-        """Wait until the embedded worker polls, or is slow to; what keeps it from starting is raised, as above."""
+        """Wait until the embedded worker polls or is slow to start; raises like `check_worker`."""
         from chargehand.visibility import pollers
 
         give_up_at = time.monotonic() + WORKER_SECONDS
@@ -260,16 +260,16 @@ class Connection:
 
     @property
     def running_variant(self) -> str:
-        """The variant of the embedded worker, as `WorkerCommand.variant`."""
+        """The running embedded worker's variant, as in `WorkerCommand.variant`."""
         return self._note.variant if self._note else ""
 
     def hand_over(self, command: Sequence[str]) -> None:
-        """Start a command in the background that keeps the embedded server and its worker up."""
+        """Start a background command that keeps the embedded server and its worker running."""
         if self._server:
             self._server.hand_over(command)
 
     def leave(self) -> Departure:
-        """Leave the embedded server; the last command to leave waits until it has shut down, or lets it linger."""
+        """Leave the embedded server; the last command waits until it has shut down, or lets it linger."""
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":

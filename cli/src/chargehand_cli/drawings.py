@@ -1,6 +1,6 @@
-"""Tell SVG that only draws from SVG that could run, fetch, or grow without bounds.
+"""Distinguish SVG that only draws from SVG that could run code, fetch, or expand without bounds.
 
-A browser runs and loads nothing of an SVG in an `img`; what makes a PDF of the page has no such promise.
+Browsers neither run nor load anything from an SVG in an `img`; PDF renderers do not guarantee that.
 """
 
 import re
@@ -28,15 +28,15 @@ _RASTER: Final = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/=\s]*")
 _LOADING: Final = re.compile(r"\\|@|(?:url|src|image|image-set)\(\s*(?![\"']?#)|script:", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"url\(\s*[\"']?(#[^\s\"'()]+)", re.IGNORECASE)
 _MOST_DRAWN: Final = 20_000
-"""Elements, with each that is referred to counted as often as it is."""
+"""Maximum elements, counting each referenced one as often as it is referenced."""
 _MOST_DEPTH: Final = 50
 _MOST_LETTERS: Final = 50_000
 _LONGEST_STYLE: Final = 5_000
-"""Its rules are tried on each element."""
+"""Maximum length, since its rules are matched against each element."""
 
 
 def is_drawing(content: bytes) -> bool:
-    """Return whether these bytes are an SVG of nothing but shapes, text, and raster pictures of its own."""
+    """Whether these bytes are an SVG with only shapes, text, and embedded raster pictures."""
     try:
         return _Check().passes(content)
     except (ExpatError, _RefusedError, ValueError, LookupError):
@@ -44,20 +44,20 @@ def is_drawing(content: bytes) -> bool:
 
 
 class _RefusedError(Exception):
-    """The drawing has something that no drawing needs."""
+    """The drawing contains something that drawings do not need."""
 
 
 class _Check:
-    """Reads a drawing once, and builds nothing of it."""
+    """Parses a drawing once without building a tree."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, str]] = []
-        """Name and id of each element that has begun."""
+        """Name and id of each open element."""
         self._sizes: Counter[str] = Counter()
-        """Elements within each element that has an id."""
+        """Number of elements within each element with an id."""
         self._targets: Counter[str] = Counter()
         self._refer: set[str] = set()
-        """Ids of elements that refer to others; to refer to them in turn could multiply without bounds."""
+        """Ids of elements with references; references to these could multiply without bounds."""
         self._elements = 0
         self._style = ""
         self._letters = 0
@@ -107,10 +107,10 @@ class _Check:
 
 
 def _targets(element: str, attribute: str, value: str) -> list[str]:
-    """Return the ids that an attribute refers to.
+    """Return the ids referenced by an attribute.
 
     Raises:
-        _RefusedError: it refers to something else, or is none that a drawing has.
+        _RefusedError: it references something else, or is not an allowed attribute.
     """
     if attribute in ("href", _LINK):
         if element == f"{_SVG}image" and _RASTER.fullmatch(value):

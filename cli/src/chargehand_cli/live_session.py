@@ -1,4 +1,4 @@
-"""Follow a session to its end: show its status, put its questions, and outlast an absent server or worker."""
+"""Follow a session to its end: show its status, ask its questions, and survive outages of server and worker."""
 
 import asyncio
 import os
@@ -33,12 +33,12 @@ from chargehand_cli.session_files import status_of
 from chargehand_cli.terminal import can_ask, prompt, read_line, say
 
 _PATIENCE_SECONDS: Final = 60
-"""How long to wait for an answer before giving up; the session itself goes on waiting."""
+"""Time to wait for an answer before giving up; the session itself keeps waiting."""
 _REMARK_AFTER_SECONDS: Final = 5
 _UNCHANGED_SECONDS: Final = 1.0
-"""How often to read the status while nothing changes."""
+"""Interval of reading the status while nothing changes."""
 _SHARE: Final = 4
-"""How many times longer than a status takes to read it is left alone: that of long work takes some time."""
+"""The interval is at least this multiple of the time to read a status, which grows with the work."""
 _CANCEL_SECONDS: Final = 15
 _ANSWER: Final = "Your answer (leave empty to skip): "
 _DECISION: Final = "[a]pprove, [e]dit, [r]eject, or leave empty to decide later: "
@@ -48,7 +48,7 @@ Put = Callable[[], Awaitable[None]]
 
 
 async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Report:
-    """Show a session until it ends; on a terminal, put its questions to the user.
+    """Show a session until it ends; on a terminal, ask its questions.
 
     Raises:
         SessionEnded: it ended without a report.
@@ -67,7 +67,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
-            # The final states, so that no subtask stays on screen as running.
+            # Show the final states, so that no subtask remains shown as running.
             progress.update(status_of(report))
             progress.remark("")
             return report
@@ -107,7 +107,7 @@ async def ends_soon(session: Session) -> bool:
 
 
 def user_action(status: Status) -> str:
-    """Describe what a session is waiting for its user to do; empty if it is not waiting."""
+    """Describe what a session needs from its user; empty if it is not waiting."""
     session = status.session
     if status.state == "awaiting_approval":
         return f"Awaiting approval. Show the plan: `chargehand plan {session}`; approve it: add --approve"
@@ -128,7 +128,7 @@ def user_action(status: Status) -> str:
 
 
 async def _result(connection: Connection, session_id: str) -> Report:
-    """Wait for the report however often the server is away; `_poll_status` decides when to give up."""
+    """Wait for the report through outages of the server; `_poll_status` decides when to give up."""
     while True:
         try:
             return await connection.session(session_id).result()
@@ -139,7 +139,7 @@ async def _result(connection: Connection, session_id: str) -> Report:
 async def _poll_status(
     connection: Connection, session_id: str, progress: Progress, prompts: "Prompts | None"
 ) -> NoReturn:
-    """Show the status, and read it less often while nothing changes."""
+    """Show the status, polling less often while nothing changes."""
     answered_at, pause, latest = time.monotonic(), connection.polling_seconds, None
     while True:
         began_at = time.monotonic()
@@ -170,7 +170,7 @@ async def _poll_status(
 
 
 async def _show_work(connection: Connection, session_id: str, progress: Progress) -> None:
-    """Show what goes on, and what agents write while they write it if that is followed."""
+    """Show running steps, and text being written if that is followed."""
     while True:
         try:
             with translated(session_id):
@@ -186,10 +186,10 @@ async def _show_work(connection: Connection, session_id: str, progress: Progress
 
 
 class Prompts:
-    """Puts one thing after another to the user, each once and only while the session waits for it."""
+    """Prompts the user for one decision at a time, each once and only while the session waits for it."""
 
     def __init__(self, session: Session, progress: Progress, read: Callable[[], Awaitable[str]] = read_line) -> None:
-        """Answer for a session that `progress` shows."""
+        """Prompt for a session shown by `progress`."""
         self._session = session
         self._progress = progress
         self._read = read
@@ -221,7 +221,7 @@ class Prompts:
                 await task
 
     def _awaited(self, status: Status) -> Iterator[tuple[Hashable, tuple[Put, str]]]:
-        """List what the session waits for, each with what is said when it waits no longer."""
+        """List the open prompts of the session, each with the message for when it is no longer open."""
         if status.state == "awaiting_approval" and status.plan:
             yield "plan", (partial(self._decide, status.plan), "The plan is decided.")
         for question in status.questions:
@@ -233,7 +233,7 @@ class Prompts:
             try:
                 await put()
             except asyncio.CancelledError:
-                say("")  # ends the line of the prompt
+                say("")  # end the line of the prompt
                 if self._is_withdrawn:
                     say(withdrawal)
                 raise
@@ -256,7 +256,7 @@ class Prompts:
         say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
 
     async def _decide(self, plan: Plan) -> None:
-        """Show the plan until it is decided about, here or elsewhere."""
+        """Prompt for a decision on the plan until it is made, here or elsewhere."""
         given = plan
         while True:
             for line in plan_lines(plan):
@@ -278,7 +278,7 @@ class Prompts:
 
 
 async def _edited(plan: Plan) -> Plan:
-    """Have the user edit a plan in $VISUAL or $EDITOR; what is not a plan is told, and the plan stays as it was."""
+    """Let the user edit a plan in $VISUAL or $EDITOR; an invalid plan is reported and discarded."""
     with tempfile.TemporaryDirectory(prefix="chargehand-plan-") as folder:
         file = Path(folder) / "plan.json"
         file.write_text(plan.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
+"""Show a session's progress: a live tree on a terminal, one line per change elsewhere."""
 
 import os
 import sys
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _REFRESHES_PER_SECOND: Final = 8
 _GO_ON: Final = ("waiting", "running")
 _TOLD: Final = ("plan", "synthesis")
-"""Purposes of turns that the state of a session tells."""
+"""Purposes of turns that the session's state already shows."""
 _MOST_WRITTEN: Final = 150
-"""Characters of what an agent is writing, the last ones."""
+"""Number of final characters shown of text being written."""
 
 Clock = Callable[[], datetime]
 Steps: TypeAlias = Sequence[tuple[str, Draft]]
-"""What goes on, each with the path of its subtask."""
+"""Running steps, each with the path of its subtask."""
 
 
 def now() -> datetime:
@@ -47,7 +47,7 @@ def now() -> datetime:
 
 
 def choose_progress(session_id: str, *, url: str = "", quiet: bool = False) -> "Progress":
-    """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
+    """Draw a tree if standard error is a terminal; otherwise write lines to it."""
     if quiet:
         return Lines(write=lambda _: None)
     is_drawn = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
@@ -55,7 +55,7 @@ def choose_progress(session_id: str, *, url: str = "", quiet: bool = False) -> "
 
 
 class Lines:
-    """One line for each change."""
+    """Progress as one line per change."""
 
     def __init__(self, *, write: Callable[[str], object] = say, clock: Clock = now) -> None:
         self._write = write
@@ -100,7 +100,7 @@ class Lines:
                 self._line(describe_record(record, self._clock()))
 
     def note(self, work: Projection | None) -> None:
-        """Say what the supervisor begins to do, as far as the session's state does not."""
+        """Write what the supervisor starts doing, unless the session's state shows it."""
         for path, step in under_way(work) if work else ():
             if not path and step.kind == "turn" and step.purpose not in _TOLD and step.id not in self._turns:
                 self._turns.add(step.id)
@@ -120,9 +120,9 @@ class Lines:
 
 
 class LiveTree:
-    """A tree on a screen of its own, redrawn a few times a second; its last state stays, a line for each subtask.
+    """A tree on the alternate screen, redrawn a few times a second; its final state stays, a line per subtask.
 
-    Lines that a narrower terminal wraps cannot be redrawn in place, so that resizing would leave copies of them.
+    Lines wrapped by a narrower terminal cannot be redrawn in place, so resizing would leave copies of them.
     """
 
     def __init__(self, session_id: str, url: str = "") -> None:
@@ -158,7 +158,7 @@ class LiveTree:
         self._status = status
 
     def note(self, work: Projection | None) -> None:
-        """Show what goes on by a session's histories, which are read on; None once they no longer are."""
+        """Show the running steps from a session's histories; None once these are no longer read."""
         self._work = work
 
     def remark(self, text: str) -> None:
@@ -184,7 +184,7 @@ class LiveTree:
 
 
 Progress: TypeAlias = Lines | LiveTree
-"""Shows a session's status and a remark beside it while its context is entered, except while `hidden`."""
+"""Shows a session's status and a remark while its context is entered, except while `hidden`."""
 
 
 def session_tree(
@@ -196,7 +196,7 @@ def session_tree(
     *,
     work: Projection | None = None,
 ) -> "Tree":
-    """Draw a session: its state, its turns and dollars, its subtasks, and as far as it is read what goes on in each."""
+    """Draw a session: its state, turns and dollars, its subtasks, and the running steps of each."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -205,7 +205,7 @@ def session_tree(
     began_at = started_at if started_at and ended_at else min(shown_since, started_at or shown_since)
     elapsed = duration((ended_at or at) - began_at)
     name = (one_safe_line(session_id), "bold")
-    # Below the name, so that a narrow terminal cuts neither turns nor dollars.
+    # Below the name, so that a narrow terminal truncates neither turns nor dollars.
     facts = " · ".join([*(spend_facts(status) if status else ()), elapsed])
     head = _line((state, TONES[tone]), " ", name, (f"\n{facts}", "bright_black"))
     tree = Tree(head, guide_style="bright_black")
@@ -236,7 +236,7 @@ def _add_subtasks(tree: "Tree", status: Status, at: datetime, going_on: Steps) -
 
 
 def _add_steps(tree: "Tree", subtask: str, going_on: Steps, at: datetime) -> None:
-    """Draw what goes on in a subtask, or above all: for how long, and the end of what is being written."""
+    """Draw the running steps of a subtask or the session: their duration, and the end of text being written."""
     from rich.text import Text
 
     for path, step in going_on:

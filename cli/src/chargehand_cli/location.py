@@ -1,4 +1,4 @@
-"""Decide where a command works: on which server, with which worker, in which directories."""
+"""Decide which server, worker and directories a command uses."""
 
 import os
 import shlex
@@ -31,11 +31,11 @@ _WORKER_FILE: Final = "worker_main.py"
 _WORKER_PACKAGE: Final = "chargehand_worker"
 _NO_HOME: Final = Path("/nonexistent")
 _PROJECT: Final = Path(sys.prefix).parent
-"""The folder that holds the virtual environment of this command: a checkout of Chargehand, if the worker is in it."""
+"""The folder of this command's virtual environment: a checkout of Chargehand, if it contains the worker."""
 
 
 class NoWorkerProgram(NotReachable):
-    """There is no worker program on this machine."""
+    """This machine has no worker program."""
 
     def __init__(self, purpose: str, alternative: str = "") -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class NoWorkerProgram(NotReachable):
 
 @dataclass(frozen=True)
 class LocationOptions:
-    """Location as typed on the command line; the environment decides whatever is None."""
+    """Location options from the command line; None is decided by the environment."""
 
     address: Annotated[
         str | None,
@@ -71,15 +71,15 @@ class LocationOptions:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a command works."""
+    """The server, worker and directories that a command uses."""
 
     configured_by: str
     """The option, setting or file that names the server; empty for the embedded server."""
     address: str | None
-    """The server's address, unless Temporal's own settings decide it."""
+    """The server's address, unless Temporal's own settings determine it."""
     state: Path
     artifacts: str | None
-    """Where documents are uploaded to; None if it is unknown what the workers read."""
+    """Where documents are uploaded; None if the workers' location is unknown."""
     task_queue: str
     worker: WorkerCommand | None
     """The worker program of this machine."""
@@ -87,7 +87,7 @@ class Location:
     """The `temporal` program of the embedded server."""
     ui_url: str | None = None
     storage: str | None = None
-    """Where large payloads go, unless CHARGEHAND_STORAGE is set."""
+    """Where large payloads are stored, unless CHARGEHAND_STORAGE is set."""
 
     @property
     def is_embedded(self) -> bool:
@@ -98,7 +98,7 @@ class Location:
         return self.state / "worker.log"
 
     def require_artifacts(self, problem: str) -> str:
-        """Return where files are shared with the workers. Raises `UploadRefused` with a problem if that is unknown."""
+        """Return the location of files shared with the workers; raises `UploadRefused` if it is unknown."""
         if self.artifacts is None:
             raise UploadRefused(f"{problem}: {NAME_SHARED_FILES}")
         return self.artifacts
@@ -107,7 +107,7 @@ class Location:
         """Return the worker program.
 
         Raises:
-            NoWorkerProgram: there is none.
+            NoWorkerProgram: this machine has none.
         """
         if self.worker is None:
             raise NoWorkerProgram(purpose)
@@ -161,7 +161,7 @@ def find_location(
 
 
 def find_own_location(options: LocationOptions) -> Location:
-    """Decide by this process's environment.
+    """Find the location from this process's environment.
 
     Raises:
         NotReachable: the working directory is gone.
@@ -172,7 +172,7 @@ def find_own_location(options: LocationOptions) -> Location:
         raise NotReachable(f"The working directory cannot be used: {error.strerror}. Change to another one.") from error
     try:
         home = Path.home()
-    except RuntimeError:  # this user has none
+    except RuntimeError:  # this user has no home
         home = _NO_HOME
     return find_location(options, os.environ, home, here=here)
 
@@ -186,7 +186,7 @@ def _worker_command(environment: Mapping[str, str], project: Path, *, has_packag
     if (project / _WORKER_FILE).is_file():
         return (sys.executable, str(project / _WORKER_FILE))
     if find_spec(_WORKER_PACKAGE) if has_package is None else has_package:
-        # Without -P, a file in the working directory could take the place of a module of the standard library.
+        # Without -P, a file in the working directory could shadow a module of the standard library.
         return (sys.executable, "-P", "-m", _WORKER_PACKAGE)
     return ()
 

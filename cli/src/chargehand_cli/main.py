@@ -30,7 +30,7 @@ _EXTRAS: Final = {
     **dict.fromkeys(("codec-server", "console"), "console"),
     "mcp": "mcp",
 }
-"""The extra that brings a verb of a plug-in that comes with Chargehand."""
+"""The extra that provides a verb of a shipped plug-in."""
 
 _BAD_INPUT: Final = (
     *(BadRequest, InvalidInput, MissingExtra, ProtectionSettingsError),
@@ -41,7 +41,7 @@ _BAD_INPUT: Final = (
 class VerbGroups(TyperGroup):
     """Lists its commands by their `rich_help_panel`, as plain text: rich takes half a second to load.
 
-    Plug-ins are asked when all verbs are listed, or for one that the core does not have.
+    Plug-ins are loaded only to list all verbs, or for a verb that the core does not have.
     """
 
     has_plugins = False
@@ -51,7 +51,7 @@ class VerbGroups(TyperGroup):
         return super().list_commands(ctx)
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
-        """Find a verb; one that a missing plug-in would have is named with its extra."""
+        """Find a verb; for one of a missing plug-in, name the extra."""
         if cmd_name not in self.commands:
             self.add_plugin_verbs()
         if cmd_name not in self.commands and cmd_name in _EXTRAS:
@@ -59,7 +59,7 @@ class VerbGroups(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
-        """Write a section for each heading, in the order of the first command under it."""
+        """Write a section per heading, in the order of their first commands."""
         sections: dict[str, list[tuple[str, str]]] = {}
         names = self.list_commands(ctx)
         width = formatter.width - 6 - max(map(len, names))
@@ -73,7 +73,7 @@ class VerbGroups(TyperGroup):
                 formatter.write_dl(rows)
 
     def add_plugin_verbs(self) -> None:
-        """Add the verbs of plug-ins, once; one that cannot be used is named on standard error."""
+        """Add the verbs of plug-ins once; unusable ones are reported on standard error."""
         if self.has_plugins:
             return
         self.has_plugins = True
@@ -106,7 +106,7 @@ app = typer.Typer(
     "Exit codes: 0 success · 1 session failed, or a check found a problem · 2 invalid input or usage · "
     "3 partial report · 4 server or worker unreachable · 130 interrupted.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: the other kind takes half a second to load
+    rich_markup_mode=None,  # plain help: rich takes half a second to load
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -127,7 +127,7 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run a command and exit at once: the SDK's threads can abort a process during an orderly shutdown."""
+    """Run a command and exit immediately: the SDK's threads can abort a process during an orderly shutdown."""
     # A stream that the caller has closed is None.
     nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
     sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
@@ -157,7 +157,7 @@ def _surprise(error: BaseException) -> Exit:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
         case BrokenPipeError():
-            pass  # the reader of the output has gone
+            pass  # the reader of the output has exited
         case OSError():
             say(f"chargehand: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
         case _ if type(error).__module__.startswith("temporalio."):
@@ -169,7 +169,7 @@ def _surprise(error: BaseException) -> Exit:
 
 
 def _kept_details(error: BaseException) -> str:
-    """Write the traceback of an unexpected error to a file, for a report of the bug."""
+    """Write the traceback of an unexpected error to a file, for a bug report."""
     with suppress(OSError), tempfile.NamedTemporaryFile("w", prefix="chargehand-error-", delete=False) as file:
         traceback.print_exception(error, file=file)
         return f". Details: {file.name}"

@@ -1,4 +1,4 @@
-"""Requests, raised limits and answers as typed on the command line."""
+"""Requests, raised limits and plan edits from command-line options."""
 
 import json
 import re
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=BaseModel)
 
 _SHOWN_CHARACTERS: Final = 200
-"""Of the name of a file that cannot be read."""
+"""Maximum characters shown of an unreadable file's name."""
 _MOST_GOAL_CHARACTERS: Final = 100_000
-"""Of standard input; the contract's limit is lower, and its message says so."""
+"""Maximum of standard input; the contract's limit is lower and has its own message."""
 _FIELDS: Final[Mapping[str, str]] = {
     **{name: name for name in ("goal", "crew", "tenant", "profile", "criteria", "output_schema", "answer_within")},
     **{name: name for name in ("approval", "review", "questions", "urgency", "live_text")},
@@ -40,7 +40,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options as they are typed, by the field that they set."""
 _LEAST_TURNS: Final = 3
-"""A plan, an agent's turn and the report: no session gets by with fewer."""
+"""The minimum of any session: a plan, an agent's turn and the report."""
 
 
 class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `except BadRequest`
@@ -49,7 +49,7 @@ class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `excep
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """A request as typed; None is a field that was not typed."""
+    """Request options; None if not given."""
 
     goal: Annotated[
         str | None, typer.Argument(metavar="GOAL", help="What to find out or do; - reads it from standard input.")
@@ -126,7 +126,7 @@ class RequestOptions:
 def build_request(
     options: RequestOptions, documents: tuple[str, ...], base: Mapping[str, Any] | None = None
 ) -> "SessionRequest":
-    """Merge the options into the JSON request, or else into the base, and validate the result.
+    """Merge the options into the JSON request or else the base, and validate the result.
 
     Raises:
         BadRequest: the JSON is unreadable, or the request is invalid.
@@ -157,7 +157,7 @@ def build_request(
 
 
 def _typed(options: RequestOptions) -> dict[str, Any]:
-    """Return what was typed, by the field that it sets."""
+    """Return the given options by the field that they set."""
     typed = vars(options) | {
         "goal": sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
         "criteria": options.criteria or None,
@@ -212,7 +212,7 @@ def read_plan(file: Path) -> "Plan":
 def _validate(
     kind: "type[Model]", value: dict[str, Any] | str, problem: str, options: Mapping[str, str] | None = None
 ) -> "Model":
-    """Validate a value; a field that was typed as an option is named by that."""
+    """Validate a value; errors name a field by its option if it was given as one."""
     from pydantic import ValidationError
 
     from chargehand.contracts.problems import describe_problems, join_problems
@@ -242,7 +242,7 @@ def read_json(source: str) -> dict[str, Any]:
     """Read a JSON object from a file, or from standard input for `-`.
 
     Raises:
-        BadRequest: it cannot be read, or is something else.
+        BadRequest: it is unreadable or not a JSON object.
     """
     try:
         fields = json.loads(_text(source))
@@ -257,12 +257,12 @@ def _text(source: str) -> str:
     """Read a file, or standard input for `-`.
 
     Raises:
-        BadRequest: it cannot be read.
+        BadRequest: it is unreadable.
     """
     from chargehand.contracts.problems import printable
 
     try:
         return sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError) as error:  # of users who do not exist, and of what is no text
+    except (OSError, RuntimeError, ValueError) as error:  # unknown users in `~name`, and content that is not text
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadRequest(f"{printable(source, _SHOWN_CHARACTERS)} cannot be read: {reason}.") from error

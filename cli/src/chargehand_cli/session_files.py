@@ -1,4 +1,4 @@
-"""A session's report, trace and status: from the server, or from files that are kept and outlive its retention."""
+"""A session's report, trace and status, from the server or from stored files, which outlive its retention."""
 
 import asyncio
 import hashlib
@@ -43,7 +43,7 @@ _MAX_NAME_LENGTH: Final = 120
 
 
 class SessionFiles:
-    """Where the files of one session are kept."""
+    """The folder of one session's files."""
 
     def __init__(self, state: Path, session_id: str) -> None:
         name = quote(session_id, safe=" ").replace(".", "%2E")
@@ -83,10 +83,10 @@ def _kept(kind: type[_Kept], file: Path) -> _Kept | None:
 
 
 async def open_report(connection: Connection, session_id: str) -> Report:
-    """Read the kept report of a finished session, which needs no server; or connect, and wait for the report.
+    """Read the stored report of a finished session, without a server; or connect and wait for the report.
 
     Raises:
-        NotReachable: the session is unfinished, and has no worker that would finish it.
+        NotReachable: the session is unfinished and has no worker.
     """
     location = connection.location
     if location.is_embedded and (kept := kept_report(location.state, session_id)):
@@ -104,7 +104,7 @@ async def open_report(connection: Connection, session_id: str) -> Report:
 
 
 async def open_trace(connection: Connection, session_id: str) -> Trace:
-    """Read the kept trace of a finished session, or connect and read the trace from the server."""
+    """Read the stored trace of a finished session, or connect and read the trace from the server."""
     location = connection.location
     if location.is_embedded and (kept := _kept(Trace, SessionFiles(location.state, session_id).trace)):
         return kept
@@ -113,9 +113,9 @@ async def open_trace(connection: Connection, session_id: str) -> Trace:
 
 
 async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
-    """Read a session's status, and whether a worker runs that carries it on.
+    """Read a session's status, and whether a worker is running it.
 
-    A finished session's comes from its report; that of one that waits for a worker, or has no report, from its
+    The status of a finished session comes from its report; without a report or a worker, from its
     histories, without limits.
     """
     location = connection.location
@@ -133,16 +133,16 @@ async def read_status(connection: Connection, session_id: str) -> tuple[Status, 
 
 
 async def read_work(connection: Connection, session_id: str) -> Projection:
-    """Read what goes on in a session from its histories."""
+    """Read the running steps of a session from its histories."""
     with translated(session_id):
         return await TreeReader(connection.chargehand.client, session_id).read(Draft.of(session_id), None)
 
 
 async def open_to_query(connection: Connection, session_id: str) -> None:
-    """Connect to ask a session what only a worker can answer.
+    """Connect for a query that only a worker can answer.
 
     Raises:
-        NotReachable: there is no worker, and to start one would resume unfinished sessions.
+        NotReachable: there is no worker, and starting one would resume unfinished sessions.
     """
     if not await connection.open_to_query():
         await check_finished(connection, session_id)
@@ -175,7 +175,7 @@ async def check_finished(connection: Connection, session_id: str) -> None:
     """Check that a session has ended.
 
     Raises:
-        NotReachable: it has not, and there is no worker.
+        NotReachable: it is unfinished, and there is no worker.
         SessionNotFound: there is no such session.
     """
     if await connection.is_unfinished(session_id):
@@ -185,7 +185,7 @@ async def check_finished(connection: Connection, session_id: str) -> None:
 
 
 async def find_attachments(connection: Connection, report: Report) -> Attachments:
-    """Read the pictures and passages of a report's page, as far as this machine can read the workers' files."""
+    """Read the pictures and passages of a report's page, if this machine can read the workers' files."""
     root = connection.location.artifacts
     quotes_lines = any("#L" in source.ref for source in report.sources)
     if root is None or not (report.artifacts or quotes_lines):
@@ -199,9 +199,9 @@ async def find_attachments(connection: Connection, report: Report) -> Attachment
 
 
 async def put_report(connection: Connection, report: Report, shown: ReportOptions, *, as_output: bool = False) -> Exit:
-    """Write a report to standard output, and keep it and its trace as files.
+    """Write a report to standard output, and store it and its trace as files.
 
-    With `as_output`, standard output gets nothing but the output that the request asked for, if it is valid.
+    With `as_output`, standard output gets only the requested output, if it is valid.
     """
     if as_output and not shown.as_json:
         if not report.output_problems:
@@ -234,7 +234,7 @@ def exit_of(report: Report) -> Exit:
 
 
 async def keep_report(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
-    """Keep a report that came from the server, and its trace, as files."""
+    """Store a report from the server and its trace as files."""
     if not connection.is_open:
         return
     state, trace = connection.location.state, None
@@ -262,7 +262,7 @@ def _short(path: Path) -> str:
 
 
 def program() -> str:
-    """Name this program as it can be typed: one that is not on the PATH, by its path."""
+    """Return this program's name, or its path if it is not on the PATH."""
     called = Path(sys.argv[0])
     if called.name != "chargehand" or shutil.which("chargehand"):
         return "chargehand"

@@ -1,4 +1,4 @@
-"""How a command talks to its shell: output streams, signals and exit codes."""
+"""A command's interface to the shell: output streams, signals and exit codes."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ class Exit(IntEnum):
 
 
 def say(line: str) -> None:
-    """Write a line that is not part of the result to standard error."""
+    """Write a line to standard error that is not part of the result."""
     _remove_passing_line()
     _write(sys.stderr, safe_text(line) + "\n")
 
@@ -55,14 +55,14 @@ def put_part(text: str) -> None:
 
 
 def put_check(summary: str, problem: str) -> None:
-    """Write the result of a check, and its problem below it."""
+    """Write the result of a check, with its problem below."""
     put(f"{'✘' if problem else '✔'} {summary}")
     if problem:
         put(f"       {one_safe_line(problem, 600)}")
 
 
 def put_json(text: str) -> None:
-    """Write JSON to standard output; what could control a terminal is escaped, which changes no value."""
+    """Write JSON to standard output, escaping terminal controls without changing values."""
     _write(sys.stdout, json_text(text).removesuffix("\n") + "\n")
 
 
@@ -78,7 +78,7 @@ def put_markdown(markdown: str) -> None:
         return
     from rich.markdown import Markdown
 
-    # Links are shown with their address: a hidden one could lead anywhere.
+    # Links show their address: a hidden one could lead anywhere.
     console(sys.stdout).print(Markdown(safe_text(markdown), hyperlinks=False))
 
 
@@ -91,7 +91,7 @@ def console(stream: TextIO) -> "Console":
 
 
 def run_interruptible(work: Coroutine[object, object, Exit]) -> Exit:
-    """Run a command's work. The first Ctrl-C or SIGTERM cancels it and lets it clean up; the second exits at once."""
+    """Run a command. The first Ctrl-C or SIGTERM cancels it and lets it clean up; the second exits immediately."""
     try:
         return asyncio.run(_cancel_on_signal(work))
     except asyncio.CancelledError:
@@ -114,24 +114,24 @@ async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
 
 
 def can_ask() -> bool:
-    """Whether questions can be put at a terminal, and this process was not just told to end."""
+    """Whether there is a terminal for questions, and the process was not told to end."""
     return sys.stdin.isatty() and sys.stderr.isatty() and signal.SIGTERM not in _received
 
 
 def resume_after_interrupt() -> None:
-    """Go on with the command that a signal has cancelled; the next signal cancels it again."""
+    """Continue a command that a signal has cancelled; the next signal cancels it again."""
     if task := asyncio.current_task():
         task.uncancel()
 
 
 def prompt(text: str) -> None:
-    """Write a prompt to standard error; the answer is typed behind it."""
+    """Write a prompt to standard error, after which the answer is typed."""
     _write(sys.stderr, safe_text(text))
 
 
 @contextmanager
 def passing_line(text: str) -> Generator[None]:
-    """Show a line on a terminal until something else is said, or the context ends."""
+    """Show a transient line on a terminal until other output, or the end of the context."""
     if sys.stderr.isatty():
         prompt(text)
         _passing.append(text)

@@ -1,6 +1,6 @@
 """Define a verb: an async function whose parameters are its options and which receives a connection.
 
-A parameter that is a dataclass stands for a group of options: each of its annotated fields becomes an option.
+A dataclass parameter is a group of options: each annotated field becomes an option.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """How a report is written."""
+    """Options for writing a report."""
 
     as_json: AsJson = False
     verbose: Annotated[
@@ -47,7 +47,7 @@ Documents = Annotated[
 LOCAL: Final = ("state", "task_queue")
 SERVER: Final = ("address", *LOCAL)
 FILES: Final = (*SERVER, "artifacts")
-"""Location options of verbs that also read or write the files that workers share."""
+"""Location options of verbs that also read or write files shared with workers."""
 
 Work = Callable[..., Coroutine[object, object, Exit | None]]
 
@@ -57,7 +57,7 @@ def verb(
 ) -> Callable[[Work], Work]:
     """Register an async function as a verb; its first parameter is the connection, its result the exit code.
 
-    A verb warns of unknown `CHARGEHAND_*` variables unless it is quiet, or reports them itself.
+    A verb warns about unknown `CHARGEHAND_*` variables unless it is quiet or reports them itself.
     """
 
     def register(work: Work) -> Work:
@@ -82,7 +82,7 @@ def verb(
 
 
 def _execute(work: Work, given: dict[str, object]) -> None:
-    """Run a verb on its connection, and leave the embedded server however the verb ends."""
+    """Run a verb on its connection, and always leave the embedded server."""
     location = given.pop("connection")
     assert isinstance(location, LocationOptions)
     connection = Connection(location)
@@ -95,7 +95,7 @@ def _execute(work: Work, given: dict[str, object]) -> None:
     finally:
         try:
             departure = connection.leave()
-        except KeyboardInterrupt:  # a second Ctrl-C; the keeper goes on without this process
+        except KeyboardInterrupt:  # a second Ctrl-C; the keeper continues without this process
             raise typer.Exit(Exit.INTERRUPTED) from None
         if departure is Departure.STILL_ENDING:
             say("The embedded worker is waiting for in-flight calls; it and the server then shut down.")

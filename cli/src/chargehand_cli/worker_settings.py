@@ -24,7 +24,7 @@ class WrongSettings(ChargehandError):  # noqa: N818  # reads as a statement: `ex
 
 
 async def check_settings(worker: WorkerCommand, state: Path) -> None:
-    """Have the worker program check its settings, unless there are none or they were valid the last time.
+    """Have the worker program check its settings, unless none are set or they were valid last time.
 
     Raises:
         WrongSettings: they are invalid.
@@ -59,7 +59,7 @@ async def _problem(worker: WorkerCommand, environment: dict[str, str]) -> str:
             stderr=asyncio.subprocess.PIPE,
         )
     except OSError:
-        return ""  # told when the worker itself is started
+        return ""  # reported when the worker itself is started
     try:
         _, errors = await asyncio.wait_for(process.communicate(), _SECONDS)
     except BaseException:

@@ -1,1 +1,1 @@
-"""The embedded Temporal server: one per state directory, shared by its users, shut down when the last one leaves."""
+"""The embedded Temporal server: one per state directory, shared by its users, stopped when the last one leaves."""

@@ -1,8 +1,8 @@
 """The keeper: a process that owns the embedded server and its worker while any process uses them.
 
-It starts both and then waits for the in-use lock, which it acquires exactly when the last user process has left,
-crashed or been killed; in the same way the worker ends with the last user that needs it. Standard library only, so that
-it is up before its caller has imported anything.
+It starts both and then waits for the in-use lock, which it gets exactly when the last user process has left,
+crashed or been killed; likewise, the worker ends with the last user that needs it. Standard library only, so that
+it starts before its caller has imported anything.
 """
 
 import importlib
@@ -139,7 +139,7 @@ class Keeper:
             return
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
-        # Commands show the end of its log to people.
+        # Commands show the end of its log to users.
         environment = {"CHARGEHAND_LOG_FORMAT": "text"} | kept | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
         with self._state.worker_log.open("a", encoding="utf-8") as log:
@@ -154,7 +154,7 @@ class Keeper:
         self._put_after(self._worker.wait, "worker exited")
 
     def _dismiss_worker(self) -> None:
-        """End the worker; the server stays for those who read."""
+        """Stop the worker; the server keeps running for readers."""
         worker, self._worker, self._worker_due_at = self._worker, None, None
         self._order = replace(self._order, worker=WorkerCommand((), self._state.path))
         if worker:
@@ -171,7 +171,7 @@ class Keeper:
         return "worker due"
 
     def _mend(self) -> None:
-        """Restart what ended unexpectedly."""
+        """Restart processes that ended unexpectedly."""
         if self._server and self._server.process.poll() is not None:
             self._mend_server(self._server.process.returncode)
         if self._worker and self._worker.poll() is not None and self._worker_due_at is None:
@@ -221,7 +221,7 @@ class Keeper:
         if self._server_lock.take():
             return
         note = self._state.read_note()
-        if note and sys.platform != "linux":  # there the kernel has terminated it
+        if note and sys.platform != "linux":  # there, the kernel has terminated it
             with suppress(ProcessLookupError):
                 os.kill(note.server_pid, signal.SIGTERM)
         if not _acquire(self._server_lock, _ORPHAN_GRACE_SECONDS):
@@ -238,9 +238,9 @@ class Keeper:
 
 
 def main() -> None:
-    """Run the order in the first argument."""
+    """Run the order given in the first argument."""
     order = Order.from_argument(sys.argv[1])
-    os.umask(0o077)  # whatever it, the server and the worker write is for this user alone
+    os.umask(0o077)  # files of the keeper, the server and the worker are private to this user
     state = StateDirectory(order.state)
     lock = FileLock(state.keeper_lock)
     if not _acquire(lock):
@@ -283,7 +283,7 @@ def _start_guard(ui: tuple[str, int], previous_port: int | None) -> "WebUiGuard"
 
 
 def _port(address: str) -> int | None:
-    """The port of a previous server, where connected clients look for the next one."""
+    """The previous server's port, at which connected clients expect the next one."""
     with suppress(ValueError):
         return int(address.rpartition(":")[2])
     return None

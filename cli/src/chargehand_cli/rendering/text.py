@@ -1,4 +1,4 @@
-"""Reports as Markdown, and figures, dates and titles as people write them."""
+"""Reports as Markdown, and formatting of figures, dates and titles."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def report_markdown(report: Report) -> str:
 
 
 def unquoted_sources(report: Report) -> list[Source]:
-    """List the sources, those without their quotation that the answer quotes."""
+    """List the sources, omitting quotations that the answer repeats."""
     answer = _bare(report.answer)
     return [
         source.model_copy(update={"quote": ""}) if _bare(source.quote)[:_QUOTE_CHARACTERS] in answer else source
@@ -63,7 +63,7 @@ def _bare(text: str) -> str:
 
 
 def edit_words(report: Report) -> list[str]:
-    """List what people changed in the plan while it was carried out."""
+    """List people's changes to the running plan."""
     words: list[str] = []
     for edit in report.edits:
         before = f"{'' if edit.edit == 'drop' else 'before: '}{cut(edit.before, _CLAIM_CHARACTERS)}"
@@ -72,14 +72,14 @@ def edit_words(report: Report) -> list[str]:
 
 
 def output_lines(report: Report) -> list[str]:
-    """Show the output as JSON, or list why there is none; nothing if none was asked for."""
+    """Return the output as JSON, or why there is none; empty if none was requested."""
     if report.output_problems or report.output is None:
         return [f"- {_inline(problem)}" for problem in report.output_problems]
     return ["```json", json.dumps(report.output, indent=2, ensure_ascii=False), "```"]
 
 
 def answer_below_notice(report: Report) -> str:
-    """Return the answer without the notice that it begins with, which is shown above it."""
+    """Return the answer without its leading notice, which is shown above it."""
     return report.answer.removeprefix(f"*{report.notice}*").strip() if report.notice else report.answer
 
 
@@ -102,13 +102,13 @@ def session_facts(report: Report) -> list[str]:
 
 
 def crew_words(report: Report) -> str:
-    """Name the version of the crew that worked on it."""
+    """Return the crew's name and version."""
     crew = report.crew
     return " ".join(["crew", crew.name, *([crew.version] if crew.version else []), f"({crew.digest})"]) if crew else ""
 
 
 def claim_counts(report: Report) -> str:
-    """Count the claims of a report by how well they are verified, the best first."""
+    """Count a report's claims by verification, best first."""
     counts = Counter(claim.verification for claim in report.claims)
     kinds: tuple[Verification, ...] = tuple(reversed(get_args(Verification)))
     return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind]) or "none"
@@ -125,12 +125,12 @@ def claim_lines(report: Report) -> list[str]:
 
 
 def text_end(text: str, most: int) -> str:
-    """Return the end of a text that is still being written."""
+    """Return the end of a text being written."""
     return text if len(text) <= most else "…" + text[-most:]
 
 
 def dollars(amount: float | Decimal) -> str:
-    """Format an amount with as many digits as it needs."""
+    """Format a dollar amount with as many digits as needed."""
     if 0 < amount < 0.0001:
         return "< $0.0001"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
@@ -155,7 +155,7 @@ def clock_time(moment: datetime, now: datetime) -> str:
 
 
 def wasted_words(wasted: Usage) -> str:
-    """Describe wasted money; empty if there is none: turns that cost nothing are no loss."""
+    """Describe wasted money; empty if none was wasted, even if free turns were."""
     return f"{dollars(wasted.cost_usd)} of it wasted" if wasted.cost_usd else ""
 
 
@@ -170,18 +170,18 @@ def count(number: int, singular: str, plural: str = "") -> str:
 
 
 def took(started_at: datetime | None, ended_at: datetime | None) -> str:
-    """Say how long something took; nothing unless it has begun and ended."""
+    """Format a duration; empty unless both start and end are known."""
     return duration(ended_at - started_at) if started_at and ended_at else ""
 
 
 def moment(time: datetime) -> str:
-    """Format a time with its zone, which is UTC wherever the page is read."""
+    """Format a time in UTC, with the zone."""
     at = time.astimezone(UTC)
     return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
 def title(instruction: str, most: int = 72) -> str:
-    """Name a subtask by the first sentence of its instruction, cut between words."""
+    """Return a subtask's title: the first sentence of its instruction, cut between words."""
     text = instruction[:_LONGEST_SENTENCE].strip()
     end = _SENTENCE_END.search(text, 12)
     line = one_safe_line(text[: end.start()] if end else text, _LONGEST_SENTENCE).rstrip(" .:;,")
@@ -192,7 +192,7 @@ def title(instruction: str, most: int = 72) -> str:
 
 
 def in_lines(text: str, width: int, most: int) -> list[str]:
-    """Break a title into lines for a drawing, which has no line breaks of its own."""
+    """Break a title into lines for SVG, which has no line wrapping."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:

@@ -1,4 +1,4 @@
-"""The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
+"""The verbs: a file per group, and a row per file in this registry, in the order of `chargehand --help`."""
 
 from chargehand_cli.verbs import chat, inspect, report, run, sessions, steer, up, watch
 

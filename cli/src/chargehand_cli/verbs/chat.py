@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LOOK_SECONDS: Final = 1.0
-"""How often it is looked for calls that wait for a person, and for what a job has come to."""
+"""Interval of checking for calls that need approval and for finished jobs."""
 
 
 @verb(app, location=FILES)
@@ -55,7 +55,7 @@ async def chat(
         is_closed = await _Chat(talk, as_json=as_json).hold() or is_own
     finally:
         if is_closed:
-            with suppress(ChargehandError):  # it has ended meanwhile
+            with suppress(ChargehandError):  # it has ended in the meantime
                 await talk.close()
     if not (is_closed or quiet):
         say(f"To go on: `chargehand chat --id {talk.id}`")
@@ -64,27 +64,27 @@ async def chat(
 
 @dataclass
 class _Chat:
-    """What was shown of a conversation, and the lines that are typed."""
+    """A conversation on the terminal: what was shown, and the typed lines."""
 
     talk: "Conversation"
     as_json: bool
     _lines: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue[str])
     _shown: int = 0
-    """The latest line of the transcript that was shown."""
+    """Number of the last transcript line shown."""
     _seen: set[str] = field(default_factory=set[str])
-    """Calls that were shown."""
+    """Ids of calls already shown."""
     _written: dict[str, str] = field(default_factory=dict[str, str])
-    """What was shown of the reply that is being written, by subtask."""
+    """Shown part of replies being written, by subtask."""
     _replied_at: "datetime | None" = None
     _is_waiting: bool = False
 
     async def hold(self) -> bool:
-        """Say what is typed until the input ends; returns whether the user has closed the conversation."""
+        """Send typed lines until the input ends; return whether the user has closed the conversation."""
         before = (await self.talk.transcript()).lines
         self._shown = max((line.number for line in before), default=0)
         self._replied_at = max((line.at for line in before), default=None)
         loop = asyncio.get_running_loop()
-        # A daemon: a process that is interrupted does not wait for a line.
+        # A daemon thread, so that an interrupted process does not wait for a line.
         Thread(target=_read, args=(loop, self._lines), daemon=True).start()
         following = asyncio.create_task(self._show_text())
         try:
@@ -102,10 +102,10 @@ class _Chat:
         return False
 
     async def _show_text(self) -> None:
-        """Show replies at a terminal while they are written; another draft begins below the one before."""
+        """Show replies on a terminal while they are written; a new draft begins below the previous one."""
         if self.as_json or not sys.stdout.isatty():
             return
-        with suppress(ChargehandError):  # replies come whole then
+        with suppress(ChargehandError):  # replies are then shown complete
             async for event in self.talk.follow():
                 if (
                     event.kind == "text"
@@ -119,7 +119,7 @@ class _Chat:
                     put_part(event.text)
 
     async def _next(self) -> str:
-        """Wait for a line, empty at the end of the input; meanwhile show what jobs come to."""
+        """Wait for a line, empty at the end of the input; meanwhile show finished jobs."""
         if can_ask():
             prompt("> ")
         while True:
@@ -146,7 +146,7 @@ class _Chat:
             saying.cancel()
 
     async def _ask(self, call: "PendingCall") -> None:
-        """Show a call that waits for a person, once; at a terminal, ask for the decision."""
+        """Show a call that needs approval once; on a terminal, ask for the decision."""
         if call.id in self._seen:
             return
         self._seen.add(call.id)
@@ -169,7 +169,7 @@ class _Chat:
             say(f"Not accepted: {error}")
 
     async def _show_reports(self) -> None:
-        """Show the replies that no message has asked for."""
+        """Show replies that report on jobs."""
         lines = (await self.talk.transcript()).lines
         for line in lines:
             if line.number > self._shown and line.kind == "reply":
@@ -177,7 +177,7 @@ class _Chat:
         self._shown = max((line.number for line in lines), default=self._shown)
 
     async def _wait_for_jobs(self) -> None:
-        """Wait for the jobs that run, and for what the agent says of them."""
+        """Wait for running jobs and the agent's reports on them."""
         while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":  # noqa: ASYNC110  # it happens in another process
             await asyncio.sleep(_LOOK_SECONDS)
         await self._show_reports()
@@ -202,7 +202,7 @@ class _Chat:
 
 
 def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
-    """Read lines up to the end of the input, which is an empty one."""
+    """Read lines; an empty one is the end of the input."""
     with suppress(RuntimeError):  # the loop has ended
         for line in sys.stdin:
             loop.call_soon_threadsafe(lines.put_nowait, line)

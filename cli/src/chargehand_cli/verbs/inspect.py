@@ -190,7 +190,7 @@ async def _open_web_ui(connection: Connection, session: str) -> Exit:
 
 
 def _browse(url: str) -> None:
-    """Open a browser if this is a terminal with a display, and there is one."""
+    """Open a browser if there is one and this is a terminal with a display."""
     if not sys.stdout.isatty():
         return
     import webbrowser

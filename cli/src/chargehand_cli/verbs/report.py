@@ -25,13 +25,13 @@ app = typer.Typer()
 
 
 Write = Callable[[str, "Report | None", "Attachments"], bytes | None]
-"""Writes a page, and the report that it shows, in another format; None if it needs a report and there is none."""
+"""Writes a page and its report in another format; None if it needs a report and there is none."""
 _OWN_FORMATS: Final = ("html", "md", "json")
 _OWN_TRACE_FORMATS: Final = ("json", "html")
 _EXTRAS: Final = {"docx": "docx", "pdf": "pdf", "otlp": "cli"}
-"""Formats of plug-ins that come with Chargehand, each with the extra that brings it."""
+"""Extras by the report formats that they provide."""
 _PATIENCE_SECONDS: Final = 5
-"""For the answer of a worker, of which there may be none."""
+"""Time to wait for a worker, which may not exist."""
 
 
 @verb(app, location=FILES)
@@ -114,11 +114,11 @@ def _format_of(to: Path | None) -> str:
 
 
 def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callable[..., Any] | None:
-    """Find what writes a format; None for those of the core.
+    """Return the writer of a format; None for those of the core.
 
     Raises:
-        MissingExtra: the plug-in that comes with Chargehand for it is not installed.
-        BadParameter: there is no such format.
+        MissingExtra: the shipped plug-in for it is not installed.
+        BadParameter: the format does not exist.
     """
     if form in own:
         return None
@@ -153,7 +153,7 @@ async def _page_of(connection: Connection, found: "Report") -> str:
     from chargehand_cli.rendering.page import report_page
     from chargehand_cli.session_files import SessionFiles, find_attachments, open_trace
 
-    if not connection.is_open:  # the report was kept, and its page with it
+    if not connection.is_open:  # the report was stored together with its page
         with suppress(OSError):
             page = SessionFiles(connection.location.state, found.session).page
             return await asyncio.to_thread(page.read_text, encoding="utf-8")
@@ -168,7 +168,7 @@ async def _page_of(connection: Connection, found: "Report") -> str:
 async def _write_standing(
     connection: Connection, standing: "_Standing", form: str, write: Write | None
 ) -> tuple[bytes, Exit]:
-    """Write how far a session without a report has come.
+    """Write the progress of a session without a report.
 
     Raises:
         BadRequest: the format is for reports only.
@@ -193,16 +193,16 @@ async def _write_standing(
 
 
 class _Standing(NamedTuple):
-    """How far a session without a report has come."""
+    """The progress of a session without a report."""
 
     status: "Status"
     problem: str
-    """Why it has no report, unless the status says it all."""
+    """Why it has no report, unless the status says it."""
     is_open: bool
 
 
 async def _find(connection: Connection, session_id: str) -> "Report | _Standing":
-    """Read a session's report, or find out how far it has come."""
+    """Read a session's report, or else its progress."""
     from chargehand_cli.session_files import kept_report
 
     kept = kept_report(connection.location.state, session_id)

@@ -52,14 +52,14 @@ async def run_session(
 ) -> Exit:
     """Start a session, show its progress, and print its report, for verbs such as `run`.
 
-    The options change the fields of `base`; no goal has to be typed then. `before_start` is called with the whole
-    request, once it is valid and a worker can take it up.
+    The options override the fields of `base`, which may supply the goal. `before_start` is called with the whole
+    request once it is valid and a worker is available.
     """
     session = await _start(connection, options, base, before_start, follows=follows, quiet=shown.quiet)
     try:
         return await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
     except NotReachable:
-        # No worker took the request up: it must not start by surprise days later.
+        # No worker took the request: it must not start unexpectedly days later.
         if connection.location.is_embedded:
             with suppress(ChargehandError, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
@@ -110,7 +110,7 @@ async def _start(
 
 
 def _check_worker_variant(connection: Connection) -> None:
-    """Compare the embedded worker that runs with the one that this command needs."""
+    """Compare the running embedded worker with the one that this command needs."""
     worker, running = connection.location.worker, connection.running_variant
     needed = worker.variant if worker else ""
     if running == needed:
@@ -152,7 +152,7 @@ async def _prepare(
 
 
 async def _follow_up(connection: Connection, follows: str, request: "SessionRequest") -> "SessionRequest":
-    """Have a request follow a session that the server still knows."""
+    """Turn a request into a follow-up of a session that the server still retains."""
     from chargehand_cli.session_files import SessionFiles, kept_report
 
     try:
@@ -169,7 +169,7 @@ async def _follow_up(connection: Connection, follows: str, request: "SessionRequ
 
 
 def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:
-    """Copy documents to where the workers read them."""
+    """Copy documents to the workers' location."""
     if not documents:
         return ()
     server = f"the server set by {connection.location.configured_by}"

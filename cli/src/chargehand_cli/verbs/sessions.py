@@ -21,7 +21,7 @@ app = typer.Typer()
 _AGE: Final = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MOST_DEPTH: Final = 8
-"""Levels of indentation; longer threads go on at the last."""
+"""Maximum levels of indentation."""
 
 
 @verb(app, "list")
@@ -84,7 +84,7 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
-    """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
+    """Write a line per session, and one for what it waits for; follow-ups are listed below what they follow."""
     words = {each.id: each.standing.words if has_worker or each.ended_at else "no worker" for each in found}
     state_width = max(map(len, words.values()), default=0)
     crew_width = max((len(each.crew) for each in found), default=0)

@@ -60,7 +60,7 @@ async def watch(
 
 
 async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
-    """Write events until the session has ended; the exit code is that of its report."""
+    """Write events until the session has ended; the exit code depends on its report."""
     from chargehand_cli.session_files import exit_of
 
     session = connection.session(session_id)
@@ -72,7 +72,7 @@ async def _put_events(connection: Connection, session_id: str, after: str | None
 async def follow_to_report(
     connection: Connection, session_id: str, shown: ReportOptions, *, as_output: bool = False
 ) -> Exit:
-    """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
+    """Show a session until it ends, and print its report; Ctrl-C may leave, finish or stop it."""
     from chargehand_cli.live_session import cancel, follow
     from chargehand_cli.session_files import put_report
 
@@ -82,7 +82,7 @@ async def follow_to_report(
             break
         except asyncio.CancelledError:
             choice = await _choose()
-        if await _has_ended(connection, session_id):  # meanwhile: there is nothing left to choose
+        if await _has_ended(connection, session_id):  # ended in the meantime: nothing left to choose
             if choice not in _GO_ON:
                 resume_after_interrupt()
             continue
@@ -120,7 +120,7 @@ def put_web_ui(connection: Connection, session_id: str, *, is_told: bool = True)
 
 
 async def _has_ended(connection: Connection, session_id: str) -> bool:
-    """Whether a session has ended, if the server says so in time."""
+    """Whether a session has ended, according to the server's timely answer."""
     with suppress(ChargehandError, TimeoutError):
         async with asyncio.timeout(_ANSWER_SECONDS):
             return not await connection.is_unfinished(session_id)

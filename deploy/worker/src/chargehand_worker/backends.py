@@ -1,4 +1,4 @@
-"""What search services and sandboxes are written with; see docs/how-to/own-plugins.md."""
+"""Public names for writing search services and sandboxes; see docs/how-to/own-plugins.md."""
 
 from activities.backends import SettingsError
 from activities.tools.code.protocol import CodeResult, CodeRunner

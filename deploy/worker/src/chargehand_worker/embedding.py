@@ -1,7 +1,7 @@
-"""A worker in a process of your own; users import it from `chargehand.worker`.
+"""A worker in your own process; users import it from `chargehand.worker`.
 
-Every setting of the worker program can be given: `CHARGEHAND_SEARCH=ddgs` is `search="ddgs"`. What is not given is
-taken from the environment, as the program does.
+Every setting of the worker program can be passed: `CHARGEHAND_SEARCH=ddgs` is `search="ddgs"`. Other settings are
+taken from the environment, as by the program.
 """
 
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""What a provider of models is written with; see docs/how-to/own-models.md."""
+"""Public names for writing model providers; see docs/how-to/own-models.md."""
 
 from activities.contracts.rounds import ToolCall
 from activities.models.failures import ProviderError, ProviderFault

@@ -1,4 +1,4 @@
-"""Make a project of one's own from the template: `chargehand init NAME`. Imports nothing of the worker."""
+"""Create a project from the template: `chargehand init NAME`. Imports nothing from the worker."""
 
 import re
 import shutil
@@ -12,13 +12,13 @@ _TEMPLATE: Final = Path(__file__).with_name("template")
 _VERSION: Final = "0.0.0"
 """In the template, the version of Chargehand."""
 _HIDDEN: Final = ("dockerignore", "gitignore")
-"""Hidden in a project; in the template they would apply to the template."""
+"""Hidden files of a project, renamed in the template so that they do not apply there."""
 _COMPOSE: Final = "docker-compose.yml"
 _SERVER_FILES: Final = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")
 
 
 def create(folder: Path) -> list[Path]:
-    """Make a project in a new folder, whose name the crew gets, and return its files.
+    """Create a project in a new folder, name its crew after the folder, and return its files.
 
     Raises:
         ValueError: the name cannot be a crew's.
@@ -40,7 +40,7 @@ def create(folder: Path) -> list[Path]:
     (folder / "deploy").mkdir()
     for file in _SERVER_FILES:
         shutil.copyfile(deployment / "deploy" / file, folder / "deploy" / file)
-    # Its embedded server, sessions and files are its own: the command line uses the nearest folder of this name.
+    # Gives it its own embedded server, sessions and files: commands use the nearest folder of this name.
     (folder / ".chargehand").mkdir(mode=0o700)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
