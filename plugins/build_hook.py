@@ -1,4 +1,4 @@
-"""Put the plug-ins into the wheel without their tests, with the imports of the worker renamed as in its own wheel."""
+"""Build the plug-ins' wheel without tests, with the worker's imports renamed as in its own wheel."""
 
 import runpy
 import shutil
@@ -16,7 +16,7 @@ _WORKER_HOOK: Final = Path("deploy", "worker", "build_hook.py")
 
 
 class BuildHook(BuildHookInterface[Any]):
-    """Adds the package to wheels and to source distributions, which contain it as wheels do."""
+    """Adds the assembled package to wheels and source distributions."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Assemble the package; an editable installation imports the checkout instead."""

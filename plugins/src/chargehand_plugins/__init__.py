@@ -1,1 +1,1 @@
-"""The plug-ins that come with Chargehand: a folder each, with its code, its tests and a page."""
+"""The shipped plug-ins of Chargehand: a folder each, with code, tests and a page."""

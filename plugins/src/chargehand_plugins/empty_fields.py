@@ -1,4 +1,4 @@
-"""Replies of models that people or older versions wrote, completed by the schema of the answer."""
+"""Completion of replies written by people or older versions, by the answer's schema."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -11,19 +11,19 @@ _EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": 
 
 @cache
 def schema_of(answer_type: type[BaseModel]) -> Mapping[str, Any]:
-    """Build the JSON Schema of an answer, once: it takes longer than all else that a scripted turn does."""
+    """Build the JSON Schema of an answer, cached because it dominates a scripted turn."""
     return answer_type.model_json_schema()
 
 
 def with_empty_fields(
     value: JsonValue, schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None
 ) -> JsonValue:
-    """Add the required fields that a reply leaves out, each empty.
+    """Add missing required fields to a reply, each empty.
 
     Args:
         value: a part of the reply.
         schema: its JSON Schema.
-        definitions: what it refers to; its own if it is the whole schema.
+        definitions: its referenced definitions; its own if it is the whole schema.
     """
     known = cast("Mapping[str, Any]", schema.get("$defs", {})) if definitions is None else definitions
     if "$ref" in schema:

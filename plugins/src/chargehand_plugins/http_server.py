@@ -1,4 +1,4 @@
-"""Run an ASGI application beside other work in an event loop; for plug-ins that serve HTTP."""
+"""Run an ASGI application in a shared event loop, for plug-ins that serve HTTP."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ class _Server(uvicorn.Server):
 
 
 def is_token(text: str) -> bool:
-    """Whether a text is long enough for a token, and needs no quoting in a header."""
+    """Whether a text is long enough for a token and needs no quoting in a header."""
     return _TOKEN.fullmatch(text) is not None
 
 
@@ -35,8 +35,8 @@ def listen(host: str, port: int) -> socket.socket:
     """Bind a port; 0 is any. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    # asyncio does so only for sockets that name their protocol; without it, every answer but a connection's first is
-    # held back for 40 ms, until the client has acknowledged its head.
+    # asyncio does so only for sockets with a protocol; otherwise all responses but a connection's first are
+    # delayed by 40 ms, until the client has acknowledged the head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -45,7 +45,7 @@ def build_server(
     app: ASGIApp, certificate: str | None, private_key: str | None, *, has_lifespan: bool = False
 ) -> uvicorn.Server:
     """Build a server that logs nothing. Raises `OSError` for an invalid certificate."""
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)  # what it would log has the request in it
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)  # its log would contain requests
     config = uvicorn.Config(
         app,
         loop="none",

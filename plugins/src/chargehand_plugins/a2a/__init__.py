@@ -1,4 +1,4 @@
-"""Sessions as tasks of an A2A agent, which other agents find by its card, on the server of the console."""
+"""Sessions as tasks of an A2A agent, discoverable by its card, on the console's server."""
 
 from importlib.util import find_spec
 

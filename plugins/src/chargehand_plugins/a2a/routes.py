@@ -24,19 +24,19 @@ CARD_PATH: Final = "/.well-known/agent-card.json"
 
 
 def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
-    """Build the routes of the agent that is reached at a URL; who may use them is for the caller to check."""
-    logging.getLogger("a2a").setLevel(logging.CRITICAL)  # what it would log has the request in it
+    """Build the routes of the agent at a URL; the caller has to check access."""
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)  # its log would contain requests
     tasks = Tasks(connect)
     return [
         *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
         *map(_strict, create_jsonrpc_routes(tasks, PATH)),
-        # To which clients post that take the address for a base.
+        # Also served for clients that treat the address as a base URL.
         *map(_strict, create_jsonrpc_routes(tasks, f"{PATH}/")),
     ]
 
 
 def _strict(route: Route) -> Route:
-    """Refuse what the library would parse into an internal error: deep JSON, endless numbers."""
+    """Refuse input that would cause an internal error in the library: deep JSON, overlong numbers."""
 
     async def handle(request: Request) -> Response:
         body = await request.body()
@@ -55,7 +55,7 @@ def _strict(route: Route) -> Route:
 
 
 def _starts(call: object) -> bool:
-    """Whether a call sends a message that names no task."""
+    """Whether a call sends a message without a task."""
     match call:
         case {"method": "SendMessage", "params": {"message": {"taskId": str(task)} | {"task_id": str(task)}}}:
             return not task

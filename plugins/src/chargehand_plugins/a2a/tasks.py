@@ -1,6 +1,6 @@
-"""The operations of A2A on sessions: `SendMessage`, `GetTask`, `ListTasks` and `CancelTask`.
+"""A2A operations on sessions: `SendMessage`, `GetTask`, `ListTasks` and `CancelTask`.
 
-A task is a session or a conversation, and has its id. Nothing is kept here, so that every console answers for every
+A task is a session or a conversation, with the same id. No state is kept here, so that every console serves every
 task.
 """
 # ruff: noqa: ARG002  # the library's own signatures
@@ -50,7 +50,7 @@ from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.text import report_markdown
 
 _LONGEST_WAIT: Final = 50
-"""Seconds in which a message is answered; tasks that take longer are asked for by their id."""
+"""Maximum seconds to wait for an answer; longer tasks have to be polled by id."""
 _USUAL_PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _FILTERS: Final[dict[int, dict[str, Any]]] = {
@@ -60,20 +60,20 @@ _FILTERS: Final[dict[int, dict[str, Any]]] = {
     a2a.TASK_STATE_CANCELED: {"state": "canceled"},
     a2a.TASK_STATE_FAILED: {"state": "failed"},
 }
-"""How the server's list is filtered by a state of tasks."""
+"""Filters of the server's list by task state."""
 _ENDED: Final = {"completed": a2a.TASK_STATE_COMPLETED, "canceled": a2a.TASK_STATE_CANCELED}
 
 
 class Tasks(RequestHandler):
-    """Maps tasks onto sessions and conversations; refuses what the card does not offer."""
+    """Maps tasks to sessions and conversations; refuses what the card does not offer."""
 
     def __init__(self, connect: Callable[[], Chargehand]) -> None:
         self._connect = connect
 
     async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:
-        """Start a session, or answer the question of one; wait for its end, unless the caller does not want that.
+        """Start a session or answer its question; wait for its end unless the caller declines that.
 
-        A message of a conversation, which the first names by its crew, is waited for until it is answered.
+        The first message of a conversation names its crew; each message waits for its reply.
         """
         message = params.message
         with _translated():
@@ -99,7 +99,7 @@ class Tasks(RequestHandler):
             return await self._task(params.id)
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
-        """List sessions by pages; their reports only if asked, as each is read by itself."""
+        """List sessions page by page, with reports only on request, since each is read separately."""
         with _translated("params"):
             found, page = await _find_page(self._connect(), params)
             for each in found:
@@ -134,7 +134,7 @@ class Tasks(RequestHandler):
     on_list_task_push_notification_configs = on_delete_task_push_notification_config = _refuse_push
 
     async def _find(self, name: str) -> tuple[Session | Conversation, bool]:
-        """Find what a task is, and whether it goes on; other workflows of the namespace are no business of callers."""
+        """Find a task's session or conversation, and whether it is running; other workflows are not accessible."""
         chargehand = self._connect()
         with translated(name):
             found = await describe_session(chargehand.client, name)
@@ -156,7 +156,7 @@ class Tasks(RequestHandler):
 async def _find_page(
     chargehand: Chargehand, params: a2a.ListTasksRequest
 ) -> tuple[list[SessionSummary], a2a.ListTasksResponse]:
-    """Find the sessions of a page, and what is said of all pages."""
+    """Return the sessions of a page, and the totals of all pages."""
     size = params.page_size if params.HasField("page_size") else _USUAL_PAGE
     if not 1 <= size <= _LARGEST_PAGE:
         raise InvalidParamsError(f"pageSize: must be between 1 and {_LARGEST_PAGE}")
@@ -175,7 +175,7 @@ async def _find_page(
 
 
 def _state_in_list(summary: SessionSummary) -> a2a.TaskState:
-    """Tell the state of a task by the list alone."""
+    """Derive the state of a task from the list."""
     if summary.ended_at is None:
         return a2a.TASK_STATE_INPUT_REQUIRED if summary.waiting_for else a2a.TASK_STATE_WORKING
     return _ENDED.get(summary.state, a2a.TASK_STATE_FAILED)
@@ -193,7 +193,7 @@ def _state_of(error: SessionEnded) -> a2a.TaskState:
 
 
 async def _talk_task(talk: Conversation, *, goes_on: bool) -> a2a.Task:
-    """Show a conversation: what was replied last, and whether the next message may come."""
+    """Build the task of a conversation: its last reply, and whether it accepts the next message."""
     replies = [line.text for line in (await talk.transcript()).lines if line.kind == "reply"]
     if goes_on:
         status = await talk.status()
@@ -208,7 +208,7 @@ async def _talk_task(talk: Conversation, *, goes_on: bool) -> a2a.Task:
 
 
 async def _say(talk: Conversation, message: a2a.Message) -> None:
-    """Say something once, however often it is sent, and wait for the reply, though not for long."""
+    """Send a message exactly once, and wait briefly for the reply."""
     said = ConversationMessage(text=_text(message))
     with suppress(TimeoutError):
         async with asyncio.timeout(_LONGEST_WAIT):
@@ -244,7 +244,7 @@ def _as_task(session_id: str, state: a2a.TaskState, words: str) -> a2a.Task:
 
 
 def _session_id(message: a2a.Message) -> str:
-    """Derive the id from the message: one that is sent again starts no second session."""
+    """Derive the session id from the message, so that a repeated message starts no second session."""
     named = f"{message.message_id} {_text(message)}"
     return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
@@ -256,7 +256,7 @@ def _text(message: a2a.Message) -> str:
 
 
 async def _answer(session: Session, text: str) -> None:
-    """Give the text to the one question that is open."""
+    """Answer the only open question with a text."""
     status = await session.status()
     if len(status.questions) != 1:
         raise UnsupportedOperationError(
@@ -266,7 +266,7 @@ async def _answer(session: Session, text: str) -> None:
 
 
 async def _wait(session: Session) -> None:
-    """Wait until a session has ended or needs something, though not for long."""
+    """Wait briefly until a session has ended or needs something."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_LONGEST_WAIT), aclosing(session.follow()) as events:
             async for event in events:

@@ -1,4 +1,4 @@
-"""The verb `advise`: did a session need its crew, or would a single agent have done."""
+"""The verb `advise`: whether a session needed its crew, or a single agent would have sufficed."""
 
 import json
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _WORK: Final = frozenset({"work", "compact", "tools", "lost"})
-"""Purposes of what agents themselves spend."""
+"""Spending purposes of agents' own work."""
 _SIDE_BY_SIDE: Final = 1.2
-"""Work that is so many times faster side by side than one after another gains from several agents."""
+"""Minimum speed-up of parallel work that justifies several agents."""
 _NOTICEABLE: Final = 1.05
 _FEW_TURNS: Final = 10
-"""As many rounds as one agent has by default."""
+"""The default number of rounds of one agent."""
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -49,7 +49,7 @@ class Advice:
 
 
 def advice_on(report: "Report") -> Advice:
-    """Judge a session by who worked, what ran side by side, and what coordination cost."""
+    """Evaluate a session by its agents, its parallelism, and its coordination cost."""
     worked = [record for record in report.subtasks if record.attempts]
     agents = sorted({record.agent for record in worked})
     turns = sum(record.usage.turns for record in worked)
@@ -63,7 +63,7 @@ def advice_on(report: "Report") -> Advice:
     parallel = (
         (f"Subtasks one after another would have taken {side_by_side:.1f} times as long.",)
         if report.timing.speed_up >= _NOTICEABLE
-        else ()  # nothing ran side by side
+        else ()  # nothing ran in parallel
     )
     if len(agents) > 1:
         several = f"{len(agents)} agents worked on it: {', '.join(agents)}."

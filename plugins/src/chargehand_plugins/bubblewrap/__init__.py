@@ -1,4 +1,4 @@
-"""Code in a bubblewrap sandbox on Linux: full Python in namespaces of its own, offered only after a self-test."""
+"""Code in a bubblewrap sandbox on Linux: full Python in separate namespaces, offered only after a self-test."""
 
 from chargehand.plugins import Registry
 

@@ -1,9 +1,9 @@
-"""What isolates code from the host: the namespaces that bwrap makes, and a filter of system calls.
+"""Isolation of code from the host: bwrap's namespaces, and a filter of system calls.
 
 bwrap loads a filter but cannot build one, and no binding of libseccomp is installed everywhere, so the classic BPF
-program is written here. It lists what is refused: full Python with packages makes more kinds of calls than can be
-allowed one by one, and the namespaces protect the host. The filter removes what namespaces leave: new processes,
-further namespaces, sockets, memory that no limit counts, and rarely used parts of the kernel.
+program is written here. It is a deny list: full Python with packages makes more kinds of calls than can be
+allowed individually, and the namespaces protect the host. The filter removes what namespaces permit: new processes,
+further namespaces, sockets, memory outside limits, and rarely used parts of the kernel.
 """
 
 import os

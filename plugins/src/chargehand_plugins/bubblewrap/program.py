@@ -25,7 +25,7 @@ _TRACEBACK_CHARACTERS: Final = 4_000
 
 
 class _Program(code.InteractiveInterpreter):
-    """Keeps the error instead of printing it."""
+    """Stores the error instead of printing it."""
 
     def __init__(self, variables: dict[str, Any]) -> None:
         module = types.ModuleType("__main__")

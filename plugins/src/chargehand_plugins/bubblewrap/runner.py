@@ -43,7 +43,7 @@ class _File(Contract):
 
 
 class _Answer(Contract):
-    """What the program inside states, without the contents of the files, which follow it."""
+    """The answer of the program inside, without the contents of the files, which follow it."""
 
     value: str = ""
     error: str = ""
@@ -65,7 +65,7 @@ class _Answer(Contract):
 
 
 class SandboxUnusableError(Exception):
-    """Code cannot be isolated on this host; the message says why and what to do."""
+    """Code cannot be isolated on this host; the message gives the reason and the remedy."""
 
 
 _DEFAULT_LIMITS: Final = BubblewrapLimits()
@@ -233,7 +233,7 @@ class _Run:
         return kept.decode("utf-8", "replace")
 
     async def _watch(self, pid: int) -> None:
-        """Stop the code when its time is up, or when it makes too many files, which the size limit does not bound."""
+        """Stop the code when its time is up or it creates too many files, which the size limit does not bound."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._limits.seconds
         while (left := end - loop.time()) > 0:

@@ -1,4 +1,4 @@
-"""The setting of the sandbox, what opens it, and what `chargehand doctor` tells of it."""
+"""The sandbox's setting, its builder, and its check in `chargehand doctor`."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ async def open_sandbox(settings: Settings, *_: object) -> CodeRunner:
 
 
 async def examine(settings: Settings, _: object) -> Sequence[Choice]:
-    """Run the self-test that a worker would refuse to start without."""
+    """Run the self-test that a worker requires at its start."""
     if settings.code != "bubblewrap":
         return ()
     why = "set by CHARGEHAND_CODE"

@@ -23,7 +23,7 @@ _TIMEOUTS: Final = (5, 30)
 
 
 class _BoundedAdapter(HTTPAdapter):
-    """Sends requests, and reads only the beginning of answers that are not objects."""
+    """Sends requests, and reads only the beginning of responses that are not objects."""
 
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         response = super().send(request, *args, **options)

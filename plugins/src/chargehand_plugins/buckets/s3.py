@@ -1,4 +1,4 @@
-"""A bucket of S3, or of a server that speaks its protocol."""
+"""A bucket of S3 or a compatible server."""
 
 import base64
 import hashlib
@@ -22,20 +22,20 @@ _CONFIG: Final = Config(
     connect_timeout=5,
     read_timeout=30,
     retries={"mode": "standard", "max_attempts": 3},
-    # Few other servers know the checksums that AWS has added to the protocol.
+    # Few other servers support the checksums that AWS has added.
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
 )
 
 
 class _BoundedSession:
-    """Sends requests, and reads only the beginning of answers that are not objects."""
+    """Sends requests, and reads only the beginning of responses that are not objects."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
 
     def send(self, request: Any) -> AWSResponse:
-        # Other answers would be read to their end.
+        # Other responses would be read completely.
         is_object, request.stream_output = request.stream_output, True
         response = self._session.send(request)
         if is_object and response.status_code < 300:
@@ -50,7 +50,7 @@ class _BoundedSession:
 
 class _Body(io.BytesIO):
     def stream(self, **_: object) -> Iterator[bytes]:
-        """Yield everything, in the manner of urllib3."""
+        """Yield the content, with urllib3's interface."""
         yield self.read()
 
 
@@ -60,7 +60,7 @@ class S3Bucket:
         make = cast("Any", boto3).client  # boto3 has no types
         try:
             self._client: Any = make("s3", config=_CONFIG, region_name=region, endpoint_url=endpoint)
-            # boto3 has no public place for this.
+            # boto3 has no public API for this.
             self._client._endpoint.http_session = _BoundedSession(self._client._endpoint.http_session)  # noqa: SLF001  # as above
         except (BotoCoreError, ValueError) as error:
             raise BucketError(f"{location} cannot be used: {error}.") from error

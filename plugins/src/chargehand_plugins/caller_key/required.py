@@ -1,6 +1,6 @@
-"""Updates of callers who do not have the operator's key are refused.
+"""Refuses updates of callers without the operator's key.
 
-Validators run before an update is accepted, and never again: the key can change without an effect on replays.
+Validators run only before an update is accepted, so the key can change without affecting replays.
 """
 
 from pydantic import Field, SecretStr

@@ -1,7 +1,7 @@
-"""The key of those who may change sessions, for Temporal servers that let everybody in.
+"""The key of callers who may change sessions, for Temporal servers without access control.
 
-Who has the key signs each update: the session, the update, its id and its arguments. Workers with the key refuse all
-others. A reader of a history can send a signed update again, but only to another run, and with the same arguments.
+Callers sign each update: the session, the update, its id and its arguments. Workers with the key refuse all
+others. A reader of a history can replay a signed update, but only to another run, with the same arguments.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from chargehand.errors import UnusableSettings
 
 SETTING: Final = "CHARGEHAND_CALLER_KEY"
 SHORTEST: Final = 32
-"""Characters."""
+"""Minimum characters of a key."""
 _HEADER: Final = "chargehand-caller"
 
 

@@ -1,7 +1,7 @@
-"""Draw the rows of one SELECT, in a child process that is used once.
+"""Draw the rows of one SELECT, in a single-use child process.
 
-Started by the tool. The statement runs as locked down as any other; matplotlib is loaded after it,
-so a statement that fails does not pay for it.
+Started by the tool. The statement is locked down like any other; matplotlib is loaded after it,
+so a failing statement does not pay for it.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _MEMORY_BYTES: Final = 1536 << 20
 _FILE_BYTES: Final = 1 << 20
-"""For matplotlib's list of its own fonts."""
+"""Limit that leaves room for matplotlib's font cache."""
 _MOST_POINTS: Final = {"bar": 60, "pie": 12, "line": 5_000, "scatter": 5_000}
 _SHOWN_ROWS: Final = 50
 _LONGEST_LABEL: Final = 28
-# Told apart by people who see colours differently, too (Okabe and Ito).
+# Distinguishable with colour vision deficiency (Okabe and Ito).
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#444444")
 
 Number = float
@@ -37,7 +37,7 @@ Position = str | float | datetime.date
 
 
 def draw(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer the chart and the rows it shows, or the error."""
+    """Return the chart and its rows, or the error."""
     limits.allow_processor_seconds(question["processor_seconds"])
     kind = str(question["kind"])
     try:
@@ -93,7 +93,7 @@ def _number(cell: object, name: str) -> Number:
 
 
 def _positions(cells: list[object], kind: str) -> list[Position]:
-    """Dates and numbers where they belong on their axis, all else side by side, as always for bars and pies."""
+    """Place dates and numbers to scale, and everything else at equal distances, as in bars and pies."""
     if kind in {"line", "scatter"}:
         dates = [cell for cell in cells if isinstance(cell, datetime.date)]
         if len(dates) == len(cells):
@@ -105,12 +105,12 @@ def _positions(cells: list[object], kind: str) -> list[Position]:
 
 
 def _draw(question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]) -> bytes:
-    # Where it keeps its list of fonts is gone with this process; which fonts this machine has does not matter.
+    # The font cache is deleted with this process; this machine's fonts do not matter.
     os.environ.update(MPLCONFIGDIR=question["folder"], MPL_IGNORE_SYSTEM_FONTS="1", OPENBLAS_NUM_THREADS="1")
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    # Two dollar signs are amounts, not a formula; and the same chart twice is the same bytes.
+    # Two dollar signs are amounts, not a formula. The same chart always has the same bytes.
     mpl.rcParams.update({"text.parse_math": False, "svg.hashsalt": "chargehand"})
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     axes = figure.add_subplot()
@@ -133,7 +133,7 @@ def _draw_axes(
     from matplotlib.ticker import FuncFormatter
 
     kind = question["kind"]
-    # Names that occur twice are two places all the same.
+    # Repeated names are separate positions.
     named = [position for position in positions if isinstance(position, str)]
     places: list[Any] = list(range(len(positions))) if named else list(positions)
     for number, (name, values) in enumerate(series.items()):
@@ -175,7 +175,7 @@ def _date_axis(axes: "Axes", dates: list[datetime.date]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DayLocator
 
     has_hours = any(isinstance(date, datetime.datetime) for date in dates)
-    # A few days have no hours between them if the data have none.
+    # No hours between days if the data have none.
     few = not has_hours and (max(dates) - min(dates)).days <= 10
     locator = DayLocator() if few else AutoDateLocator(minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)

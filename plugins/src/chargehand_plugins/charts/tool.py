@@ -111,7 +111,7 @@ class DrawChart:
 
 
 def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
-    """The chart that the arguments describe, or what is wrong with them."""
+    """Return the chart described by the arguments, or their problem."""
     kind, x, y = arguments.get("kind"), arguments.get("x"), arguments.get("y")
     title, form = arguments.get("title", ""), arguments.get("form") or "png"
     if not isinstance(kind, str) or kind not in _KINDS:

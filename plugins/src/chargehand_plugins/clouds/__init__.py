@@ -1,4 +1,4 @@
-"""Models that are bought from a cloud: Claude on Amazon Bedrock and Google Vertex AI, OpenAI's on Azure."""
+"""Models hosted by clouds: Claude on Amazon Bedrock and Google Vertex AI, OpenAI's on Azure."""
 
 from chargehand.plugins import Registry
 

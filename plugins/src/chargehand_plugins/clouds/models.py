@@ -1,4 +1,4 @@
-"""Adapters for the model vendors' own clients of clouds, which take address and credentials from the environment."""
+"""Adapters for the model vendors' cloud clients, which take address and credentials from the environment."""
 
 import os
 from collections.abc import Generator
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import openai
 
 _CREDENTIALS: Final = frozenset({"botocore", "google"})
-"""Packages whose errors are about credentials here."""
+"""Packages whose errors concern credentials here."""
 
 
 @contextmanager
 def _explained(provider: str) -> Generator[None]:
-    """Say that credentials are missing or refused; only a failure to fetch them may pass by itself."""
+    """Explain missing or refused credentials; only a failure to fetch them is retryable."""
     try:
         yield
     except Exception as error:
-        # The vendors' clients raise a bare one where a chain of credentials ends without any.
+        # The vendors' clients raise a bare exception if the credential chain ends without any.
         if type(error).__module__.partition(".")[0] not in _CREDENTIALS and type(error) is not RuntimeError:
             raise
         message = f"{provider}: no credentials could be had: {redacted(str(error))}"
@@ -42,7 +42,7 @@ def _explained(provider: str) -> Generator[None]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _CloudClaude(AnthropicModel):
-    """Claude at a cloud: the Messages API at the cloud's address, without batches."""
+    """Claude in a cloud: the Messages API at the cloud's address, without batches."""
 
     client_class: ClassVar[tuple[str, str]]
     """Module and name of the vendor's client, which finds address and credentials itself."""
@@ -81,7 +81,7 @@ class VertexModel(_CloudClaude):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AzureModel(OpenAIResponsesModel):
-    """OpenAI's models at Azure; their names are those of the operator's deployments, so prices have to be stated."""
+    """OpenAI's models on Azure; their names are the operator's deployments, so prices must be set."""
 
     provider = "azure"
 
@@ -110,11 +110,11 @@ def open_azure(_: ModelSettings, __: AsyncExitStack) -> AzureModel:
 
 
 def _secret(*names: str) -> str:
-    """Return what is kept out of errors; the vendor's client reads it by itself."""
+    """Return a value to redact from errors; the vendor's client reads it itself."""
     return next(filter(None, map(os.environ.get, names)), "")
 
 
 def _require(provider: str, *names: str) -> None:
-    """Name a variable that is missing, when the worker starts; any of several will do."""
+    """Report missing variables at the worker's start; any one of several suffices."""
     if not any(map(os.environ.get, names)):
         raise SettingsError(f"{names[0]}: CHARGEHAND_PROVIDER={provider} needs it.")

@@ -1,4 +1,4 @@
-"""The activity that turns the findings of reviewers into a review: checked, and written as Markdown and SARIF."""
+"""The activity that checks reviewers' findings and writes the review as Markdown and SARIF."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class CodeReviewActivities:
 
     @activity.defn(name=ActivityType.WRITE_REVIEW)
     async def write_review(self, request: CodeReviewRequest) -> CodeReview:
-        """Sift the findings of a session, and store the review as files for the user."""
+        """Check the findings of a session, and store the review as files for the user."""
         try:
             change = await self.changes.read(request.documents)
         except NoChangeError as error:

@@ -1,4 +1,4 @@
-"""The change that a session reviews: of a diff among its documents, or of a git repository that it names."""
+"""The change that a session reviews, from a diff among its documents or a git repository."""
 
 import asyncio
 import os
@@ -31,18 +31,18 @@ class NoChangeError(Exception):
 class Change:
     files: tuple[ChangedFile, ...]
     repository: GitFolder | None = None
-    """What it belongs to, if that can be read."""
+    """Its repository, if readable."""
     dismissed: tuple[str, ...] = ()
     """SARIF documents of earlier reviews."""
     comments: tuple[PastComment, ...] = ()
-    """Of earlier reviews, the newest first."""
+    """Comments of earlier reviews, newest first."""
 
     def file(self, path: str) -> ChangedFile | None:
         return next((file for file in self.files if file.path == path), None)
 
 
 class ChangeReader:
-    """Reads changes, and keeps the last of them. Close it after use."""
+    """Reads changes and caches the latest. Close it after use."""
 
     def __init__(self, library: DocumentLibrary) -> None:
         self._sources = library.sources
@@ -89,7 +89,7 @@ class ChangeReader:
         return Change(changed, repository, tuple(dismissed), tuple(comments))
 
     async def _find_repository(self, documents: tuple[str, ...]) -> tuple[GitFolder | None, str, str]:
-        """Find the first repository that the documents name, and its HEAD; or say why there is none."""
+        """Find the first repository among the documents, and its HEAD; or explain why there is none."""
         problem = ""
         for folder in await asyncio.to_thread(_git_folders, documents, self._sources.allowed_roots):
             repository = GitFolder(folder, self._repositories)
@@ -101,7 +101,7 @@ class ChangeReader:
 
 
 def is_of_review(name: str) -> bool:
-    """Whether a document is for the tools of reviewers, even if no words of it can be searched."""
+    """Whether a document is read by reviewers' tools, even if it has no searchable words."""
     return PurePosixPath(name).suffix.lower() in {*_DIFFS, *_SARIF, *_EXPORTS}
 
 
@@ -124,7 +124,7 @@ def _changed_in(sources: DocumentSources, files: list[Found]) -> tuple[ChangedFi
 
 
 def _git_folders(documents: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
-    """List the folders with a repository that the documents name below an allowed folder."""
+    """List the documents' folders with a repository below an allowed folder."""
     schemes = (uri.partition(":") for uri in documents)
     places = [locate(unquote(location), roots) for scheme, _, location in schemes if scheme == "file"]
     return [place.path for place in places if place is not None and os.path.lexists(place.path / ".git")]

@@ -1,4 +1,4 @@
-"""Comments of earlier reviews, of what GitHub, GitLab and Bitbucket export as JSON. Pure."""
+"""Comments of earlier reviews, from JSON exports of GitHub, GitLab and Bitbucket. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ _NAMES: Final = {
     "time": (("created_at",), ("created_on",)),
     "text": (("body",), ("content", "raw")),
 }
-"""Where each service has what a comment says."""
+"""Field names of each service."""
 
 
 @dataclass(frozen=True)
 class PastComment:
     path: str
     line: int
-    """0 if the export names none."""
+    """0 if the export has none."""
     author: str
     date: str
     text: str
 
 
 def comments_in(text: str) -> list[PastComment]:
-    """Read the comments on files of an export, the newest first; none from what is no export.
+    """Read the comments on files of an export, newest first; none from anything else.
 
-    It is one JSON value, or one for each page that was fetched.
+    An export is one JSON value, or one per fetched page.
     """
     found: list[PastComment] = []
     waiting = list(_values(text))

@@ -1,4 +1,4 @@
-"""The request and the result of the review of a change. Pure values; imported by workflows and activities."""
+"""Request and result of the review of a change. Pure values; imported by workflows and activities."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from chargehand.contracts import Artifact, Contract, Issue
 
 class FoundIssue(Contract):
     id: str
-    """By which the second look names it: `T2.1` is the first of subtask T2."""
+    """Its id in the second look: `T2.1` is the first of subtask T2."""
     agent: str
     issue: Issue
 
@@ -18,9 +18,9 @@ class CodeReviewRequest(Contract):
     documents: tuple[str, ...]
     found: tuple[FoundIssue, ...]
     confirmed: tuple[Issue, ...]
-    """What the second look found to be right."""
+    """Findings confirmed by the second look."""
     second_look: Literal["whole", "part", "none"]
-    """Whether the second look took place, and came to its end."""
+    """Whether the second look was completed."""
     threshold: int
     added_lines_only: bool
 
@@ -29,7 +29,7 @@ class CodeReview(Contract):
     answer: str
     """Markdown."""
     issues: tuple[Issue, ...] = ()
-    """Those that are reported."""
+    """Reported issues."""
     gaps: tuple[str, ...] = ()
     """Findings that were not checked."""
     artifacts: tuple[Artifact, ...] = ()

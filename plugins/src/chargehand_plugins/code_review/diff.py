@@ -1,4 +1,4 @@
-"""Unified diffs as data: which lines of which files a change adds. Pure."""
+"""Unified diffs as data: the lines that a change adds. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))
 class Line:
     kind: Literal["+", "-", " "]
     number: int
-    """In the new version; for a removed line, that of the line that follows it."""
+    """Line number in the new version; for a removed line, the next line's."""
     text: str
 
 
@@ -23,7 +23,7 @@ class Line:
 class ChangedFile:
     path: str
     lines: tuple[Line, ...]
-    """Of all its hunks, in their order."""
+    """Lines of all hunks, in order."""
 
     @property
     def added(self) -> dict[int, str]:
@@ -35,12 +35,12 @@ class ChangedFile:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a file as git counts its lines: at line feeds alone."""
+    """Split a file into lines as git does: at line feeds only."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
-    """Read unified diffs as one, with or without git's headers; what is no diff has no files."""
+    """Parse concatenated unified diffs, with or without git's headers; anything else has no files."""
     found: dict[str, list[Line]] = {}
     for text in texts:
         path = ""
@@ -57,7 +57,7 @@ def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
 
 
 def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Line]:
-    """Read as many lines as the hunk's header counts, so that a line which looks like a header stays a line."""
+    """Read as many lines as the hunk's header states, so that lines that look like headers stay lines."""
     while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
         mark, text = line[:1] or " ", line[1:].rstrip("\r")[:_LONGEST_LINE]
         match mark:
@@ -73,11 +73,11 @@ def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Lin
             case "\\":
                 continue  # "\ No newline at end of file"
             case _:
-                return  # the header counts more lines than there are
+                return  # fewer lines than the header states
 
 
 def _path(name: str) -> str:
-    """Read the path of the new version; empty for a file that the change removes."""
+    """Parse the path of the new version; empty for a removed file."""
     name = name.partition("\t")[0].strip().strip('"')
     if name == "/dev/null":
         return ""

@@ -1,4 +1,4 @@
-"""What a review hands out: Markdown, and SARIF 2.1.0; and the dismissals that it reads back from SARIF. Pure."""
+"""Documents of a review: Markdown, SARIF 2.1.0, and dismissals read from SARIF. Pure."""
 
 import json
 from collections import Counter
@@ -42,7 +42,7 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "")
 
 
 def gaps_in(sifted: Sifted, found: Sequence[FoundIssue], second_look: Literal["whole", "part", "none"]) -> list[str]:
-    """Name the findings that were not checked, or that only the second look has."""
+    """List findings that were not checked or that only the second look has."""
     gaps: list[str] = []
     open_ones = Counter(one.agent for one in found) if second_look == "none" else sifted.dropped.get(NOT_CONFIRMED)
     if open_ones and second_look != "whole":
@@ -55,7 +55,7 @@ def gaps_in(sifted: Sifted, found: Sequence[FoundIssue], second_look: Literal["w
 
 
 def sarif_of(sifted: Sifted) -> str:
-    """Write the review as SARIF 2.1.0; findings that were dismissed before stay in it, suppressed."""
+    """Write the review as SARIF 2.1.0, with previously dismissed findings as suppressed."""
     all_found = [*((one, False) for one in sifted.reported), *((one, True) for one in sifted.dismissed)]
     rules = list(dict.fromkeys(one.reviewers[0] for one, _ in all_found))
     log = {
@@ -81,7 +81,7 @@ def sarif_of(sifted: Sifted) -> str:
 
 
 def dismissed_in(text: str) -> Iterator[str]:
-    """Read the fingerprints of the findings that a SARIF document suppresses; none from what is no such document."""
+    """Read the fingerprints of findings suppressed in a SARIF document; none from other documents."""
     try:
         log: object = json.loads(text)
     except (ValueError, RecursionError):

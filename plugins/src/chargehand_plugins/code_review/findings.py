@@ -1,4 +1,4 @@
-"""Findings of reviewers: checked one by one against the second look and the diff, then merged. Pure."""
+"""Findings of reviewers, checked individually against the second look and the diff, then merged. Pure."""
 
 import hashlib
 import re
@@ -14,22 +14,22 @@ from chargehand_plugins.code_review.diff import ChangedFile
 
 NOT_CONFIRMED: Final = "not confirmed by the second look"
 _NEAR_LINES: Final = 3
-"""Two reviewers seldom name the same line of one problem."""
+"""Maximum distance of lines that reviewers may name for the same problem."""
 _ALIKE: Final = 0.3
-"""The least share of common words of two messages about one problem."""
+"""Minimum share of common words of two messages about the same problem."""
 _WORD: Final = re.compile(r"\w{3,}")
 _ID: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A problem, with every finding that says so."""
+    """A problem with all findings that report it."""
 
     issue: Issue
-    """The surest of them, as sure as the second look is."""
+    """The most confident of them, with the second look's confidence."""
     findings: tuple[FoundIssue, ...]
     fingerprint: str
-    """The same as long as the line is, wherever it moves."""
+    """Stable while the line's text is unchanged, wherever it moves."""
 
     @property
     def reviewers(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class Reported:
 
     @property
     def more(self) -> tuple[FoundIssue, ...]:
-        """The findings that say something else of its line, or the same of a line near it."""
+        """Other findings about its line, or about the same problem in nearby lines."""
         return tuple(
             one
             for one in self.findings
@@ -47,14 +47,14 @@ class Reported:
 
 @dataclass(frozen=True)
 class Sifted:
-    """What becomes of each finding: it is part of one that is reported or was dismissed, or is left out."""
+    """The result for each finding: part of a reported or dismissed problem, or dropped."""
 
     reported: tuple[Reported, ...]
     dismissed: tuple[Reported, ...]
     dropped: Mapping[str, Counter[str]]
-    """How many findings of each reviewer are left out, by the reason."""
+    """Number of dropped findings per reviewer, by reason."""
     unknown: tuple[Issue, ...] = ()
-    """What the second look confirms and no reviewer found."""
+    """Ids confirmed by the second look that no reviewer reported."""
 
 
 def sift(
@@ -70,11 +70,11 @@ def sift(
 
     Args:
         found: by the reviewers.
-        confirmed: what the second look found to be right; of one finding that it names twice, its doubt counts.
+        confirmed: findings confirmed by the second look; of duplicate entries, the less confident counts.
         files: of the change.
         dismissed: fingerprints of findings that people have dismissed.
-        threshold: the least confidence of what is reported.
-        added_lines_only: whether a finding has to be about an added line.
+        threshold: minimum confidence of reported findings.
+        added_lines_only: whether findings must be about added lines.
     """
     added = {file.path: file.added for file in files}
     meant = [(look, _meant(look, found)) for look in confirmed]
@@ -107,14 +107,14 @@ def sift(
 
 
 def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
-    """Name a finding by its file and the words of its line, and by how many such lines come before it."""
+    """Build a fingerprint from file, line text, and the number of equal lines before it."""
     text = added.get(issue.line, "").strip()
     before = sum(1 for number, other in added.items() if number < issue.line and other.strip() == text)
     return hashlib.sha256(f"{issue.file}\0{text}\0{before}".encode()).hexdigest()[:32]
 
 
 def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
-    """Return the ids of the findings that it names, or else of that of the same line with the most of its words."""
+    """Return the ids of the named findings, or else of the one on the same line with the most common words."""
     ids = {one.id for one in found}
     since = dropwhile(lambda name: name not in ids, _ID.findall(look.location))
     if named := list(takewhile(ids.__contains__, since)):  # of `T2.1 only, not T3.1`, the first
@@ -148,7 +148,7 @@ def _order(one: FoundIssue) -> tuple[int, str, int, str, str]:
 
 
 def _is_of(group: Sequence[FoundIssue], one: FoundIssue) -> bool:
-    """Whether a finding belongs to a problem: of its line, or said of a line near it by a reviewer that lacks it."""
+    """Whether a finding belongs to a problem: on its line, or nearby by a reviewer without a finding there."""
     first = group[0].issue
     if first.file != one.issue.file or abs(first.line - one.issue.line) > _NEAR_LINES:
         return False

@@ -1,4 +1,4 @@
-"""A git repository as the worker sees it: a limited process reads it, since hostile objects break what reads them."""
+"""A git repository, read in a limited process, since hostile objects can crash readers."""
 
 import asyncio
 import tempfile
@@ -26,13 +26,13 @@ class PastCommit:
     author: str
     subject: str
     seconds: int
-    """When it was made, since 1970."""
+    """Commit time in seconds since 1970."""
     note: str = ""
-    """What people have added by `git notes`."""
+    """Text added by `git notes`."""
 
 
 class RepositoryReader:
-    """The process that reads repositories, one question after the other. Close it after use."""
+    """The process that reads repositories, one question at a time. Close it after use."""
 
     def __init__(self) -> None:
         self._child = ChildProcess(_PROCESS)
@@ -43,7 +43,7 @@ class RepositoryReader:
         async with self._asking:
             try:
                 if not self._is_started:
-                    # The time to start the process does not count as time of the question.
+                    # The start of the process does not count towards the question's time.
                     await self._child.ask({}, _STARTING_SECONDS)
                     self._is_started = True
                 answer = await self._child.ask({**question, "processor_seconds": _PROCESSOR_SECONDS}, _SECONDS)
@@ -51,7 +51,7 @@ class RepositoryReader:
                 self._is_started = False
                 raise RepositoryError("it takes more time or memory to read than a repository may") from error
             except BaseException:
-                # Its answer would be taken for that of the next question.
+                # A late answer would be taken for that of the next question.
                 await self.close()
                 raise
         if problem := answer.get("problem"):

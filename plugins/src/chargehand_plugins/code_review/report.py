@@ -1,4 +1,4 @@
-"""Within the last step: the report of a crew that reviews code is its checked findings, and no model writes it."""
+"""The report of a code review crew, consisting of checked findings and written without a model."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -22,7 +22,7 @@ _UNCHECKED: Final = (
 
 
 async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> PluginReport | None:
-    """Check the reviewers' findings; None for a crew that does not review code, or if that fails."""
+    """Check the reviewers' findings; None for other crews or on failure."""
     rules = session.facts.crew.code_review
     if rules is None:
         return None

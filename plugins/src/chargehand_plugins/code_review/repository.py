@@ -1,6 +1,6 @@
-"""An untrusted git repository: its objects are read by dulwich, and nothing of it is configured or run.
+"""An untrusted git repository, whose objects are read by dulwich without running or applying anything in it.
 
-Neither hooks, attributes nor configuration are looked at, and no `git` is started. A `.git` that leads elsewhere, by a
+Hooks, attributes and configuration are ignored, and no `git` is started. A `.git` that leads elsewhere, by a
 link, an alternate or a common directory, is refused. Runs in a limited process, which `git_folder` starts.
 """
 
@@ -34,11 +34,11 @@ _MAIN_BRANCHES: Final = (b"refs/heads/main", b"refs/heads/master")
 _NOTES: Final = Ref(b"refs/notes/commits")
 _LONGEST_NOTE: Final = 2_000
 _LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999: a commit states any time."""
+"""Of the year 9999, since commits may state any time."""
 
 
 class Repository:
-    """The commit that HEAD names, and those before it. Its methods block."""
+    """HEAD and the commits before it. Methods block."""
 
     def __init__(self, folder: Path) -> None:
         git = folder / ".git"
@@ -55,7 +55,7 @@ class Repository:
         return self._head.id.decode()
 
     def diff(self) -> str:
-        """Compare HEAD with the commit where it left main, or, on main itself, with the commit before."""
+        """Compare HEAD with its merge base with main or, on main itself, with the previous commit."""
         base = self._base()
         diffs: list[str] = []
         files, size = 0, 0
@@ -66,7 +66,7 @@ class Repository:
                 continue
             path = found.new.path.decode(errors="replace")
             if not path.isprintable():
-                continue  # a line end in a name would forge lines of the diff
+                continue  # a line break in a name would forge lines of the diff
             before = self._text(found.old.sha) if found.old and found.old.sha else ""
             after = self._text(found.new.sha) if found.new.sha else ""
             if before is not None and after is not None:
@@ -77,7 +77,7 @@ class Repository:
         return "\n".join(diffs)
 
     def read(self, path: str) -> str | None:
-        """Read a text file of HEAD; None if there is none."""
+        """Read a text file of HEAD; None if it does not exist."""
         try:
             mode, sha = tree_lookup_path(self._store.__getitem__, self._head.tree, path.encode())
         except (KeyError, NotTreeError, ValueError):
@@ -129,7 +129,7 @@ class Repository:
             current = parent
 
     def _parent(self, commit: Commit) -> Commit | None:
-        # The first commit has none, and neither has the last one of a shallow clone.
+        # The first commit has none, nor has the last one of a shallow clone.
         return self._commit(commit.parents[0]) if commit.parents and commit.parents[0] in self._store else None
 
     def _commit(self, sha: ObjectID) -> Commit:
@@ -145,7 +145,7 @@ class Repository:
             return None
 
     def _text(self, sha: ObjectID) -> str | None:
-        """Return the text of a blob; None if it is large, or no text."""
+        """Return the text of a blob; None if it is large or not text."""
         found = self._store[sha]
         if not isinstance(found, Blob) or found.raw_length() > _LARGEST_BLOB or b"\0" in found.data:
             return None
@@ -153,7 +153,7 @@ class Repository:
 
 
 def _require_self_contained(git: Path) -> None:
-    """Refuse a `.git` that reads other folders than itself.
+    """Refuse a `.git` that refers to other folders.
 
     Raises:
         RepositoryError: it is a link or a file, or has links, devices or alternates in it.
@@ -177,7 +177,7 @@ def _require_self_contained(git: Path) -> None:
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question about a repository; an empty one has no answer."""
+    """Answer a question about a repository."""
     if not question:
         return {}
     limits.allow_processor_seconds(question["processor_seconds"])

@@ -6,7 +6,7 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `codec-server`, if what serves HTTP is installed."""
+    """Add the verb `codec-server`, if the HTTP server library is installed."""
     registry.variables("CHARGEHAND_CODEC_TOKEN")
     if find_spec("starlette") and find_spec("uvicorn"):
         registry.verbs("Operate", f"{__name__}.verbs:app")

@@ -46,7 +46,7 @@ _TO_WEB_UIS: Final = {
 
 @dataclass(frozen=True)
 class CodecServerSettings:
-    """What the server decodes, for whom, and where it listens."""
+    """The settings of the codec server."""
 
     token: str
     converters: Mapping[str, DataConverter]
@@ -92,7 +92,7 @@ async def serving(settings: CodecServerSettings) -> AsyncGenerator[str]:
 
 
 class _Codec:
-    """Answers requests; none is logged, since a path may contain the token."""
+    """Answers requests without logging them, since a path may contain the token."""
 
     def __init__(self, settings: CodecServerSettings) -> None:
         self._settings = settings
@@ -160,7 +160,7 @@ class _Codec:
         assert isinstance(error, HTTPException)
         stated = request.headers.get("content-length", "0")
         if request.method == "POST" and int(stated) <= _MAX_UNREAD_BYTES:
-            # Closing on unread bytes can lose the answer.
+            # Closing with unread bytes can lose the response.
             with suppress(TimeoutError, ClientDisconnect):
                 async with asyncio.timeout(_REQUEST_SECONDS):
                     await request.body()
@@ -176,7 +176,7 @@ async def _body(request: Request) -> bytes:
     length = request.headers.get("content-length")
     if length is None:
         raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing")
-    if int(length) > _MAX_BYTES:  # the server has refused what is no number
+    if int(length) > _MAX_BYTES:  # the server has refused non-numbers
         raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {_MAX_BYTES} bytes")
     return await request.body()
 

@@ -80,7 +80,7 @@ def _converters(namespaces: Sequence[str], usual_storage: str | None) -> "dict[s
     """Build the converter of each namespace.
 
     Raises:
-        ProtectionSettingsError: none of them encrypts or stores anything.
+        ProtectionSettingsError: none of them uses encryption or storage.
     """
     from chargehand import data_converter
 

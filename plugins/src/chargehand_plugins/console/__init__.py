@@ -1,6 +1,6 @@
 """The console: a web page and an HTTP API on one server, for one namespace and task queue.
 
-`security` decides who may talk to it, `api` and `pages` are its two faces, `server` runs it.
+`security` controls access, `api` and `pages` are its two interfaces, `server` runs it.
 """
 
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `console`, and serve the console beside `up`."""
+    """Add the verb `console`, and serve the console together with `up`."""
     registry.variables("CHARGEHAND_CONSOLE_TOKEN", "CHARGEHAND_CONSOLE_PORT")
     if find_spec("starlette") and find_spec("uvicorn"):
         registry.verbs("Operate", f"{__name__}.verbs:app")

@@ -1,4 +1,4 @@
-"""Who a client is, and how often it may ask: the token, browsers that are signed in, and rates."""
+"""Authentication and rate limits: the token, signed-in browsers, and rates."""
 
 import hashlib
 import hmac
@@ -18,10 +18,10 @@ Clock = Callable[[], float]
 
 
 class Access:
-    """The token of the API, one-time links, and the browsers that are signed in.
+    """The API token, one-time links, and signed-in browsers.
 
-    Links, cookies and form tokens are signed with a key that is made of the token: they are good after a restart, and
-    at each console with the same token. Only what was used up or signed out is remembered, by this process.
+    Links, cookies and form tokens are signed with a key derived from the token: they remain valid after a restart, and
+    at every console with the same token. This process only remembers used links and signed-out cookies.
     """
 
     def __init__(self, token: str, clock: Clock = time.time) -> None:
@@ -29,41 +29,41 @@ class Access:
         self._clock = clock
         self._key = hmac.new(self._token, b"chargehand console", hashlib.sha256).digest()
         self._over: OrderedDict[str, None] = OrderedDict()
-        """Links that were used, and cookies that were signed out."""
+        """Used links and signed-out cookies."""
 
     def is_token(self, presented: str) -> bool:
         """Return whether this is the token, in constant time."""
         return hmac.compare_digest(presented.encode(), self._token)
 
     def make_link_code(self) -> str:
-        """Make a code that signs one browser in within an hour."""
+        """Create a code that signs in one browser within an hour."""
         return self._signed("link", _LINK_SECONDS)
 
     def take_link_code(self, code: str) -> bool:
-        """Use a code up; False if it was used, has expired or never existed."""
+        """Consume a code; False if it was used, has expired or never existed."""
         is_good = self._is_signed("link", code)
         if is_good:
             self._end(code)
         return is_good
 
     def sign_in(self) -> str:
-        """Return the cookie of a browser that has shown the token or a code."""
+        """Return the cookie for a browser that has presented the token or a code."""
         return self._signed("cookie", _SIGNED_IN_SECONDS)
 
     def sign_out(self, cookie: str) -> None:
-        """Forget a browser."""
+        """Invalidate a browser's cookie."""
         self._end(cookie)
 
     def is_signed_in(self, cookie: str) -> bool:
-        """Return whether a cookie is one that `sign_in` returned in the last twelve hours."""
+        """Whether a cookie was issued by `sign_in` in the last twelve hours."""
         return self._is_signed("cookie", cookie)
 
     def form_token(self, cookie: str) -> str:
-        """Return what the forms of a browser carry, which no other page can know."""
+        """Return a browser's form token, which no other page can know."""
         return self._signature("form", cookie)
 
     def is_form_token(self, cookie: str, presented: str) -> bool:
-        """Return whether a form was made for this browser."""
+        """Whether a form token belongs to this browser."""
         return hmac.compare_digest(self.form_token(cookie).encode(), presented.encode())
 
     def _signed(self, kind: str, seconds: float) -> str:
@@ -85,7 +85,7 @@ class Access:
 
 
 class Rates:
-    """A token bucket for each client: a full minute at once, then at the rate."""
+    """A token bucket per client: a burst of one minute, then the rate."""
 
     def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
         self._per_minute = per_minute
@@ -93,7 +93,7 @@ class Rates:
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, client: str) -> int:
-        """Take one request from a client's bucket; 0 if there was one, or else the seconds until there is."""
+        """Take one request from a client's bucket; 0 if available, otherwise the seconds until it is."""
         now = self._clock()
         left, at = self._clients.pop(client, (float(self._per_minute), now))
         left = min(self._per_minute, left + (now - at) * self._per_minute / 60)
@@ -105,5 +105,5 @@ class Rates:
 
 
 def digest(text: str) -> str:
-    """Name a client in memory without keeping its secret."""
+    """Identify a client in memory without storing its secret."""
     return hashlib.sha256(text.encode()).hexdigest()

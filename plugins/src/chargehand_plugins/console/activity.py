@@ -1,4 +1,4 @@
-"""What the agents of a session do and have done, as a tree: a view of its histories."""
+"""The activity of a session's agents as a tree, derived from its histories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from chargehand_cli.rendering.progress import record_reason, record_state, recor
 from chargehand_cli.rendering.text import count, dollars, duration, text_end
 
 _MOST_ACTIONS: Final = 10
-"""Of one agent; the trace has them all."""
+"""Maximum actions per agent; the trace has all."""
 _MOST_WRITTEN: Final = 600
-"""Characters of what an agent is writing, the last ones."""
+"""Number of final characters shown of text being written."""
 _TONES: Final[dict[str, Tone]] = {"running": "running", "completed": "success"}
 
 
@@ -33,16 +33,16 @@ class Action:
     tone: Tone
     facts: tuple[str, ...]
     since: datetime | None = None
-    """Since when it is under way; absent if it is over."""
+    """Its start, if it is running."""
     text: str = ""
-    """The end of what the agent writes in it, where that is followed."""
+    """The end of the text being written, if followed."""
     arguments: str = ""
     result: str = ""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What a person told the agents."""
+    """A person's message to the agents."""
 
     text: str
     to: str
@@ -52,27 +52,27 @@ class Message:
 
 @dataclass(frozen=True)
 class AgentView:
-    """An agent at its subtask, or a supervisor, with the agents of the session that it supervises below it."""
+    """An agent with its subtask, or a supervisor with the agents of its session."""
 
     path: str
-    """Its workflow, by which the page knows it again."""
+    """Its workflow, by which the page identifies it."""
     id: str
     agent: str
     state: str
     words: str
     reason: str
-    """Why it is in that state, if the state does not say it."""
+    """Why it is in that state, if the state does not say so."""
     title: str
     since: datetime | None
-    """Since when it runs; absent if it does not."""
+    """Its start, if it is running."""
     spent: str
-    """What it and all below it have cost so far."""
+    """Its cost so far, including everything below it."""
     actions: tuple[Action, ...]
-    """Its latest ones that are over, the newest last."""
+    """Its latest finished actions, newest last."""
     earlier: int
-    """How many there were before."""
+    """Number of earlier actions."""
     now: tuple[Action, ...]
-    """What it does."""
+    """Its running actions."""
     below: "tuple[AgentView, ...]" = ()
 
 
@@ -82,7 +82,7 @@ def supervisor_view(session: Projection, status: Status) -> AgentView:
 
 
 def messages_of(session: Projection) -> tuple[Message, ...]:
-    """List what people told the agents of a session, and who has read it in which turn."""
+    """List people's messages to the agents of a session, with who read them in which turn."""
     read = sorted(
         (step.name, f"{path}, {step.purpose.replace('-', ' ')}")
         for path, projection in _everything("", session)
@@ -108,7 +108,7 @@ def _agent(
     records: Sequence[SubtaskRecord],
     calls: Sequence[PendingCall],
 ) -> AgentView:
-    """Show who works at a subtask, or supervises the session of some records, as far as the work is read."""
+    """Build the view of an agent or supervisor, as far as its work is read."""
     steps = [step for attempt in attempts for step in attempt.scope.calls]
     over = [step for step in steps if step.state != "running"]
     work = attempts[-1] if attempts else None

@@ -50,10 +50,10 @@ _LAST_EVENT: Final = {
 
 
 class SessionQuery(TypedByPeople):
-    """Which sessions to list."""
+    """Query parameters for listing sessions."""
 
     limit: int = Field(20, ge=0, le=1_000)
-    """The most sessions to list."""
+    """Maximum number of sessions."""
     state: Literal[STATES] | None = None  # pyright: ignore[reportInvalidTypeForm]  # one list of states
     """Only sessions in this state."""
     crew: Name | None = None
@@ -61,45 +61,45 @@ class SessionQuery(TypedByPeople):
     tenant: Name | None = None
     """Only sessions of this tenant."""
     thread: SessionIdentifier | None = None
-    """Only the session with this id, and those that follow it."""
+    """Only the session with this id and its follow-ups."""
 
 
 class ResultQuery(TypedByPeople):
-    """How to read a report."""
+    """Query parameters for reading a report."""
 
     wait: int = Field(0, ge=0, le=_LONGEST_WAIT)
     """Seconds to wait for it."""
 
 
 class EventQuery(TypedByPeople):
-    """Where to begin."""
+    """Query parameters for following events."""
 
     after: str = ""
-    """The cursor of the last event that the client has; `Last-Event-ID` comes before it."""
+    """The cursor of the client's last event; `Last-Event-ID` takes precedence."""
 
 
 class Started(BaseModel):
-    """A session that was started."""
+    """A started session."""
 
     session: str
     """The session's id."""
 
 
 class SessionList(BaseModel):
-    """Sessions, the newest first."""
+    """Sessions, newest first."""
 
     sessions: list[SessionSummary]
 
 
 class SpendList(BaseModel):
-    """What sessions cost by day and tenant, the newest day first."""
+    """Cost of sessions by day and tenant, newest day first."""
 
     rows: list[Spend]
     total: Spend
 
 
 class ArtifactList(BaseModel):
-    """Files that the session's agents made; the number of one is its place in this list, from 1."""
+    """Files created by the session's agents, numbered by their position in this list, from 1."""
 
     artifacts: list[Artifact]
 
@@ -135,7 +135,7 @@ async def _read_request(call: Call) -> SessionRequest:
 
 
 def _session_id(call: Call) -> str | None:
-    """Derive the id from the key, if there is one; in a console of one tenant it does not meet the keys of others."""
+    """Derive the id from the idempotency key, if any, separately per tenant."""
     key, tenant = call.request.headers.get("idempotency-key"), call.backend.tenant
     if key is None:
         return None
@@ -152,13 +152,13 @@ async def list_sessions(call: Call) -> Response:
 
 
 async def spend(call: Call) -> Response:
-    """Add up what sessions cost by day and tenant."""
+    """Add up the cost of sessions by day and tenant."""
     rows, total = await spend_rows(call.backend)
     return answer(SpendList(rows=rows, total=total))
 
 
 async def result(call: Call) -> Response:
-    """Return the report; wait for it as long as the request says."""
+    """Return the report, waiting for it as requested."""
     wait = call.query(ResultQuery).wait
     session, found = await call.backend.find(call.session_id)
     if is_open(found) and not wait:
@@ -179,7 +179,7 @@ async def trace(call: Call) -> Response:
 
 
 async def follow(call: Call) -> Response:
-    """Stream the events after the last one that the client has."""
+    """Stream the events after the client's last one."""
     after = call.request.headers.get("last-event-id") or call.query(EventQuery).after or None
     try:
         events = (await call.backend.session(call.session_id)).follow(after)
@@ -196,7 +196,7 @@ async def list_artifacts(call: Call) -> Response:
 
 
 async def artifact(call: Call) -> Response:
-    """Return the file that the path numbers, in such a way that no browser shows it as a page."""
+    """Return the numbered file, so that browsers never render it as a page."""
     artifacts = (await finished(call)).artifacts
     numbered = {f"{number}": each for number, each in enumerate(artifacts, start=1)}
     found = numbered.get(call.request.path_params["number"])
@@ -240,7 +240,7 @@ async def converse(call: Call) -> Response:
 def _message_operation(
     message: Row, find: Callable[[Backend, str], Awaitable[Any]], place: str, prefix: str = ""
 ) -> Operation:
-    """Offer a message of a table under its name."""
+    """Build the operation of a message from its table."""
 
     async def handle(call: Call) -> Response:
         session = await find(call.backend, call.session_id)

@@ -1,4 +1,4 @@
-"""What the console stands on: a connected client, the crews and sessions that it knows, and the place of files."""
+"""The console's backend: a connected client, known crews and sessions, and the location of files."""
 
 import asyncio
 import tomllib
@@ -22,16 +22,16 @@ from chargehand.wire import WorkflowType
 MOST_SEARCHED: Final = 5_000
 _LISTED_WITHIN: Final = timedelta(seconds=10)
 _MOST_WITHOUT_GOAL: Final = 200
-"""Sessions that a plain client has started have no goal until a worker writes it, and are read again until then."""
+"""Maximum sessions without a goal, which a worker has yet to write, that are read again."""
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
-"""What forms and requests say that name none."""
+"""The tenant of requests that set none."""
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 List = Callable[..., AsyncIterator[SessionSummary]]
 
 
 @dataclass(frozen=True)
 class CrewChoice:
-    """A crew of this installation, as the forms offer it; those of workers elsewhere may be others."""
+    """A crew offered by forms; workers elsewhere may have others."""
 
     name: str
     description: str
@@ -39,10 +39,10 @@ class CrewChoice:
 
 
 class KnownSessions:
-    """The goals and ids of the newest sessions, in which words are looked up.
+    """Goals and ids of the newest sessions, for word search.
 
-    It is a shortcut past the server's list, which knows no words. What is found here is read from the server anew, so a
-    session shows as it is now, and one that is gone does not; a console that has just started knows none.
+    The server's list has no word search. Results are read again from the server, so that a
+    session is shown in its current state, and a deleted one is not; a newly started console knows none.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class KnownSessions:
         self._lock = asyncio.Lock()
 
     async def find(self, listed: List, words: Sequence[str]) -> list[str]:
-        """Return the ids of sessions with all of these words, the newest first; `listed` lists by filters."""
+        """Return the ids of sessions with all of these words, newest first; `listed` lists by filters."""
         async with self._lock:
             await self._refresh(listed)
             texts = {name: f"{each.goal} {name}".casefold() for name, each in self._sessions.items()}
@@ -73,28 +73,28 @@ class KnownSessions:
 
 @dataclass(frozen=True)
 class Backend:
-    """The installation that a console serves."""
+    """The installation served by a console."""
 
     connect: Callable[[], Chargehand]
     """Returns the client; another one once the embedded server has been restarted."""
     artifacts: str | None
-    """Where documents are uploaded to and artifacts read from; None if it is unknown what the workers use."""
+    """Location of documents and artifacts; None if the workers' is unknown."""
     no_artifacts: str = "It is unknown where the workers keep files."
     """Why it is unknown, and the remedy."""
     encryption: Encryption | None = None
     crews: tuple[CrewChoice, ...] = ()
-    """Crews that forms offer."""
+    """Crews offered by forms."""
     tenant: str | None = None
-    """The only tenant whose sessions are started, listed and found; None for all."""
+    """The only tenant served; None for all."""
     session_url: Callable[[str], str | None] = lambda _: None
     """Returns a session's address in Temporal's Web UI."""
     known: KnownSessions = field(default_factory=KnownSessions, init=False, compare=False)
 
     def owned(self, request: _Request) -> _Request:
-        """Return a request as its tenant's, whatever it says itself.
+        """Return a request with the console's tenant.
 
         Raises:
-            InvalidInput: it names another tenant.
+            InvalidInput: the request sets another tenant.
         """
         if self.tenant is None or request.tenant == self.tenant:
             return request
@@ -103,13 +103,13 @@ class Backend:
         return request.model_copy(update={"tenant": self.tenant})
 
     def list(self, limit: int, **filters: Any) -> AsyncIterator[SessionSummary]:
-        """List sessions, by the filters of the client."""
+        """List sessions with the client's filters."""
         if self.tenant is not None:
             filters["tenant"] = self.tenant
         return self.connect().list(limit, **filters)
 
     async def session(self, session_id: str) -> Session:
-        """Find a session or a conversation, as `find` does."""
+        """Find a session, as `find` does."""
         return (await self.find(session_id))[0]
 
     async def conversation(self, conversation_id: str) -> Conversation:
@@ -120,10 +120,10 @@ class Backend:
         return self.connect().conversation(conversation_id)
 
     async def find(self, session_id: str) -> tuple[Session, WorkflowExecutionInfo]:
-        """Find a session or a conversation, and what the server says of it; no other workflow is a client's business.
+        """Find a session or conversation with the server's description; other workflows are not accessible.
 
         Raises:
-            SessionNotFound: there is no such session.
+            SessionNotFound: the session does not exist.
         """
         chargehand = self.connect()
         with translated(session_id):
@@ -134,14 +134,14 @@ class Backend:
         return session, found
 
     def require_artifacts(self) -> str:
-        """Return where files are. Raises `UploadRefused` if it is unknown."""
+        """Return the location of files. Raises `UploadRefused` if it is unknown."""
         if self.artifacts is None:
             raise UploadRefused(self.no_artifacts)
         return self.artifacts
 
 
 def crew_choices(folders: Iterable[Path]) -> tuple[CrewChoice, ...]:
-    """List the crews that are shipped and those of folders, which replace others of their name."""
+    """List the shipped crews and those of folders, which replace others of the same name."""
     worker = find_spec("worker")
     shipped = [Path(worker.origin).parents[1] / "crews"] if worker and worker.origin else []
     found = {crew.name: crew for folder in (*shipped, *folders) for crew in _read(folder)}
@@ -149,7 +149,7 @@ def crew_choices(folders: Iterable[Path]) -> tuple[CrewChoice, ...]:
 
 
 def _read(folder: Path) -> Iterator[CrewChoice]:
-    """Read what can be read: the worker says what is wrong with the others."""
+    """Read the readable files; the worker reports problems of the others."""
     for file in sorted(folder.glob("*.toml")):
         with suppress(OSError, ValueError, KeyError, TypeError):
             crew = tomllib.loads(file.read_text(encoding="utf-8"))

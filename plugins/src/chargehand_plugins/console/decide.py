@@ -1,4 +1,4 @@
-"""The page of a decision link: one wait of one session is decided there, without signing in and without scripts."""
+"""The page of a decision link, for deciding one wait of one session without signing in or scripts."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ _ACTIONS: Final[dict[WaitKind, tuple[str, ...]]] = {
     "question": ("answer",),
     "limits": ("raise_limits", "finish_now"),
 }
-"""The updates that a link allows, by what it is about."""
+"""The updates that a link allows, by kind of wait."""
 
 
 async def _show(request: Request) -> Response:
@@ -38,7 +38,7 @@ async def _show(request: Request) -> Response:
 
 
 async def _act(request: Request) -> Response:
-    """Do what the form says, if that is all that the link allows."""
+    """Apply the form, if the link allows it."""
     link, action = _link(request), str(request.path_params["action"])
     form = await read_form(request)
     try:
@@ -96,14 +96,14 @@ def _refused() -> Problem:
 
 
 async def _status(request: Request, link: DecisionLink) -> Status:
-    """Read what waits; of a session that has ended, that nothing does."""
+    """Read the status; an ended session has no waits."""
     backend: Backend = request.app.state.backend
     session, found = await backend.find(link.session)
     return await session.status() if is_open(found) else Status(session=link.session, goal="", state="finished")
 
 
 def _wait(status: Status, link: DecisionLink) -> Wait | None:
-    """Find the wait of a link; None if it was decided, or has ended."""
+    """Find the wait of a link; None if it was decided or has ended."""
     return next((each for each in status.waits if (each.id, each.since) == (link.wait, link.since)), None)
 
 

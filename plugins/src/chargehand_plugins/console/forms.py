@@ -1,4 +1,4 @@
-"""The forms of the pages, made from contracts, plans and the arguments of calls; and what people type into them."""
+"""Forms of the pages, built from contracts, plans and call arguments, and parsing of their input."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.words import words
 
 _LONG: Final = 200
-"""Characters; longer texts are typed into a larger field."""
+"""Characters; longer texts get a larger field."""
 _LONG_ARGUMENT: Final = 160
-"""Characters; longer values are folded, and typed into a larger field."""
+"""Characters; longer values are folded and get a larger field."""
 _ARGUMENT: Final = "arguments."
 _EMPTY_ROWS: Final = 3
 _ROW: Final = "rows."
@@ -31,24 +31,24 @@ class FormField:
     description: str
     is_required: bool
     is_json: bool
-    """Whether it is typed as JSON: a number, a list or an object."""
+    """Whether it is entered as JSON: a number, a list or an object."""
     choices: tuple[str, ...]
     most_characters: int | None
 
     @property
     def is_long(self) -> bool:
-        """Whether more than a line is typed."""
+        """Whether it gets a multi-line field."""
         return self.is_json or (self.most_characters or 0) > _LONG
 
 
 def text_of(form: FormData, name: str) -> str:
-    """Return a text field; empty if it is missing or a file. Browsers send line ends as CR LF."""
+    """Return a text field, with CR LF from browsers converted; empty if it is missing or a file."""
     value = form.get(name)
     return value.replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
 def read_content(message: Row, form: FormData) -> TypedByPeople | None:
-    """Read what was typed as the content of an update; empty fields are absent.
+    """Parse a form as the content of an update; empty fields are absent.
 
     A field `edits.subtask` is the field `subtask` of the only item of the list `edits`.
 
@@ -80,12 +80,12 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
 
 
 def read_number(text: str) -> object:
-    """Read a number as JSON; any other text stays as it is, for the contract to refuse."""
+    """Parse a number as JSON; any other text is kept for the contract to refuse."""
     return from_json(text) if _is_json(text) else text
 
 
 def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
-    """Make the fields of a form from the contract that it is read as."""
+    """Build the fields of a form from its contract."""
     schema = contract.model_json_schema()
     for name, described in schema["properties"].items():
         kinds: list[dict[str, Any]] = described.get("anyOf", [described])
@@ -110,7 +110,7 @@ class PlanRow:
 
 
 def plan_rows(plan: Plan) -> list[PlanRow]:
-    """List the rows of a plan, the last ones empty."""
+    """List the rows of a plan, followed by empty ones."""
     rows = [
         PlanRow(number, each.id, each.agent, each.instruction, ", ".join(each.depends_on), each.input)
         for number, each in enumerate(plan.subtasks, start=1)
@@ -123,13 +123,13 @@ def _has_any(form: FormData, prefix: str) -> bool:
 
 
 def _read_plan(form: FormData) -> dict[str, Any]:
-    """Read the plan that was typed, as its contract is written; what has no field stays as it was.
+    """Parse an edited plan into its contract's JSON; properties without a field are unchanged.
 
-    A row `rows.2` was made of the subtask `rows.2.was`; its place among the others is `rows.2.place`.
+    Row `rows.2` was built from the subtask `rows.2.was`; its position is `rows.2.place`.
     """
     try:
         plan = Plan.model_validate_json(str(form.get("plan", "")))
-    except ValidationError:  # not as this page has written it
+    except ValidationError:  # not as written by this page
         plan = Plan(subtasks=())
     before = {each.id: each.model_dump(mode="json") for each in plan.subtasks}
     return plan.model_dump(mode="json") | {
@@ -139,7 +139,7 @@ def _read_plan(form: FormData) -> dict[str, Any]:
 
 
 def _in_order(form: FormData) -> Iterator[Mapping[str, str]]:
-    """Yield the rows that are not empty and not dropped, by their places."""
+    """Yield the rows that are neither empty nor dropped, by position."""
     rows: dict[str, dict[str, str]] = {}
     for name, value in form.items():
         if name.startswith(_ROW) and isinstance(value, str):
@@ -171,12 +171,12 @@ class Argument:
 
     @property
     def typed(self) -> str:
-        """What its field holds: a text as it is but for hidden characters, anything else as JSON."""
+        """The field's value: text with hidden characters escaped, anything else as JSON."""
         return safe_text(self.value) if isinstance(self.value, str) else self._json
 
     @property
     def shown(self) -> str:
-        """What is read, each character: a text that could be taken for something else stands in quotation marks."""
+        """The displayed value with every character visible; ambiguous text is quoted."""
         plain = self.value if isinstance(self.value, str) else ""
         return exact_text(plain if plain.strip() and not _is_json(plain) else self._json)
 
@@ -194,7 +194,7 @@ class Argument:
 
     @property
     def is_long(self) -> bool:
-        """Whether more than a line is typed."""
+        """Whether it gets a multi-line field."""
         return len(self.typed) > _LONG_ARGUMENT or "\n" in self.typed
 
 
@@ -205,10 +205,10 @@ def call_arguments(arguments: Mapping[str, JsonValue]) -> Iterator[Argument]:
 
 
 def _read_arguments(form: FormData) -> dict[str, JsonValue]:
-    """Read the arguments that were typed; a field that is as it was leaves its argument so, to the character.
+    """Parse edited arguments; an unchanged field leaves its argument exactly unchanged.
 
     Raises:
-        Problem: what is no text is not JSON.
+        Problem: a non-text argument is not JSON.
     """
     before = cast("dict[str, JsonValue]", _json("arguments", text_of(form, "arguments")))
     read: dict[str, JsonValue] = {}

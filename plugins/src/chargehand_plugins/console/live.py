@@ -1,4 +1,4 @@
-"""What keeps a session's page up to date: fragments of it, whenever something has happened in the session."""
+"""Live updates of a session's page: fragments, sent whenever something has happened."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.views import Page, SessionView, key_of, view_session
 
 _PAUSE_SECONDS: Final = 0.5
-"""Between two readings of the session, however much happens; when nothing has for as long, its past is read."""
+"""Minimum interval between readings of the session; after this time without events, its past is read."""
 _BEAT_SECONDS: Final = 5
-"""At least this often the page hears of the console, and what is tried again or has no worker is looked at."""
+"""Interval of keep-alives and of checks for retries and missing workers."""
 
 
 async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
-    """Yield the parts of the page that have changed, and the text of the report while it is written."""
-    await backend.session(page.session_id)  # another tenant's is none of this client's business
+    """Yield changed parts of the page, and the report's text while it is written."""
+    await backend.session(page.session_id)  # another tenant's session is not accessible
     news = _News(backend, page.session_id)
     following = asyncio.create_task(news.listen())
     sent: dict[str, str] = {}
@@ -62,7 +62,7 @@ def _changed(page: Page, view: SessionView, sent: dict[str, str]) -> list[str]:
 
 
 class _News:
-    """The events of a session, reduced to texts, to the fact that there were some, and to what they come to."""
+    """A session's events, reduced to texts, a change flag, and the resulting projection."""
 
     def __init__(self, backend: Backend, session_id: str) -> None:
         self._backend = backend
@@ -90,7 +90,7 @@ class _News:
             self._changed.set()
 
     async def past(self) -> bool:
-        """Wait, a second at most, until what has happened by now is read; returns whether more has to be read."""
+        """Wait at most a second until past events are read; return whether more remain."""
         began_at = time.monotonic()
         while not self.has_ended and (now := time.monotonic()) - self._read_at < _PAUSE_SECONDS:
             if now - began_at > 1:
@@ -99,7 +99,7 @@ class _News:
         return False
 
     async def wait(self, *, is_over: bool) -> list[str]:
-        """Wait for news, or for a while; return the texts."""
+        """Wait for events or a timeout; return the texts."""
         with suppress(TimeoutError):
             async with asyncio.timeout(1 if is_over else _BEAT_SECONDS):
                 await (asyncio.sleep(1) if is_over else self._changed.wait())

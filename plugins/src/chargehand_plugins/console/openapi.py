@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of operations and the schemas of the contracts."""
+"""The OpenAPI document, built from the table of operations and the contracts' schemas."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -72,7 +72,7 @@ def openapi_document(operations: Sequence[Operation], prefix: str, url: str) -> 
 
 
 class _Event(RootModel[Event]):
-    """What streams are made of."""
+    """The schema of streamed events."""
 
     model_config = ConfigDict(title="Event")
 

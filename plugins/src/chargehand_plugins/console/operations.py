@@ -1,4 +1,4 @@
-"""The operations of the HTTP API: what each takes and returns. Routes and the OpenAPI document are made from this."""
+"""The operations of the HTTP API with inputs and outputs, from which routes and OpenAPI are built."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Call:
         return session_id_of(self.request)
 
     async def body(self, model: type[Model], noun: str) -> Model:
-        """Read the body as strictly as Temporal's converter reads what people send to a workflow.
+        """Parse the body as strictly as the converter parses people's workflow input.
 
         Raises:
             Problem: it is not JSON, or invalid.
@@ -47,7 +47,7 @@ class Call:
         return parse(model, await self.request.body(), noun)
 
     def query(self, model: type[Model]) -> Model:
-        """Read the query. Raises `Problem` if it is invalid."""
+        """Parse the query. Raises `Problem` if it is invalid."""
         return validate(model, self.request.query_params, "query")
 
 
@@ -68,21 +68,21 @@ class Operation:
     status: HTTPStatus = HTTPStatus.OK
     media_type: str = _JSON
     schema: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Of an answer that is no contract."""
+    """Schema of a response that is not a contract."""
     query: type[BaseModel] | None = None
-    """What it reads of the query."""
+    """Contract of its query parameters."""
     headers: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
-    """The schemas of the headers that it reads, by name."""
+    """Schemas of its request headers by name."""
     also: Mapping[HTTPStatus, str] = field(default_factory=dict[HTTPStatus, str])
-    """Other answers than `status` and the usual problems."""
+    """Responses other than `status` and the common problems."""
     takes_files: bool = False
 
 
 def parse(model: type[Model], data: bytes, noun: str) -> Model:
-    """Read JSON as a contract.
+    """Parse JSON as a contract.
 
     Raises:
-        Problem: it is invalid; the words are those of the command line.
+        Problem: it is invalid, worded as on the command line.
     """
     try:
         payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
@@ -93,7 +93,7 @@ def parse(model: type[Model], data: bytes, noun: str) -> Model:
 
 
 def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Model:
-    """Read the fields of a form as a contract. Raises `Problem` if it is invalid."""
+    """Parse the fields of a form as a contract. Raises `Problem` if it is invalid."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -101,7 +101,7 @@ def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Mod
 
 
 def session_id_of(request: Request) -> str:
-    """Return the session that the path names. Raises `Problem` if it is too long for one."""
+    """Return the session id in the path. Raises `Problem` if it is too long."""
     session_id: str = request.path_params["session"]
     if len(session_id) > _LONGEST_ID:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such session.")
@@ -109,5 +109,5 @@ def session_id_of(request: Request) -> str:
 
 
 def answer(model: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
-    """Write a contract as JSON."""
+    """Build a JSON response from a contract."""
     return Response(model.model_dump_json(), status, headers, _JSON)

@@ -1,4 +1,4 @@
-"""The pages: ask, talk, watch, decide, read, find, and what it cost."""
+"""The pages: ask, talk, watch, decide, read, find, and spending."""
 
 import asyncio
 import hashlib
@@ -49,11 +49,11 @@ from chargehand_plugins.console.words import words
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _LATEST: Final = 10
 _REPLY_SECONDS: Final = 60
-"""How long a browser waits for a reply; it may take as long as a person takes to approve a call."""
+"""Time that a browser waits for a reply, which may need a person's approval."""
 _CONFIRMED: Final = frozenset({*UPDATES, "cancel", "start"})
-"""What the session page confirms once it is done."""
+"""Confirmations on the session page, by action."""
 _POLICY_OF_DRAWINGS: Final = (
-    # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
+    # Our drawings have colours and lengths in attributes; models' text has no attributes.
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -77,7 +77,7 @@ def _csrf(request: Request) -> str:
 
 
 def _page(request: Request, template: str, problem: Problem | str | None = None, **values: Any) -> HTMLResponse:
-    """Render a page; a problem is its status, too, unless it is only a text."""
+    """Render a page; a `Problem` also sets the status."""
     status, said = (problem.status, problem.detail) if isinstance(problem, Problem) else (HTTPStatus.OK, problem or "")
     uploads = {"most_files": MOST_FILES, "most_file": MOST_FILE_BYTES}
     uploads["most_bytes"] = request.app.state.settings.most_body_bytes
@@ -87,7 +87,7 @@ def _page(request: Request, template: str, problem: Problem | str | None = None,
 
 
 def error_page(request: Request, problem: Problem) -> Response:
-    """Answer with a page that says what is wrong; a browser that is not signed in is asked to sign in."""
+    """Respond with a page describing the problem; ask an anonymous browser to sign in."""
     if problem.status is HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", _SEE_OTHER)
     csrf = _csrf(request) if "app" in request.scope else ""
@@ -97,7 +97,7 @@ def error_page(request: Request, problem: Problem) -> Response:
 
 
 def _form(handle: HandleForm) -> Handle:
-    """Read the form of a page that changes something, and check that it was made for this browser."""
+    """Read a form that changes something, and check that it belongs to this browser."""
 
     @wraps(handle)
     async def checked(request: Request) -> Response:
@@ -115,7 +115,7 @@ def _form(handle: HandleForm) -> Handle:
 
 
 async def login(request: Request) -> Response:
-    """Sign a browser in by a one-time link, or ask for the token."""
+    """Sign in a browser by one-time link, or ask for the token."""
     code = request.query_params.get("code")
     if code is not None and _access(request).take_link_code(code):
         return _enter(request)
@@ -131,7 +131,7 @@ async def enter_token(request: Request) -> Response:
 
 
 def _enter(request: Request) -> Response:
-    # A page instead of a redirect: after a link from elsewhere, browsers send no strict cookie along with one.
+    # A page instead of a redirect, on which browsers send no strict cookie after a link from elsewhere.
     response = _page(request, "entered.html")
     response.set_cookie(
         request.app.state.cookie,
@@ -152,7 +152,7 @@ async def logout(request: Request, _: FormData) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """Show the form of a request, and the latest sessions."""
+    """Show the request form and the latest sessions."""
     return await _ask(request, {"follows": request.query_params.get("follows", "")[:255]})
 
 
@@ -174,12 +174,12 @@ async def start(request: Request, form: FormData) -> Response:
 
 
 def _typed(form: FormData) -> dict[str, str]:
-    """Return what was typed, by the names of a request's fields; what was left empty is left out."""
+    """Return the filled-in form fields by request field."""
     return {name: text for name in form if name not in {"csrf", "key"} and (text := text_of(form, name).strip())}
 
 
 def _fields(typed: Mapping[str, str]) -> dict[str, Any]:
-    """Build the fields of a session's request from what was typed; `limits.max_turns` is one of its limits."""
+    """Build a session request's fields from form fields; `limits.max_turns` sets a limit."""
     fields, limits = dict[str, Any](goal=""), dict[str, object]()
     for name, text in typed.items():
         _, is_limit, limit = name.partition("limits.")
@@ -193,7 +193,7 @@ def _fields(typed: Mapping[str, str]) -> dict[str, Any]:
 async def _read_request(
     contract: type[_Request], fields: Mapping[str, object], form: FormData, request: Request
 ) -> tuple[_Request, str]:
-    """Store the documents, and derive an id from the form: sent twice, it starts once, unless it was changed."""
+    """Store the documents, and derive an id from the form, so that an unchanged form starts once."""
     validate(contract, fields, "request")  # before anything is stored
     documents = await store_uploads(files_of(form, "documents"), _backend(request))
     asked = _backend(request).owned(validate(contract, {**fields, "documents": documents}, "request"))
@@ -202,7 +202,7 @@ async def _read_request(
 
 
 async def talk(request: Request, problem: Problem | None = None, typed: Mapping[str, str] | None = None) -> Response:
-    """Show the form that opens a conversation, and those that wait for a message."""
+    """Show the form for a new conversation, and open conversations."""
     rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
     sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
     key = secrets.token_urlsafe(16)
@@ -222,7 +222,7 @@ async def converse(request: Request, form: FormData) -> Response:
 
 
 async def conversation(request: Request, problem: Problem | None = None) -> Response:
-    """Show what was said in a conversation, and what can be done."""
+    """Show a conversation with its forms."""
     found = await _backend(request).conversation(session_id_of(request))
     transcript, status = await asyncio.gather(found.transcript(), found.status())
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
@@ -233,7 +233,7 @@ async def conversation(request: Request, problem: Problem | None = None) -> Resp
 
 
 async def act_in_conversation(request: Request, form: FormData) -> Response:
-    """Say something, decide about a call or close, and show the conversation again: with the reply if it comes soon."""
+    """Send a message, decide about a call or close; show the conversation, with the reply if it arrives soon."""
     message = CONVERSATION_MESSAGES.get(request.path_params["action"])
     if message is None or message.kind != "update":
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
@@ -241,7 +241,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
         found = await _backend(request).conversation(session_id_of(request))
         sending = asyncio.create_task(found.send(message, _signed(read_content(message, form))))
         await asyncio.wait([sending], timeout=_REPLY_SECONDS)
-        # What goes on longer has been accepted: the worker answers it all the same.
+        # After the timeout the message is accepted, and the worker still answers it.
         await sending if sending.done() else sending.cancel()
     except (ChargehandError, Problem) as error:
         return await conversation(request, problem_of(error))
@@ -249,7 +249,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
 
 
 def _signed(content: TypedByPeople | None) -> TypedByPeople | None:
-    """Say that a decision came from here."""
+    """Mark a decision as made in the console."""
     if content is None or "by" not in type(content).model_fields:
         return content
     return content.model_copy(update={"by": "console"})
@@ -270,14 +270,14 @@ async def session(request: Request, problem: Problem | None = None) -> Response:
 
 
 async def stream(request: Request) -> Response:
-    """Keep a session's page up to date."""
+    """Stream updates of a session's page."""
     session_id = session_id_of(request)
     fragments = stream_views(_backend(request), Page(session_id, _csrf(request)))
     return await request.app.state.streams.open(fragments)
 
 
 async def act(request: Request, form: FormData) -> Response:
-    """Do what a form on a session's page says, and show the page again."""
+    """Apply a form of a session's page, and show the page again."""
     action: str = request.path_params["action"]
     if action not in {*UPDATES, "cancel"}:
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
@@ -303,7 +303,7 @@ async def report(request: Request) -> Response:
 
 
 async def report_file(request: Request) -> Response:
-    """Download the report as the self-contained page that the command line writes."""
+    """Download the report as the self-contained page of the command line."""
     html = await asyncio.to_thread(report_page, *await _read_report(request))
     return HTMLResponse(html, headers={"Content-Disposition": 'attachment; filename="report.html"'})
 
@@ -340,7 +340,7 @@ async def sessions(request: Request) -> Response:
     if len(found) == PAGE:
         older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
     note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
-    states = {standing(each).words: each for each in STATES}  # some are Temporal's words for a session's own
+    states = {standing(each).words: each for each in STATES}  # some are Temporal's words for Chargehand's states
     values = {"typed": search, "sessions": found, "states": states, "note": note, "older": older}
     return _page(request, "sessions.html", problem, here="sessions", **values)
 

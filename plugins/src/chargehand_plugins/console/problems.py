@@ -1,4 +1,4 @@
-"""What a client is told when a request cannot be done: RFC 9457 problem details, in the words of the command line."""
+"""Errors for clients: RFC 9457 problem details, worded as on the command line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Problem(Exception):  # noqa: N818  # the name of RFC 9457
     status: HTTPStatus
     detail: str
     kind: str = ""
-    """A word for programs: one of `ErrorType`, or of those below."""
+    """A machine-readable type: one of `ErrorType`, or of those below."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
     def body(self) -> dict[str, object]:
@@ -53,7 +53,7 @@ def problem_of(error: ChargehandError | Problem) -> Problem:
 
 
 def invalid(noun: str, problems: Sequence[str]) -> Problem:
-    """Build the problem of input that cannot be used; each names its field."""
+    """Build the problem of invalid input; each item names its field."""
     return Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, f"The {noun} is invalid: {join_problems(problems)}", ErrorType.INVALID_INPUT
     )

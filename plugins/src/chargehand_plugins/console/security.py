@@ -1,7 +1,7 @@
-"""The guard in front of every route: hosts, origins, sign-in, rates, sizes and headers.
+"""The guard of all routes: hosts, origins, sign-in, rates, sizes and headers.
 
-The API takes a bearer token and no cookie, so that no page can use it on a browser's behalf. Pages take a cookie and no
-token; what changes anything must come from a page of the same origin, and its form carries a token besides.
+The API accepts a bearer token and no cookie, so that no page can use it through a browser. Pages accept a cookie and no
+token; changes must come from a page of the same origin, with a form token.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _PUBLIC: Final = ("/health", "/decide/", "/login", "/static/", "/favicon.ico", "
 _SIGN_IN: Final = ("login", "static", "favicon.ico")
 _STARTS: Final = ("/api/v1/sessions", "/api/v1/conversations", "/sessions", "/conversations")
 _TAKE_FILES: Final = ("/api/v1/sessions", "/sessions")
-"""To others, strangers' among them, a large form is no use."""
+"""Paths that accept large forms with files."""
 _READING: Final = ("GET", "HEAD")
 _FORM_BYTES: Final = 2_000_000
 _BODY_SECONDS: Final = 600
@@ -43,7 +43,7 @@ _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # With `no-referrer` a browser would hide the origin of its own forms.
+    # With `no-referrer`, browsers would hide the origin of our own forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -55,7 +55,7 @@ Refuse = Callable[[Request, Problem], Response]
 
 
 class Guard:
-    """Admits requests, and refuses the others before a route sees them."""
+    """Admits requests, refusing others before they reach a route."""
 
     def __init__(
         self, app: ASGIApp, settings: ConsoleSettings, access: Access, origins: frozenset[str], refuse: Refuse
@@ -71,7 +71,7 @@ class Guard:
         self.cookie = cookie_name(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; any failure is answered without a traceback, and logged without the request."""
+        """Serve a request; failures are answered without a traceback and logged without the request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -90,7 +90,7 @@ class Guard:
                 await stream.drain()
                 await self._refuse(request, problem)(scope, receive, stream.send)
         except (OSError, ClientDisconnect):
-            pass  # the client has gone, or takes too long to read; a TimeoutError is one
+            pass  # the client disconnected or reads too slowly; includes TimeoutError
         except Exception as error:  # noqa: BLE001  # the last handler: neither client nor log may see the request
             say(f"console: {type(error).__name__} at {_place(error)}")
             if not stream.has_answered:
@@ -107,7 +107,7 @@ class Guard:
             self._limit(self._requests, client)
         if scope["method"] == "POST" and path.rstrip("/") in _STARTS:
             self._limit(self._starts, client)
-        # For routes of plug-ins, of which one path may start sessions and read them.
+        # For plug-ins' routes, where one path may both start and read sessions.
         scope.setdefault("state", {})["count_start"] = partial(self._limit, self._starts, client)
 
     def _check_origin(self, method: str, headers: Headers, *, is_api: bool) -> None:
@@ -123,10 +123,10 @@ class Guard:
             raise Problem(HTTPStatus.FORBIDDEN, "Requests by other web pages are refused.")
 
     def _client(self, scope: Scope, headers: Headers, path: str) -> str:
-        """Return the name of the client; empty for one that signs in, as others could use up the owner's requests.
+        """Return the client's identity; empty while signing in, so that strangers cannot use up the owner's rate.
 
         Raises:
-            Problem: it has not shown the token.
+            Problem: the client has not presented the token.
         """
         if path.startswith(API):
             scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -157,13 +157,13 @@ class Guard:
 
 
 def cookie_name(origins: frozenset[str]) -> str:
-    """Name the cookie: browsers do not tell ports apart, and another console may run beside this one."""
+    """Build the cookie's name, which includes the port, since browsers share cookies between ports."""
     first = urlsplit(sorted(origins)[0])
     return "__Host-chargehand" if first.scheme == "https" else f"chargehand-{first.port}"
 
 
 class _BoundedStream:
-    """The two directions of a request, bounded in bytes and in time."""
+    """A request's two directions, bounded in bytes and time."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, settings: ConsoleSettings) -> None:
         headers = Headers(scope=scope)
@@ -180,11 +180,11 @@ class _BoundedStream:
         self.has_answered = False
 
     def check_length(self) -> None:
-        if int(self._stated[:20] or 0) > self._most:  # the server has refused what is no number
+        if int(self._stated[:20] or 0) > self._most:  # the server has refused non-numbers
             raise self._too_large()
 
     async def receive(self) -> Message:
-        if self._has_all:  # what follows is only the news that the client has gone
+        if self._has_all:  # what follows can only be a disconnect
             return await self._receive()
         now = asyncio.get_running_loop().time()
         try:
@@ -212,7 +212,7 @@ class _BoundedStream:
             await self._send(message)
 
     async def drain(self) -> None:
-        """Read a small body of a refused request: closing on unread bytes can lose the answer."""
+        """Read the small body of a refused request, since closing with unread bytes can lose the response."""
         if self._has_all or not self._stated.isdigit() or int(self._stated[:20]) > _MOST_DRAINED:
             return
         try:

@@ -1,4 +1,4 @@
-"""The console as an ASGI application, with the guard in front of the API and the pages, and how it is served."""
+"""The console as an ASGI application, with the guard in front of API and pages, and its server."""
 
 import asyncio
 import socket
@@ -45,7 +45,7 @@ class RunningConsole:
     access: Access
 
     def sign_in_link(self) -> str:
-        """Make a link that signs one browser in."""
+        """Create a link that signs in one browser."""
         return f"{self.url}/login?code={self.access.make_link_code()}"
 
 
@@ -74,7 +74,7 @@ async def serving(backend: Backend, settings: ConsoleSettings) -> AsyncGenerator
 
 
 async def _read_ahead(backend: Backend) -> None:
-    """Read what words are looked up in, so that the first search need not."""
+    """Preload the index of the word search."""
     with suppress(ChargehandError):
         await backend.known.find(backend.list, ())
 
@@ -131,7 +131,7 @@ def _plugin_routes(backend: Backend, url: str) -> list[Route]:
 
 
 def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
-    """Yield a route for each path, so that a refusal of other methods names all that there are."""
+    """Yield one route per path, so that a refused method lists all allowed ones."""
     by_path: dict[str, dict[str, Operation]] = {}
     for each in OPERATIONS:
         by_path.setdefault(PREFIX + each.path, {})[each.method] = each
@@ -145,7 +145,7 @@ def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
 
 
 def refuse(request: Request, problem: Problem) -> Response:
-    """Answer a request that cannot be done: problem details for programs, a page for people."""
+    """Respond to a failed request with problem details for programs or a page for people."""
     if request.url.path.startswith(API):
         return JSONResponse(problem.body(), problem.status, problem.headers, "application/problem+json")
     return error_page(request, problem)

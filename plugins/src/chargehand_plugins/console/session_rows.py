@@ -1,4 +1,4 @@
-"""Lists of sessions, and what they cost by day and tenant, from what Temporal's list of workflows holds of each."""
+"""Lists of sessions and their cost by day and tenant, from Temporal's list of workflows."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,11 +16,11 @@ from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.words import words
 
 PAGE: Final = 100
-"""Rows of a page."""
+"""Rows per page."""
 MOST_COUNTED: Final = 10_000
 SPEND_DAYS: Final = 30
 _AT_ONCE: Final = 200
-"""Sessions that match, asked for by their ids."""
+"""Number of matching sessions requested by id at once."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for; empty is anything."""
+    """Search criteria; empty ones match everything."""
 
     q: str = ""
     state: str = ""
     crew: str = ""
     tenant: str = ""
     before: str = ""
-    """The start of the last row of the page before."""
+    """The start time of the previous page's last row."""
 
 
 class Spend(BaseModel):
-    """What the sessions of one day and tenant cost."""
+    """The cost of the sessions of one day and tenant."""
 
     day: str = ""
     """The day on which they started, in UTC."""
@@ -61,10 +61,10 @@ class Spend(BaseModel):
 
 
 async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> list[Row]:
-    """List the newest sessions that match: filters are the server's, words are looked up in goals and ids.
+    """List the newest matching sessions: the server filters, and words are searched in goals and ids.
 
     Raises:
-        InvalidInput: a filter cannot be used.
+        InvalidInput: a filter is invalid.
     """
     filters: dict[str, Any] = {name: getattr(search, name) or None for name in ("state", "crew", "tenant")}
     if search.before:
@@ -113,7 +113,7 @@ def _cost(summary: SessionSummary) -> str:
 
 
 async def spend_rows(backend: Backend) -> tuple[list[Spend], Spend]:
-    """Add up what sessions cost, by the day on which they started and by tenant, the newest day first."""
+    """Add up the cost of sessions by start day and tenant, newest day first."""
     since = datetime.now(UTC) - timedelta(days=SPEND_DAYS)
     rows: dict[tuple[str, str], Spend] = {}
     total = Spend()

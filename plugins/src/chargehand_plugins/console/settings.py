@@ -1,4 +1,4 @@
-"""Where the console listens, for whom, and how much it accepts."""
+"""The settings of the console: addresses, clients and limits."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -9,33 +9,33 @@ from chargehand_plugins.http_server import MIN_TOKEN_LENGTH, is_token
 
 
 class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableConsole`
-    """The console cannot be served this way; the message names the option and the remedy."""
+    """The console cannot be served with these settings; the message names the option and the remedy."""
 
 
 @dataclass(frozen=True)
 class ConsoleSettings:
-    """Where the console listens, and its limits."""
+    """The settings of the console."""
 
     token: str
     decision_key: str = field(default="", repr=False)
-    """Signs the links by which people decide without signing in; empty if there are none."""
+    """Signs decision links; empty to disable them."""
     host: str = "127.0.0.1"
     port: int | None = None
-    """The port; None for the usual one, or any if that is taken."""
+    """The port; None for the default, or any free one if that is taken."""
     certificate: str | None = None
     """Path of the PEM certificate chain, for TLS; `private_key` is its key."""
     private_key: str | None = None
     public_url: str | None = None
-    """The address that browsers use, if it is not the one it listens on: behind a proxy, or of the certificate."""
+    """The address for browsers, if different from the listening one, as behind a proxy."""
     requests_per_minute: int = 600
-    """Of one client: a token, or a browser that is signed in."""
+    """Per client: a token or a signed-in browser."""
     starts_per_minute: int = 60
     most_body_bytes: int = 200_000_000
-    """Of one request with documents; without any, 2 MB."""
+    """Per request with documents; 2 MB without."""
     idle_seconds: float = 30
-    """How long a client may send or read nothing in the middle of a request."""
+    """Maximum silence of a client during a request."""
     most_streams: int = 100
-    """Event streams at the same time."""
+    """Maximum concurrent event streams."""
 
     def __post_init__(self) -> None:
         if not is_token(self.token):
@@ -64,7 +64,7 @@ class ConsoleSettings:
                 raise UnusableConsole("--public-url must begin with https://, since the token travels with requests.")
 
     def origins(self, port: int) -> frozenset[str]:
-        """List the origins of its own pages, when it listens on this port."""
+        """List the origins of its own pages when listening on this port."""
         if self.public_url:
             parts = urlsplit(self.public_url.lower())
             return frozenset({f"{parts.scheme}://{parts.netloc}"})
@@ -73,5 +73,5 @@ class ConsoleSettings:
         return frozenset(f"{scheme}://{name}:{port}" for name in (own, "localhost"))
 
     def url(self, port: int) -> str:
-        """Return the address that browsers use, without the token."""
+        """Return the address for browsers, without the token."""
         return (self.public_url or sorted(self.origins(port))[0]).rstrip("/")

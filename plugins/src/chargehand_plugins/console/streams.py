@@ -1,4 +1,4 @@
-"""Server-sent events: what happens in a session, with a cursor as the id of each event."""
+"""Server-sent events of a session, with cursors as event ids."""
 
 import asyncio
 import re
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 _KEEP_ALIVE_SECONDS: Final = 15
 _FIRST_SECONDS: Final = 2
-"""How long to wait for the first event before the answer begins: until then, an error has a status of its own."""
+"""Time to wait for the first event before the response starts; until then, errors have their own status."""
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-"""Those of the protocol; `splitlines` knows others, which JSON may contain."""
+"""Line ends of the protocol; `splitlines` has others, which JSON may contain."""
 _HEADERS: Final = {"X-Accel-Buffering": "no"}
 
 
 class Streams:
-    """Counts the streams that are open."""
+    """Counts open streams."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     async def open(self, messages: AsyncGenerator[str]) -> StreamingResponse:
-        """Answer with a stream of messages.
+        """Respond with a stream of messages.
 
         Raises:
             Problem: too many are open.
@@ -60,21 +60,21 @@ class Streams:
 
 
 def message(data: str, event: str = "", cursor: str = "") -> str:
-    """Write one event; no line of its data can end it early."""
+    """Serialise one event, so that its data cannot end it early."""
     lines = [f"id: {cursor}"] if cursor and not set(cursor) & set("\r\n\0") else []
     lines += [f"event: {event}"] if event else []
     return "\n".join([*lines, *(f"data: {line}" for line in _LINE_ENDS.split(data)), "", ""])
 
 
 class _Ahead:
-    """Reads one message ahead, so that a silence can be filled with comments, which keep proxies from hanging up."""
+    """Reads one message ahead, filling silences with comments that keep proxies connected."""
 
     def __init__(self, source: AsyncGenerator[str]) -> None:
         self._source = source
         self._next = asyncio.ensure_future(anext(source, None))
 
     async def prime(self) -> None:
-        """Raise what the source raises at once."""
+        """Read the first message, so that immediate errors are raised here."""
         done, _ = await asyncio.wait({self._next}, timeout=_FIRST_SECONDS)
         if done:
             self._next.result()
@@ -88,7 +88,7 @@ class _Ahead:
             try:
                 found = self._next.result()
             except ChargehandError:
-                return  # the client resumes by its last event, and is told then
+                return  # the client resumes from its last event and gets the error then
             if found is None:
                 return
             yield found

@@ -46,22 +46,22 @@ def _environment() -> Environment:
 
 
 def _limit(name: str) -> str:
-    """Say what a limit means and how high it may be."""
+    """Describe a limit and its ceiling."""
     described: str = Limits.model_json_schema()["properties"][name]["description"]
     return " ".join(described.replace("`", "").split())
 
 
 def _citing(answer: Markup, base: str) -> Markup:
-    """Have the citations of an answer lead to the sources of its report."""
+    """Link the citations of an answer to the sources of its report."""
     return Markup(answer.replace('href="#', f'href="{base}/report#'))  # noqa: S704  # safe before, and so is the address
 
 
 def _elapsed(since: datetime) -> Markup:
-    """Write how long something takes so far; the page's script keeps it up."""
+    """Render an elapsed time, which the page's script updates."""
     so_far = duration(max(datetime.now(UTC) - since, timedelta()))
     return Markup('<time class="since" datetime="{}">{}</time>').format(since.isoformat(), so_far)
 
 
 def _moment(moment: datetime) -> Markup:
-    """Write a time in UTC; the page's script writes it in the reader's time zone."""
+    """Render a time in UTC; the page's script converts it to the reader's time zone."""
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(), f"{moment:%Y-%m-%d %H:%M} UTC")

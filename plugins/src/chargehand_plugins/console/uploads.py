@@ -1,4 +1,4 @@
-"""Documents that clients send: kept under safe names for a moment, then stored where the workers read them."""
+"""Uploaded documents: stored temporarily under safe names, then in the workers' location."""
 
 import asyncio
 import tempfile
@@ -22,12 +22,12 @@ MOST_FILES: Final = 200
 _MOST_FIELDS: Final = 100
 _MOST_FIELD_BYTES: Final = 1_000_000
 _MOST_SINGLE_FILES: Final = 50
-"""More are stored as one folder: every turn carries the names of a session's documents."""
+"""More are stored as one folder, since every turn lists the names of documents."""
 _PIECE_BYTES: Final = 1 << 20
 
 
 async def read_form(request: Request) -> FormData:
-    """Read a form with files, which are on disk if they are large; bounded in count here, in bytes by the guard."""
+    """Read a form with files, large ones on disk; bounded in count here, in bytes by the guard."""
     if "x-www-form-urlencoded" in request.headers.get("content-type", ""):  # Starlette reads it byte by byte
         text = (await request.body()).decode("latin-1")
         try:
@@ -43,7 +43,7 @@ async def read_form(request: Request) -> FormData:
 
 
 def files_of(form: FormData, name: str) -> list[UploadFile]:
-    """List the files of a field; browsers send a nameless empty one for an empty field."""
+    """List the files of a field; browsers send an unnamed empty file for an empty field."""
     return [each for each in form.getlist(name) if isinstance(each, UploadFile) and each.filename]
 
 
@@ -51,7 +51,7 @@ async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[
     """Store files and return their addresses as documents.
 
     Raises:
-        UploadRefused: a file is empty or too large, or it is unknown where the workers read documents.
+        UploadRefused: a file is empty or too large, or the workers' location is unknown.
     """
     if not files:
         return ()
@@ -66,7 +66,7 @@ async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[
         sources = paths if len(paths) <= _MOST_SINGLE_FILES else [folder]
         try:
             return await asyncio.to_thread(store_documents, sources, root, encryption=backend.encryption)
-        except UploadRefused as error:  # without the place where this server keeps them for a moment
+        except UploadRefused as error:  # without the temporary path on this server
             raise UploadRefused(str(error).replace(f"{folder}/", "")) from None
 
 

@@ -1,4 +1,4 @@
-"""The verb `console`, and the console that `up` serves beside the embedded server."""
+"""The verb `console`, and the console served by `up` with the embedded server."""
 
 import os
 import secrets
@@ -78,7 +78,7 @@ async def console(
 
 @asynccontextmanager
 async def beside_up(connection: Connection) -> AsyncGenerator[Sequence[str]]:
-    """Serve the console of the embedded server while the context is entered; returns the lines that announce it."""
+    """Serve the embedded server's console while the context is entered; return the lines announcing it."""
     from chargehand_plugins.console.server import serving
     from chargehand_plugins.console.settings import ConsoleSettings
 

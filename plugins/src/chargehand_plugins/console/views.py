@@ -1,4 +1,4 @@
-"""What the pages show of a session: the facts of its status, or of its report once it has ended."""
+"""View models of a session's pages, from its status or, once it has ended, its report."""
 
 import asyncio
 import hashlib
@@ -43,16 +43,16 @@ from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.words import words
 
 _PATIENCE_SECONDS: Final = 3
-"""How long a worker may take to answer until the page says that none does."""
+"""Time for a worker to answer before the page reports that none does."""
 _PARTS: Final = ("decisions", "live", "actions")
 _SO_FAR: Final = re.compile(r'(<time class="since" datetime="[^"]*">)[^<]*|<svg.*?</svg>', re.DOTALL)
-"""What grows with the time alone: the page counts on by itself, and its timeline is drawn anew with the next step."""
+"""Values that change with time only, which the page counts up itself; excluded from change detection."""
 _WORK_IS_OVER: Final = ENDED | {"synthesising"}
 
 
 @dataclass(frozen=True)
 class SessionView:
-    """Everything that a session's page shows."""
+    """Everything shown on a session's page."""
 
     goal: str = ""
     state: str = "running"
@@ -63,12 +63,12 @@ class SessionView:
     remark: str = ""
     subtasks: tuple[SubtaskRecord, ...] = ()
     tree: AgentView | None = None
-    """What its supervisor and its agents do and have done."""
+    """The activity of its supervisor and agents."""
     messages: tuple[Message, ...] = ()
     plan: Plan | None = None
     """The plan that awaits approval."""
     agents: tuple[str, ...] = ()
-    """Agents that a subtask of the plan may have."""
+    """Agents available to subtasks of the plan."""
     questions: tuple[Question, ...] = ()
     calls: tuple[PendingCall, ...] = ()
     max_turns: int = 0
@@ -78,12 +78,12 @@ class SessionView:
     timeline: Markup | str = ""
     is_open: bool = True
     is_conversation: bool = False
-    """Whether it takes other messages than a session."""
+    """Whether it is a conversation, with other messages than a session."""
     can_steer: bool = False
     can_change: bool = False
-    """Whether a part of the plan has not begun, and can be changed."""
+    """Whether part of the plan has not begun and can be changed."""
     language: str = ""
-    """Of the answer, if its words tell."""
+    """Language of the answer, if detected."""
     has_report: bool = False
     answer: Markup | str = ""
     gaps: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Page:
         return f"/sessions/{quote(self.session_id, safe='')}"
 
     def parts(self, view: SessionView) -> dict[str, Markup]:
-        """Render what waits for a person to decide, what only shows, and what else people can do; by their elements."""
+        """Render pending decisions, the read-only part and other actions, by page element."""
         values = self._values(view)
         return {name: Markup(render(f"_{name}.html", **values)) for name in _PARTS}  # noqa: S704  # it has escaped them
 
@@ -124,12 +124,12 @@ class Page:
 
 
 def key_of(html: str) -> str:
-    """Name a fragment by what has happened in it, so that the page can tell whether it has it."""
+    """Hash a fragment's content, so that the page can tell whether it is current."""
     return hashlib.sha256(_SO_FAR.sub(r"\1", html).encode()).hexdigest()[:16]
 
 
 async def view_session(backend: Backend, session_id: str, work: Projection | None = None) -> SessionView:
-    """Read what the page shows; without a worker, what the server knows, and without a follower's reading, a new one.
+    """Read a session's view; without a worker, from the server, and without a follower's projection, from scratch.
 
     Raises:
         SessionNotFound: there is no such session.
@@ -160,19 +160,19 @@ async def _of_running(backend: Backend, session: Session, work: Projection, web_
     asked = backend.connect().client.get_workflow_handle(session.id)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            # What its children have spent, `work` has: `Session.status` would read their histories for it.
+            # `work` has the children's spend, for which `Session.status` would read their histories.
             with translated(session.id):
                 status = await asked.query(Messages.status.name, result_type=Status)
     except (NotReachable, ServerRefused, TimeoutError):
         recorded = view_of_status(status_of(work, (await session.request()).goal), web_ui, work)
         return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
-    spent = work.spent  # it grows with each call, however busy the worker is
+    spent = work.spent  # it is current even if the worker is busy
     known = {"turns": max(status.turns, spent.turns), "spent_usd": max(status.spent_usd, spent.cost_usd)}
     return view_of_status(status.model_copy(update=known), web_ui, work)
 
 
 def view_of_status(status: Status, web_ui: str | None, work: Projection | None = None) -> SessionView:
-    """Show the facts of a status, and what the agents do, as far as that is read."""
+    """Build the view of a status, with the agents' activity as far as it is read."""
     ended_at = work.scope.draft.ended_at if work else None
     took = (duration(ended_at - status.started_at),) if ended_at and status.started_at else ()
     awaits = status.state == "awaiting_approval" and status.plan is not None

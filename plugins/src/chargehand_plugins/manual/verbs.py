@@ -43,7 +43,7 @@ async def docs(
 
 
 def pages() -> dict[str, str]:
-    """Read all pages, by the names that `docs` takes: those of files, and `plugin-NAME`."""
+    """Read all pages by their names in `docs`: file names, and `plugin-NAME`."""
     root = _BUNDLED if _BUNDLED.is_dir() else _CHECKOUT
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.md")) if file.stem != "index"]
     plugins = {f"plugin-{file.parent.name}": file for file in sorted(_PLUGINS.glob("*/README.md"))}
@@ -53,7 +53,7 @@ def pages() -> dict[str, str]:
 
 def _text(file: Path) -> str:
     text = file.read_text(encoding="utf-8")
-    included = _INCLUDE.match(text)  # in a checkout; in the wheel the page is what it includes
+    included = _INCLUDE.match(text)  # in a checkout; in the wheel, the page is already included
     return (file.parent / included[1]).read_text(encoding="utf-8") if included else text
 
 
@@ -69,7 +69,7 @@ def _reference(link: re.Match[str], named: Container[str]) -> str:
 
 
 def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    """Name the pages that words fit best: rare words count most, and those that a page begins with or has a row for."""
+    """List the pages that match words best: rare words, and those in a page's beginning or tables, count most."""
     heads = {name: " ".join([name, *text.split("\n\n")[:2]]).lower() for name, text in found.items()}
     weights = dict.fromkeys(found, 0.0)
     for word in words:

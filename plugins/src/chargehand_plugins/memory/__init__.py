@@ -1,4 +1,4 @@
-"""Memory: facts that agents of later sessions of the same tenant find again, under the eyes of people."""
+"""Memory: facts kept for agents of later sessions of the same tenant, supervised by people."""
 
 from chargehand.plugins import Registry
 

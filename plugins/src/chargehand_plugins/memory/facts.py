@@ -1,7 +1,7 @@
-"""Facts of tenants, in the directory or bucket that workers and commands share: a file each.
+"""Facts of tenants, one file each, in the directory or bucket shared by workers and commands.
 
-A file is named by the call that recorded the fact, and is created once: no attempt at the call records it again. A fact
-that is forgotten leaves an empty file, so that no late attempt brings it back.
+A file is named by the call that recorded the fact and is created once, however often the call is attempted. A fact
+that is forgotten leaves an empty file, so that a late attempt cannot restore it.
 """
 
 import hashlib
@@ -20,55 +20,55 @@ from chargehand.payloads.at_rest import SealedFiles
 from chargehand.payloads.encryption import Encryption
 
 FOLDER: Final = "memory"
-"""In the place of the artifacts."""
+"""Folder within the artifacts' directory or bucket."""
 LONGEST_TEXT: Final = 1_000
-"""Characters of a fact."""
+"""Maximum characters of a fact."""
 LONGEST_SOURCE: Final = 300
-"""Characters of what names its source."""
+"""Maximum characters of a source."""
 MOST_FACTS: Final = 500
-"""Of a tenant."""
+"""Maximum facts of a tenant."""
 MOST_BYTES: Final = 250_000
-"""Of a tenant's facts together, as JSON."""
+"""Maximum total of a tenant's facts as JSON."""
 _FORGOTTEN: Final = b""
 _READS_AT_ONCE: Final = 16
 ID_DIGITS: Final = 16
-"""Of the idempotency key of the call that records a fact."""
+"""Digits of the recording call's idempotency key used as id."""
 
 
 class MemoryRefusal(ChargehandError):  # noqa: N818  # its message is an answer
-    """A fact cannot be recorded or changed; the message says why, and what to do."""
+    """A fact cannot be recorded or changed; the message gives reason and remedy."""
 
 
 class Fact(Contract):
-    """What an agent has recorded, or a person has made of it."""
+    """A fact recorded by an agent, possibly edited by a person."""
 
     id: str
     text: str
     source: str
-    """What it rests on, as the agent named it."""
+    """Its source, as named by the agent."""
     recorded_at: datetime
     session: str
     agent: str
     reads: tuple[Capability, ...] = ()
-    """What kinds of text its agent read or was given; no confirmation takes any of it away."""
+    """Kinds of text that its agent read or was given, unaffected by confirmation."""
     supersedes: str = left_out("")
-    """Id of the fact that it takes the place of."""
+    """Id of the fact that it replaces."""
     confirmed_at: datetime | None = left_out(None)
-    """When a person confirmed or edited it last."""
+    """When a person last confirmed or edited it."""
 
     @property
     def standing(self) -> int:
-        """Rank what speaks for it: a person, an agent that read nothing of strangers, or any other."""
+        """Rank its trust: a person, an agent without untrusted text, or any other."""
         return 2 if self.confirmed_at else int("reads_untrusted" not in self.reads)
 
 
 def is_outranked(newer: Fact, older: Fact) -> bool:
-    """Whether a fact cannot take the place of another one: none yields to what has a lower standing."""
+    """Whether a fact cannot replace another because it has a lower standing."""
     return newer.standing < older.standing
 
 
 def superseded(facts: Collection[Fact]) -> Mapping[str, str]:
-    """Map each fact that another one has taken the place of to the newest such one."""
+    """Map each replaced fact to its newest replacement."""
     known = {fact.id: fact for fact in facts}
     return {
         newer.supersedes: newer.id
@@ -79,7 +79,7 @@ def superseded(facts: Collection[Fact]) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """The facts of all tenants. Its methods block, and raise `OSError` or `ChargehandError`."""
+    """The facts of all tenants. Methods block and raise `OSError` or `ChargehandError`."""
 
     place: Path | str
     """Directory, `s3://…` or `gs://…`."""
@@ -94,10 +94,10 @@ class Memory:
         return sorted(facts, key=lambda fact: (fact.recorded_at, fact.id), reverse=True)
 
     def record(self, tenant: str, fact: Fact) -> Fact:
-        """Record a fact, and return it as it is kept: a call that is made again, or says what is known, adds nothing.
+        """Record a fact and return the stored one; a repeated call or a known fact adds nothing.
 
         Raises:
-            MemoryRefusal: it was forgotten, names no fact that it supersedes, or the memory is full.
+            MemoryRefusal: it was forgotten, supersedes an unknown fact, or the memory is full.
         """
         folder, files = self._open(tenant)
         key = f"{folder}/{fact.id}"
@@ -116,10 +116,10 @@ class Memory:
         return Fact.model_validate_json(content)
 
     def confirm(self, tenant: str, name: str, at: datetime, text: str | None = None) -> Fact:
-        """Note that a person has confirmed a fact, or replace its text by theirs.
+        """Confirm a fact on behalf of a person, or replace its text.
 
         Raises:
-            MemoryRefusal: there is no such fact, or the text has no place in it.
+            MemoryRefusal: the fact does not exist, or the text is unsuitable.
         """
         folder, files = self._open(tenant)
         fact = self._require(tenant, name)
@@ -131,10 +131,10 @@ class Memory:
         return confirmed
 
     def forget(self, tenant: str, name: str) -> None:
-        """Delete a fact for good.
+        """Delete a fact permanently.
 
         Raises:
-            MemoryRefusal: there is no such fact.
+            MemoryRefusal: the fact does not exist.
         """
         folder, files = self._open(tenant)
         files.put(f"{folder}/{self._require(tenant, name).id}", _FORGOTTEN)
@@ -148,7 +148,7 @@ class Memory:
         )
 
     def _open(self, tenant: str) -> tuple[str, SealedFiles]:
-        """Return the folder of a tenant, and its files: what is sealed for one tenant cannot be opened as another's."""
+        """Return a tenant's folder and files; files sealed for one tenant cannot be opened as another's."""
         folder = hashlib.sha256(tenant.encode()).hexdigest()[:40]
         return folder, SealedFiles(self._bucket, self.encryption, f"{FOLDER}/{folder}")
 

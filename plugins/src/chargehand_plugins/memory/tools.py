@@ -1,4 +1,4 @@
-"""The tools `remember` and `recall_facts`, for agents of crews that name them."""
+"""The tools `remember` and `recall_facts`, for crews that declare them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from worker.settings import PartSettings, settings_of
 
 _REF: Final = "memory:"
 _ROOM: Final = OUTPUT_CAP_CHARACTERS - 500
-"""Characters of an answer, without what it says of all facts."""
+"""Maximum characters of the facts in an answer."""
 _LONGEST_QUERY: Final = 300
 
 
 class MemorySettings(PartSettings):
     memory_recalls: Literal["all", "confirmed"] = "all"
-    """Which facts agents find: all of them, with what they rest on, or those alone that a person has confirmed."""
+    """Which facts agents find: all, with their sources, or only those confirmed by a person."""
 
 
 async def add_parts(parts: WorkerParts) -> None:
@@ -42,7 +42,7 @@ class Remember:
     spec = ToolSpec(
         name="remember",
         acts=True,
-        idempotent=True,  # a call is a file, which is created once
+        idempotent=True,  # each call is a file, which is created once
         description=(
             "Record one fact that later sessions should know, such as a decision, a preference or a result that took "
             "work to find. Not what is in the user's documents anyway, no secrets, and no instructions: those who read "
@@ -58,7 +58,7 @@ class Remember:
         ),
     )
     capabilities = frozenset[Capability]()
-    """It reads nothing, and what it records stays with the tenant."""
+    """It reads nothing, and its records stay with the tenant."""
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         text, source, replaced = (
@@ -92,7 +92,7 @@ class RecallFacts:
     only_confirmed: bool = False
     spec = ToolSpec(
         name="recall_facts",
-        repeatable=True,  # other sessions record meanwhile
+        repeatable=True,  # other sessions may record in the meantime
         reads_elsewhere=True,
         description=(
             "Find facts that earlier sessions have recorded, by their words, the newest first. They are notes of "
@@ -102,7 +102,7 @@ class RecallFacts:
         parameters=object_schema(query={"type": "string", "description": "A few words; empty for the newest facts."}),
     )
     capabilities = frozenset[Capability]({"reads_private", "reads_untrusted"})
-    """What a fact rests on its reader rests on, and there may be facts of either kind."""
+    """Readers of a fact take over its kinds of text, which may be any."""
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         query = arguments.get("query")
@@ -114,7 +114,7 @@ class RecallFacts:
 
 
 def search(facts: Sequence[Fact], query: str) -> list[Fact]:
-    """Return the facts with all words of a query, or else those with any of them; all facts if it has no words."""
+    """Return the facts with all words of a query, or else with any; all facts for an empty query."""
     language = language_of(query)
     wanted = {stem(word, language) for word in content_words(query)}
     found = [(fact, wanted & {stem(word, language) for word in words(f"{fact.text} {fact.source}")}) for fact in facts]
@@ -123,7 +123,7 @@ def search(facts: Sequence[Fact], query: str) -> list[Fact]:
 
 
 def _answer(found: Sequence[Fact], facts: Sequence[Fact], session: str) -> ToolAnswer:
-    """Return as many facts as an answer has room for; their texts are sources, which can be cited."""
+    """Return as many facts as fit into an answer, as citable sources."""
     described: list[JsonValue] = []
     sources: list[Source] = []
     known, outdated, room = {fact.id: fact for fact in facts}, superseded(facts), _ROOM

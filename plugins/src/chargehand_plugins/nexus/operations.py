@@ -1,7 +1,7 @@
-"""The Nexus operations on sessions, as a worker serves them.
+"""The Nexus operations on sessions, served by workers.
 
-A caller has no rights in this namespace but these operations, so that each of them makes sure that it is a session that
-is named. Operations other than `run` are answered within seconds, which is all the time that Nexus gives them.
+Callers have no other rights in this namespace, so each operation checks that the workflow is a session.
+Operations other than `run` are answered within seconds, as Nexus requires.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from chargehand.visibility import describe_session, is_open
 from chargehand_plugins.nexus.service import ForSession, OneSession, SessionService
 
 _SECONDS: Final = 8.0
-"""For one operation; Nexus allows ten."""
+"""Time limit of one operation; Nexus allows ten."""
 
 
 class SessionOperations:
-    """Carries out the operations by the worker's own client."""
+    """Executes the operations with the worker's client."""
 
     @nexus.workflow_run_operation
     async def run(
@@ -70,7 +70,7 @@ class SessionOperations:
 
 
 def _sending(message: Row) -> Callable[..., Awaitable[Any]]:
-    """Send a message, an update once: also if the operation is tried again because its answer was lost."""
+    """Send a message; an update takes effect once even if the operation is retried."""
 
     async def send(_: object, ctx: StartOperationContext, asked: Any) -> Any:
         async with _answered(asked.session):
@@ -87,7 +87,7 @@ service_handler(service=SessionService)(SessionOperations)
 
 
 async def _refuse_another(asked: ForSession[SessionRequest]) -> None:
-    """Refuse the id of a workflow that was asked for something else: to start it would be to attach to that one."""
+    """Refuse the id of a workflow with another request, to which a start would attach."""
     try:
         await refuse_another(nexus.client(), asked.session, asked.message)
     except InvalidInput as error:
@@ -99,7 +99,7 @@ async def _refuse_another(asked: ForSession[SessionRequest]) -> None:
 
 @asynccontextmanager
 async def _answered(session_id: str) -> AsyncGenerator[WorkflowHandle[Any, Report]]:
-    """Give access to a session; translate errors into those that end the operation, or have it tried again."""
+    """Yield a session; translate errors into Nexus errors that are retried or final."""
     try:
         async with asyncio.timeout(_SECONDS):
             with translated(session_id):

@@ -8,7 +8,7 @@
         operation(Messages.tell), ForSession(session="claim-17", message=UserMessage(text="…"))
     )
 
-Every worker serves it. Beside `run`, `result` and `cancel`, its operations are the messages of a session.
+Every worker serves it. In addition to `run`, `result` and `cancel`, its operations are the messages of a session.
 """
 
 from typing import Annotated, Any, Generic, TypeVar, overload
@@ -29,7 +29,7 @@ SessionId = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
 class OneSession(TypedByPeople):
-    """Names a session."""
+    """Identifies a session."""
 
     session: SessionId
     """The session's id."""
@@ -55,7 +55,7 @@ def operation(
 
 
 def operation(message: Row) -> nexusrpc.Operation[Any, Any]:
-    """Return the operation that sends a message of the table: its input names the session, and has the message."""
+    """Return the operation that sends a message of the table; its input has the session and the message."""
     takes = OneSession if message.takes is None else ForSession[message.takes]
     return nexusrpc.Operation(name=message.name, input_type=takes, output_type=message.returns)
 
@@ -64,7 +64,7 @@ class SessionService:
     """The operations on sessions."""
 
     run: nexusrpc.Operation[ForSession[SessionRequest], Report]
-    """Start a session, or attach to the running one of this id, and wait for its report; cancelling it cancels the
+    """Start a session, or attach to the running one of this id, and wait for its report; cancellation cancels the
     session."""
     result: nexusrpc.Operation[OneSession, Report]
     """Return the report of a session that has ended."""

@@ -1,4 +1,4 @@
-"""The activity that tells a channel of a wait, and the three kinds of channels: Slack, ntfy and e-mail."""
+"""The activity that notifies a channel, and the three kinds of channels: Slack, ntfy and e-mail."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ _KINDS: Final[Mapping[WaitKind, str]] = {
 
 @dataclass(frozen=True)
 class Mail:
-    """The server that takes e-mail; without TLS only on loopback."""
+    """The SMTP server; without TLS only on loopback."""
 
     server: str = field(repr=False)
     """`smtp://user:password@host:587`."""
@@ -41,12 +41,12 @@ class Mail:
 
 @dataclass(frozen=True)
 class Text:
-    """What people read."""
+    """The text of a notification."""
 
     title: str
     lines: tuple[str, ...]
     link: str
-    """Where it is decided; empty if it cannot be by a link, or nothing is left to decide."""
+    """The decision link; empty if there is none or nothing is left to decide."""
 
     @property
     def plain(self) -> str:
@@ -60,14 +60,14 @@ class NotificationActivities:
     links: Links
     mail: Mail | None = None
     internal: frozenset[str] = frozenset()
-    """Hosts, as `name:port`, whose addresses are not checked."""
+    """Internal hosts, as `name:port`, whose addresses are not checked."""
 
     @activity.defn(name=ActivityType.SEND_NOTICE)
     async def send_notice(self, notice: WebhookNotice) -> None:
-        """Send one notice; Temporal repeats it until the channel takes it.
+        """Send one notice; Temporal retries until the channel accepts it.
 
         Raises:
-            ApplicationError: it did not, or there is no such channel.
+            ApplicationError: the channel did not accept it or does not exist.
         """
         address = self.channels.get(notice.channel, "")
         if not address or not isinstance(notice.about, WaitNotice):
@@ -104,7 +104,7 @@ class NotificationActivities:
 
 
 def text_of(about: WaitNotice, link: str) -> Text:
-    """Write what people read of a wait, or of its end."""
+    """Build the text about a wait or its end."""
     wait, decision = about.wait, about.decision
     if decision is not None:
         by = f" by {decision.by}" if decision.by else ""
@@ -115,7 +115,7 @@ def text_of(about: WaitNotice, link: str) -> Text:
 
 
 def _slack(text: Text) -> tuple[dict[str, str], bytes]:
-    """Write a message of an incoming webhook; what strangers wrote cannot mention people or hide links."""
+    """Build an incoming webhook message in which untrusted text cannot mention people or hide links."""
     shown = "\n".join(text.lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     blocks: list[object] = [
         {"type": "section", "text": {"type": "mrkdwn", "text": f"*{text.title}*\n{shown}", "verbatim": True}}

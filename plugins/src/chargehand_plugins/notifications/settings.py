@@ -1,4 +1,4 @@
-"""The settings of notifications, and what a worker is made of with them."""
+"""The settings of notifications, and the worker's parts."""
 
 import re
 from datetime import timedelta
@@ -25,17 +25,17 @@ class NotificationSettings(PartSettings):
     """The settings of notifications."""
 
     notify: Addresses = ()
-    """Whom to tell when a session waits for a person, as a JSON list: `slack:` or `ntfy:` and an address, `mailto:`."""
+    """Channels for waits for a person, as a JSON list: `slack:` or `ntfy:` with an address, `mailto:`."""
     notify_later: Addresses = ()
-    """Whom to tell, too, if the wait goes on for `CHARGEHAND_NOTIFY_LATER_AFTER`."""
+    """Additional channels if the wait lasts `CHARGEHAND_NOTIFY_LATER_AFTER`."""
     notify_later_after: UpToAWeek = timedelta(hours=1)
-    """When a wait is told to the second addresses."""
+    """Delay before the additional channels are notified."""
     notify_again_every: UpToAWeek | None = None
-    """How often the first addresses are reminded, three times at most; never if absent."""
+    """Interval of up to three reminders to the first channels; none if absent."""
     notify_internal: frozenset[str] = frozenset()
-    """Hosts of channels, as a JSON list of `name:port`, which may be internal."""
+    """Hosts of channels that may be internal, as a JSON list of `name:port`."""
     smtp: SecretStr | None = None
-    """The server that takes e-mail, with STARTTLS: `smtp://user:password@host:587`."""
+    """The SMTP server, with STARTTLS: `smtp://user:password@host:587`."""
     smtp_from: Annotated[str, Field(pattern=r"^[!-~]*$")] = "chargehand@localhost"
     """The sender of e-mail."""
 
@@ -48,7 +48,7 @@ class NotificationSettings(PartSettings):
 
 
 def steps_of(settings: NotificationSettings) -> tuple[NoticeStep, ...]:
-    """List whom to tell of a wait, and after what time."""
+    """List the notifications of a wait with their delays."""
     first = names_of(settings.notify, "")
     later = names_of(settings.notify_later, "later-")
     again = settings.notify_again_every
@@ -60,7 +60,7 @@ def steps_of(settings: NotificationSettings) -> tuple[NoticeStep, ...]:
 
 
 def names_of(addresses: Addresses, prefix: str) -> dict[str, str]:
-    """Name addresses for histories and reports, which keep no secrets: by kind and number, e-mail by its address."""
+    """Name channels for histories and reports without secrets: by kind and number, or e-mail address."""
     texts = [each.get_secret_value() for each in addresses]
     return {
         (text if text.startswith("mailto:") else f"{prefix}{text.partition(':')[0]}-{number}"): text
@@ -69,10 +69,10 @@ def names_of(addresses: Addresses, prefix: str) -> dict[str, str]:
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Tell the operator's channels of waits for people.
+    """Notify the operator's channels of waits for people.
 
     Raises:
-        SettingsError: e-mail is to be sent, and no server is set.
+        SettingsError: an e-mail channel is set, but no SMTP server.
     """
     settings = settings_of(parts.settings, NotificationSettings)
     channels = names_of(settings.notify, "") | names_of(settings.notify_later, "later-")

@@ -1,10 +1,10 @@
-"""OpenTelemetry: the spans of sessions, exported by workers, or written afterwards by `chargehand trace`."""
+"""OpenTelemetry: spans of sessions, exported by workers or written afterwards by `chargehand trace`."""
 
 from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the settings, what makes spans and writes traces as such, and what sends the trace of callers."""
+    """Add the settings, the creation and export of spans, and the propagation of callers' traces."""
     registry.settings(f"{__name__}.settings:TracingSettings")
     registry.choices(f"{__name__}.settings:choose")
     registry.client_plugins(f"{__name__}.worker:client_plugins")

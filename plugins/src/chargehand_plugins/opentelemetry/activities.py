@@ -1,4 +1,4 @@
-"""The spans of activities: one for each attempt of a model turn, a tool call or anything else.
+"""The spans of activities: one per attempt.
 
 Imported only by workers that trace.
 """
@@ -42,17 +42,17 @@ Attributes = dict[str, str | int | float | bool]
 
 
 class AttemptIds(RandomIdGenerator):
-    """Gives attempts of activities ids that every worker can compute, and other spans random ones."""
+    """Generates deterministic span ids for attempts of activities, and random ones for other spans."""
 
     def generate_span_id(self) -> int:
         return _NEXT_ID.get() or super().generate_span_id()
 
 
 class TracedActivities(AroundActivities):
-    """Makes a span of every attempt of a workflow's activity; without content it has no text of users."""
+    """Creates a span for every attempt of an activity; without content, it has no user text."""
 
     def __init__(self, content: Content | None = None) -> None:
-        """Take what describes the content, if the operator wants it in spans."""
+        """Take the content describer, if the operator enables content in spans."""
         self._content = content
 
     async def attempt(self, called: ExecuteActivityInput, run: Callable[[], Awaitable[Any]]) -> Any:
@@ -83,7 +83,7 @@ class TracedActivities(AroundActivities):
 
 
 def _start_attempt(tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes) -> Span:
-    """Begin the span of an attempt, and link it to the first attempt of the same step, if it is a further one."""
+    """Start the span of an attempt, linked to the first attempt of the same step if it is a later one."""
     info = activity.info()
     activity_id = info.activity_id or ""
     # `turn-3.again-1` repeats `turn-3`, whose worker was lost.
@@ -92,7 +92,7 @@ def _start_attempt(tracer: Tracer, name: str, kind: SpanKind, attributes: Attrib
     span = tracer.start_span(name, kind=kind, attributes=attributes)
     _NEXT_ID.reset(before)
     context = span.get_span_context()
-    if own == context.span_id != first:  # a provider of the embedding program's gives other ids
+    if own == context.span_id != first:  # an embedding program's provider generates other ids
         span.add_link(SpanContext(context.trace_id, first, is_remote=True, trace_flags=context.trace_flags))
     return span
 
@@ -108,7 +108,7 @@ def set_error(span: Span, kind: str) -> None:
 
 
 def error_type(error: BaseException) -> str:
-    """Name an error by its type, from the fixed vocabulary if it is one of ours."""
+    """Return an error's type, from the fixed vocabulary if it is ours."""
     if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
         return "cancelled"
     return (isinstance(error, ApplicationError) and error.type) or type(error).__name__
@@ -125,7 +125,7 @@ def _where() -> Attributes:
 
 
 def _about(request: object) -> tuple[str, Attributes]:
-    """Return the name of a step's span, and what is known when the step begins."""
+    """Return the name of a step's span, and its initial attributes."""
     match request:
         case TurnRequest():
             return span_name("turn", request.model_name), {
@@ -151,7 +151,7 @@ def _about_tool(tool: str, agent: str) -> tuple[str, Attributes]:
 
 
 def _ended(span: Span, result: object, content: Content | None) -> object:
-    """Say in the span how an attempt ended; the result of a turn names the span, for the tools that it asks for."""
+    """Set the final attributes of a span; a turn's result gets the span id, as the parent of its tool calls."""
     if not span.is_recording():
         return result
     if content and isinstance(result, ToolResult):
@@ -176,7 +176,7 @@ def _ended(span: Span, result: object, content: Content | None) -> object:
 
 
 def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult, content: Content | None) -> int | None:
-    """Make spans of the tools that were used before the turn ended, and return when the first of them began."""
+    """Create spans for tools that ran within the turn, and return the start of the first one."""
     for used in result.used:
         where, tool = _where(), used.result.tool
         name, about = _about_tool(tool, request.agent)
@@ -205,5 +205,5 @@ def _usage(result: TurnResult) -> Attributes:
 
 
 def root_session(workflow_id: str) -> str:
-    """Return the id of the session at the root of the tree: ids below it begin with `<session>/<run>/`."""
+    """Return the root session's id; ids below it begin with `<session>/<run>/`."""
     return _BELOW.sub("", workflow_id)

@@ -1,6 +1,6 @@
-"""The trace of the program that starts a session: the session's spans become part of it.
+"""Propagation of the trace of a program that starts a session, to which the session's spans belong.
 
-It travels as Temporal's own OpenTelemetry plugin sends it, without the caller's baggage, which histories would keep.
+It uses the header of Temporal's OpenTelemetry plugin, without the caller's baggage, which histories would keep.
 """
 
 import re
@@ -28,11 +28,11 @@ _received: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("received_tr
 
 @contextmanager
 def received_trace(parent: str, state: str = "") -> Generator[None]:
-    """Have sessions that are started in the block belong to the trace that a caller's request names.
+    """Make sessions started in the block part of the trace of a caller's request.
 
     Args:
-        parent: W3C's `traceparent`; any other text changes nothing.
-        state: `tracestate`; left out if it is longer than 512 characters.
+        parent: W3C `traceparent`; any other text is ignored.
+        state: W3C `tracestate`; ignored above 512 characters.
     """
     carrier = {"traceparent": parent} if _PARENT.fullmatch(parent) else {}
     if carrier and _STATE.fullmatch(state):
@@ -45,7 +45,7 @@ def received_trace(parent: str, state: str = "") -> Generator[None]:
 
 
 class CallerTrace(Interceptor):
-    """Sends the caller's trace along with a session: this program's own by OpenTelemetry, or else the received one."""
+    """Sends a trace along with a session start: this program's current one, or else the received one."""
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
         return _SendTrace(next)
@@ -72,7 +72,7 @@ def _with_trace(headers: Mapping[str, Payload]) -> Mapping[str, Payload]:
 
 
 def carried() -> Mapping[str, str]:
-    """Return what is sent along with a session that is started now; empty outside any trace."""
+    """Return the trace headers for a session started now; empty without a trace."""
     carrier: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # optional

@@ -1,7 +1,7 @@
-"""What models and tools are told and answer, as attributes of spans, for operators who ask for it.
+"""Content of model and tool calls as span attributes, for operators who enable it.
 
-Keys are redacted, long texts cut, and of a long conversation the latest messages are kept. Imported only by workers
-that trace.
+Keys are redacted, long texts truncated, and only the latest messages of long conversations kept. Imported by workers
+that trace only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,19 +19,19 @@ from chargehand.spans import SpanAttribute
 from chargehand.strict_json import map_texts
 
 _LONGEST: Final = 8_000
-"""Characters of one text."""
+"""Maximum characters of one text."""
 _MOST: Final = 64_000
-"""Characters of a conversation: receivers take a few megabytes at once, which are the spans of many turns."""
+"""Maximum characters of a conversation; receivers accept a few megabytes per request with many turns."""
 _FINISH: Final = {"answer": "stop", "tools": "tool_call", "truncated": "length", "refused": "content_filter"}
-"""The convention's reasons; others are errors."""
+"""Finish reasons of the semantic conventions; others are errors."""
 Attributes = Mapping[SpanAttribute, str]
 
 
 class Content:
-    """Writes attributes, without the worker's secrets."""
+    """Builds attributes without the worker's secrets."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        """Take what is redacted, wherever it stands."""
+        """Take the secrets to redact."""
         self._secrets = tuple(secrets)
 
     def of(self, said: ModelCall | ModelReply) -> Attributes:
@@ -64,7 +64,7 @@ class Content:
         return kept[::-1]
 
     def _cut(self, value: JsonValue) -> JsonValue:
-        """Redact and cut every text of a value."""
+        """Redact and truncate all texts of a value."""
 
         def redact(text: str) -> str:
             return shorten(without_keys(text[: 2 * _LONGEST], self._secrets), _LONGEST)

@@ -24,10 +24,10 @@ _KEPT: Final = 10_000
 
 
 class OwnSpans(BatchSpanProcessor):
-    """Exports the spans of Chargehand, each once.
+    """Exports Chargehand's spans, each once.
 
-    Libraries have spans of their own, which may contain text of users. A workflow's last task is repeated if the server
-    did not accept what came of it; its span would be exported again.
+    Libraries' own spans may contain user text. A workflow's last task is repeated if the server
+    did not accept its result, and its span would be exported again.
     """
 
     def __init__(self, exporter: OTLPSpanExporter, delay_milliseconds: int) -> None:
@@ -51,9 +51,9 @@ class OwnSpans(BatchSpanProcessor):
 
 
 def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTelemetryPlugin:
-    """Export the spans of this process from now on, and return what a client needs to trace.
+    """Start exporting this process's spans, and return the tracer for clients.
 
-    The other settings, which are checked before, OpenTelemetry reads by itself.
+    OpenTelemetry reads the other settings, already validated, by itself.
     """
     resource = Resource.create({"service.version": version("chargehand")})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
@@ -61,11 +61,11 @@ def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTele
     provider = create_tracer_provider(resource=resource, shutdown_on_exit=False, id_generator=AttemptIds())
     provider.add_span_processor(OwnSpans(OTLPSpanExporter(), int(settings.otel_schedule_delay or 1_000)))
     trace.set_tracer_provider(provider)
-    # Libraries send no trace to providers and other strangers. Temporal's plugin has a propagator of its own.
+    # Keep libraries from sending trace headers to third parties. Temporal's plugin has its own propagator.
     propagate.set_global_textmap(CompositePropagator([]))
 
     async def close() -> None:
-        # The library may try for a minute to reach a receiver that is gone.
+        # The library may retry an unreachable receiver for a minute.
         flushing = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
         flushing.start()
         await asyncio.to_thread(flushing.join, _FLUSH_SECONDS)

@@ -1,7 +1,7 @@
-"""A trace as OpenTelemetry spans: OTLP/JSON, as `POST /v1/traces` of any collector takes it.
+"""A trace as OpenTelemetry spans in OTLP/JSON, for `POST /v1/traces` of any collector.
 
-Its words are those of the spans that a worker exports. Ids are hashes of workflow and run ids, so that a trace that is
-exported twice is one trace.
+Names and attributes match the spans exported by workers. Ids are hashes of workflow and run ids, so that a trace
+exported twice is the same trace.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _Json = dict[str, Any]
 
 
 def otlp(trace: Trace) -> str:
-    """Write the steps that were begun as spans."""
+    """Convert started steps to spans."""
     plans = _plans(trace)
     parents = _call_turns(trace) | {turn.id: _plan_id(session) for session, turns in plans.items() for turn in turns}
     spans = [_span(trace, step, parents.get(step.id, step.parent)) for step in trace.steps if step.started_at]
@@ -50,7 +50,7 @@ def _plan_id(session: str) -> str:
 
 
 def _plan(trace: Trace, session: str, turns: list[Step]) -> _Json:
-    """Describe the planning of a session, which lasts from its first turn to its last."""
+    """Build the span of a session's planning, from its first to its last planning turn."""
     last = turns[-1]
     begun = turns[0].model_copy(
         update={"id": _plan_id(session), "ended_at": last.ended_at, "state": last.state, "error": last.error}
@@ -68,7 +68,7 @@ def _plan(trace: Trace, session: str, turns: list[Step]) -> _Json:
 
 
 def _call_turns(trace: Trace) -> dict[str, str]:
-    """Find the turn that asked for each tool call: `turn-3` for the calls `turn-3.1.search` and `turn-3/1.search`."""
+    """Map each tool call to its turn: `turn-3` for the calls `turn-3.1.search` and `turn-3/1.search`."""
     turns = {step.id for step in trace.steps if step.kind == "turn" and step.started_at}
     calls = {step.id: _turn_of(step.id) for step in trace.steps if step.kind == "tool"}
     return {call: turn for call, turn in calls.items() if turn in turns}
@@ -148,7 +148,7 @@ def _value(value: object) -> _Json:
         case float():
             return {"doubleValue": value}
         case int():
-            # As protobuf writes 64 bits in JSON.
+            # Protobuf's JSON form of 64-bit integers.
             return {"intValue": str(value)}
         case _:
             return {"stringValue": str(value)}

@@ -1,4 +1,4 @@
-"""The settings of OpenTelemetry that a worker checks; the library reads these and all others by itself."""
+"""The OpenTelemetry settings that a worker validates; the library reads these and all others by itself."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _RULES: Final = (
     ("otel_content", r"(?i:span_only|true|no_content|false)?", "write SPAN_ONLY or NO_CONTENT."),
     ("otel_schedule_delay", r"([1-9]\d{0,8})?", "write milliseconds, such as 1000."),
 )
-"""What a setting looks like, and what to write where it looks otherwise."""
+"""Pattern of each setting, and the remedy for a mismatch."""
 _RATIO: Final = re.compile(r"0(\.\d+)?|1(\.0+)?|\.\d+")
 
 
@@ -36,18 +36,18 @@ class TracingSettings(PartSettings):
     """`otlp` exports spans, `none` does not; by default they are exported if an endpoint is set. Needs the extra
     `otel`."""
     otel_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
-    """Where spans go: the address of an OTLP/HTTP receiver, without `/v1/traces`; `http://localhost:4318` if only the
+    """Address of an OTLP/HTTP receiver, without `/v1/traces`; `http://localhost:4318` if only the
     exporter is set."""
     otel_traces_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    """The whole address instead, with its path."""
+    """The full address including the path, instead."""
     otel_service_name: str = Field(default="", validation_alias="OTEL_SERVICE_NAME")
-    """The service that spans belong to; `chargehand` by default."""
+    """The service name of spans; `chargehand` by default."""
     otel_headers: SecretStr | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
     """HTTP headers for the receiver, such as a key: `name=value,name=value`, values percent-encoded."""
     otel_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
-    """`http/protobuf`, the only one there is here."""
+    """`http/protobuf`, the only supported one."""
     otel_traces_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-    """The same, for spans alone."""
+    """The same, for spans only."""
     otel_sampler: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER")
     """Which sessions are traced: `parentbased_always_on` by default, or `parentbased_traceidratio` with a share."""
     otel_sampler_arg: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER_ARG")
@@ -58,11 +58,11 @@ class TracingSettings(PartSettings):
     """`SPAN_ONLY` puts prompts, replies, and arguments and results of tools into spans, without what looks like a key;
     `NO_CONTENT` by default."""
     otel_disabled: str = Field(default="", validation_alias="OTEL_SDK_DISABLED")
-    """`true` turns everything of OpenTelemetry off."""
+    """`true` disables OpenTelemetry."""
 
 
 def choose(all_settings: Settings) -> Sequence[Choice]:
-    """Say for `doctor` whether spans are exported. Raises `SettingsError` if they should be, and cannot."""
+    """Report for `doctor` whether spans are exported. Raises `SettingsError` if they should be but cannot."""
     settings = settings_of(all_settings, TracingSettings)
     because = _reason(settings)
     if not because:
@@ -91,7 +91,7 @@ def _reason(settings: TracingSettings) -> str:
 
 
 def _problems(settings: TracingSettings) -> list[str]:
-    """Name what is wrong; values are not repeated, since addresses and headers may have keys in them."""
+    """List invalid settings without their values, since addresses and headers may contain keys."""
     values = {name: secret(value) if isinstance(value, SecretStr) else value for name, value in settings}
     wrong = [(name, remedy) for name, pattern, remedy in _RULES if not re.fullmatch(pattern, values[name] or "")]
     if not _is_address(settings.otel_endpoint):

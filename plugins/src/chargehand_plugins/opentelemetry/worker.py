@@ -1,4 +1,4 @@
-"""What a worker that exports spans gets, and the header by which traces travel, of which no worker takes a bad one."""
+"""Extensions of a worker that exports spans, and validation of the trace header in all workers."""
 
 import json
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ _LARGEST_BYTES: Final = 16_384
 
 
 def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
-    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    """Start exporting spans, if configured, and return the client plugins for it."""
     if choose(settings)[0].adapter == "none":
         return []
     from chargehand_plugins.opentelemetry.export import start_export
@@ -28,22 +28,22 @@ def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
 
 
 def interceptors(settings: Settings, client: Client) -> list[Interceptor]:
-    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    """Return the tracing interceptors for a tracing client; others do not load OpenTelemetry."""
     if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
         return []
     from chargehand_plugins.opentelemetry.content import Content
     from chargehand_plugins.opentelemetry.workflows import Traced
 
     wanted = settings_of(settings, TracingSettings).otel_content.lower()
-    with_content = wanted in ("span_only", "true")  # the second is the convention's word of before
+    with_content = wanted in ("span_only", "true")  # the second is the former name in the conventions
     return [Traced(Content(secret_values(settings)) if with_content else None)]
 
 
 def drop_unreadable_traces(activation: WorkflowActivation) -> None:
-    """Drop the header from starts, signals and updates in which it is no carrier, before Temporal's plugin reads it.
+    """Drop malformed trace headers from starts, signals and updates, before Temporal's plugin reads them.
 
-    Any client that may write to the namespace can send one. An error while a message is applied would fail the
-    workflow's tasks for ever.
+    Any client with access to the namespace can send one. An error while applying a message would fail the
+    workflow's tasks forever.
     """
     for job in activation.jobs:
         for received in (job.initialize_workflow, job.signal_workflow, job.do_update):

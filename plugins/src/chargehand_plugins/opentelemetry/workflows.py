@@ -1,7 +1,7 @@
 """The spans of workflows, which contain those of their activities.
 
-There is one for each run of a session or a subtask, and one for the planning of a session. Each has the same id
-whenever its workflow is replayed, and is exported when it ends, by the worker on which it does. Imported only by
+There is one per run of a session or subtask, and one for the planning of a session. Each has the same id
+in every replay, and is exported at its end by the worker on which it ends. Imported only by
 workers that trace.
 """
 
@@ -44,11 +44,11 @@ from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
 from workflows.steps.plan import OPEN_SPAN, Phase
 
 _PHASE: Final[ContextVar[Context | None]] = ContextVar("phase", default=None)
-"""The context of the phase that runs."""
+"""The trace context of the current phase."""
 
 
 class Traced(TracedActivities):
-    """Makes spans of workflows and activities; Temporal's own plugin carries their context."""
+    """Creates spans of workflows and activities; Temporal's plugin propagates their context."""
 
     def workflow_interceptor_class(
         self,
@@ -65,7 +65,7 @@ class _Run:
         self._turn: ActivityHandle[Any] | None = None
 
     def begin(self, above: Context, span: Span) -> None:
-        """Note the span of the run, and the context in which it was started."""
+        """Record the span of the run and its parent context."""
         self.above, self.own = above, trace.set_span_in_context(span, above)
 
     def take(self, turn: ActivityHandle[Any]) -> None:
@@ -73,7 +73,7 @@ class _Run:
 
     @contextmanager
     def phase(self, kind: Phase) -> Generator[None]:
-        """Put a span of its own around a phase of the run."""
+        """Wrap a phase of the run in a span."""
         attributes: Attributes = {
             **_where(kind),
             SpanAttribute.OPERATION: OPERATIONS[kind],
@@ -96,12 +96,12 @@ class _Run:
 
     @property
     def successor(self) -> Context:
-        """The context of the run that continues this one: what this one was started in, or this, which is the root."""
+        """The context for the run that continues this one: its parent context or, for a root, its own."""
         return self.above if trace.get_current_span(self.above).get_span_context().is_valid else self.own
 
     @property
     def of_tools(self) -> Context:
-        """The context of a tool call: the turn that asked for it."""
+        """The context of a tool call: its turn."""
         turn, run = self._turn, trace.get_current_span(self.own).get_span_context()
         if turn is None or not turn.done() or turn.cancelled() or turn.exception():
             return self.own
@@ -118,7 +118,7 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
         super().init(_TracedCalls(outbound, self._run))
 
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
-        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions, and is part of none
+        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions and is part of none
             with attached_context(self._run.own):
                 return await super().execute_workflow(input)
         span = trace.get_tracer(SCOPE).start_span(*_begun(input))
@@ -141,7 +141,7 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
 
 
 class _TracedCalls(WorkflowOutboundInterceptor):
-    """Puts what a run starts below its span, whatever handler of a message starts it."""
+    """Parents everything that a run starts to its span, whichever message handler starts it."""
 
     def __init__(self, next: WorkflowOutboundInterceptor, run: _Run) -> None:  # noqa: A002  # the SDK's own name
         super().__init__(next)
@@ -211,6 +211,6 @@ def _ended(result: object) -> Attributes:
 
 
 def _end(span: Span) -> None:
-    """Export the span, unless the run is only replayed, or thrown away by the garbage collector."""
+    """Export the span, unless the run is replayed or discarded by the garbage collector."""
     if workflow.in_workflow():
         span.end()

@@ -1,10 +1,10 @@
-"""What operators of workers and servers need, and who writes crews: `doctor`, `init` and others."""
+"""Commands for operators and crew authors: `doctor`, `init` and others."""
 
 from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verbs, and what they have the worker program do."""
+    """Add the verbs, and their options of the worker program."""
     registry.verbs("Operate", f"{__name__}.verbs:app")
     registry.verbs("Build", f"{__name__}.crew:app")
     registry.worker_verb("--explain", f"{__name__}.self_checks:explain")

@@ -1,4 +1,4 @@
-"""Delete what no session needs."""
+"""Delete files that no session needs."""
 
 import asyncio
 import os
@@ -26,11 +26,11 @@ from chargehand_cli.terminal import put
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
 _UNITS: Final[Mapping[str, timedelta]] = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _MARGIN: Final = timedelta(hours=1)
-"""For clocks that differ, and for input that is stored before its workflow starts."""
+"""Margin for clock skew, and for input stored before its workflow starts."""
 
 
 async def clean_up(connection: Connection, minimum_age: timedelta, *, delete: bool) -> None:
-    """Delete files that no session on the server needs and that are older, or say what would be deleted."""
+    """Delete old files that no session on the server needs, or report what would be deleted."""
     client = connection.chargehand.client
     storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
     folders = _folders_of_files(connection.location, storage.driver if storage else None)
@@ -51,7 +51,7 @@ def _folders_of_files(location: Location, payloads: object) -> list[Path]:
 
 
 def age(text: str) -> timedelta:
-    """Read `12h`, `30d` or `4w`. Raises `ProtectionSettingsError` if the text has another format."""
+    """Parse `12h`, `30d` or `4w`. Raises `ProtectionSettingsError` for any other format."""
     found = _AGE.fullmatch(text)
     if not found:
         raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")
@@ -60,21 +60,21 @@ def age(text: str) -> timedelta:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What was, or would be, deleted."""
+    """What was or would be deleted."""
 
     files: int
     bytes: int
     kept: int
-    """Files that stay."""
+    """Files that are kept."""
     before: datetime
-    """Only what was last stored or used before this is deleted."""
+    """Only files last stored or used before this time are deleted."""
 
 
 async def clean_folders(client: Client, folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
-    """Find files that are older and that no workflow of the client's namespace needs; delete them if told to.
+    """Find old files that no workflow of the client's namespace needs; delete them if requested.
 
-    A file may be needed for as long as a workflow exists that was started before it was last stored or used, since only
-    such a workflow can refer to it. So whatever is younger than the oldest workflow of the namespace stays.
+    A file may be needed as long as a workflow exists that was started before it was last stored or used, since only
+    such a workflow can refer to it. So everything younger than the namespace's oldest workflow is kept.
     """
     before = datetime.now(UTC) - max(older_than, _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
@@ -87,7 +87,7 @@ def _clean(folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleani
     limit = before.timestamp()
     files = size = kept = 0
     for path in (path for folder in folders for path in _files(folder)):
-        with suppress(FileNotFoundError):  # another process cleans too
+        with suppress(FileNotFoundError):  # another process is cleaning too
             found = path.stat()
             if found.st_mtime >= limit or (delete and not _delete(path, limit)):
                 kept += 1
@@ -105,7 +105,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _delete(path: Path, limit: float) -> bool:
-    """Delete a file unless it is stored again at this moment: who stores it renews its time, or finds it gone."""
+    """Delete a file unless it is being stored again: storing renews its time, or finds it deleted."""
     aside = path.with_name(f".{path.name}.{time.monotonic_ns()}")
     path.rename(aside)
     if aside.stat().st_mtime >= limit:

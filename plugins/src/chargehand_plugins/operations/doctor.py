@@ -46,7 +46,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
         findings.bad(str(error), Exit.UNREACHABLE)
         return findings.worst
     except WrongSettings:
-        return findings.worst  # the settings of the worker, which were checked above
+        return findings.worst  # the worker's settings, which were checked above
     findings.good(connection.describe())
     try:
         if has_worker:
@@ -134,7 +134,7 @@ async def _check_search_attributes(connection: Connection, findings: Findings) -
 
 
 async def _answers(client: Client, queue: str) -> bool:
-    """Query some sessions of a queue, which only a worker can answer; True if there is none to query."""
+    """Query some sessions of a queue, which only a worker can answer; True if there are none."""
 
     async def answers(workflow_id: str) -> bool | None:
         try:
@@ -148,13 +148,13 @@ async def _answers(client: Client, queue: str) -> bool:
 
     ours = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running' AND TaskQueue = '{queue}'"
     running = [each.execution.workflow_id async for each in list_executions(client, ours, _MAX_LISTED)]
-    # The oldest ones: the newest may be waiting for their first workflow task behind the others.
+    # The oldest ones, since the newest may still be waiting for their first workflow task.
     answered = await asyncio.gather(*(answers(each) for each in running[-_QUERIED:]))
     return True in answered or False not in answered
 
 
 async def _check_unknown_workflows(connection: Connection, findings: Findings) -> None:
-    """Report workflows of unknown types on our task queue: they wait for ever, and nothing else reports them."""
+    """Report workflows of unknown types on our task queue, which wait forever and are not reported elsewhere."""
     client = connection.chargehand.client
     others = " AND ".join(f"WorkflowType != '{each}'" for each in WorkflowType)
     query = f"{OPEN} AND TaskQueue = '{connection.location.task_queue}' AND {others}"

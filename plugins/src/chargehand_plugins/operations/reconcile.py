@@ -1,4 +1,4 @@
-"""Compare a restored database with the record of what sessions did, paid and were told."""
+"""Compare a restored database with the record of sessions' effects, charges and decisions."""
 
 import asyncio
 import json
@@ -33,19 +33,19 @@ _AT_ONCE: Final = 10
 
 @dataclass(frozen=True)
 class Reconciled:
-    """A session that began or went on since the backup."""
+    """A session that started or continued since the backup."""
 
     session: str
     state: str
-    """As Temporal names it, or `vanished` if the database has never heard of it."""
+    """Temporal's state, or `vanished` if the database does not know it."""
     calls: Sequence[Call]
-    """That act, since the backup."""
+    """Acting calls since the backup."""
     charges: Sequence[Charge]
-    """Since the backup."""
+    """Charges since the backup."""
     lost: Sequence[Charge] = field(default=())
-    """Those of them that no history has, and no session has booked."""
+    """Charges that no history has and no session has booked."""
     decisions: Sequence[Decision] = field(default=())
-    """Of people, since the backup, that no history has."""
+    """People's decisions since the backup that no history has."""
 
     def as_json(self) -> dict[str, Any]:
         calls = [
@@ -63,7 +63,7 @@ class Reconciled:
 
 
 async def report(connection: Connection, since: datetime, *, repair: bool, as_json: bool) -> Exit:
-    """Print what was found; fails if some of it is not known."""
+    """Print the findings; return a failure if some are not in the database."""
     client, record = connection.chargehand.client, await asyncio.to_thread(_open_record, connection.location)
     found = await reconcile_record(client, record, since)
     if repair:
@@ -86,7 +86,7 @@ def _open_record(location: Location) -> Record:
 
 
 async def reconcile_record(client: Client, record: Record, since: datetime) -> list[Reconciled]:
-    """Find the sessions that began or went on since a backup, those that vanished first."""
+    """Find the sessions that started or continued since a backup, vanished ones first."""
     states: dict[str, str] = {}
     query = f"{ROOT_RUNS} AND (CloseTime IS NULL OR CloseTime >= '{since.isoformat()}')"
     async for execution in list_executions(client, query):
@@ -106,7 +106,7 @@ async def reconcile_record(client: Client, record: Record, since: datetime) -> l
 
 
 async def repair_books(chargehand: Chargehand, record: Record, found: Reconciled) -> None:
-    """Tell a session that runs what it has paid and does not know; what it was told before it leaves out."""
+    """Send a running session its lost charges; it ignores those already booked."""
     if found.state != RUNNING:
         return
     telling = [each for each in found.lost if await asyncio.to_thread(record.begin_telling, each)]
@@ -125,7 +125,7 @@ async def repair_books(chargehand: Chargehand, record: Record, found: Reconciled
 
 def _begun(record: Record, since: datetime) -> Iterator[Any]:
     day, today = since.astimezone(UTC).date(), datetime.now(UTC).date()
-    while day <= today + timedelta(days=1):  # clocks differ
+    while day <= today + timedelta(days=1):  # clock skew
         yield from (begun for begun in record.sessions(day) if begun.at >= since)
         day += timedelta(days=1)
 
@@ -152,7 +152,7 @@ async def _is_known(client: Client, workflow_id: str, run_id: str) -> bool:
 
 
 async def _events(client: Client, workflow_id: str, run_id: str) -> set[tuple[str, datetime] | str]:
-    """List the activities that a run has scheduled, and when, and the ids of the updates that it has accepted."""
+    """List a run's scheduled activities with times, and the ids of its accepted updates."""
     events = set[tuple[str, datetime] | str]()
     if await _is_known(client, workflow_id, run_id):
         async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
@@ -169,7 +169,7 @@ def dollars(charges: Sequence[Charge]) -> Decimal:
 
 
 def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
-    """Describe what was found, for a person who decides what to do about it."""
+    """Describe the findings for a person who decides what to do."""
     vanished = sum(each.state == VANISHED for each in found)
     yield f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {len(found)} session(s); {vanished} vanished."
     for each in found:

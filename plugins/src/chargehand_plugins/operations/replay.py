@@ -1,4 +1,4 @@
-"""Check that the code of this machine fits the sessions of a server."""
+"""Check that this machine's code replays a server's sessions."""
 
 import asyncio
 import gzip
@@ -33,7 +33,7 @@ async def replay_sessions(
     only_running: bool,
     as_json: bool,
 ) -> Exit:
-    """Replay sessions of the server; without any named, the newest or all that run."""
+    """Replay sessions of the server: the given ones, or else the newest or all running ones."""
     client = connection.chargehand.client
     limit = last or (None if only_running else _REPLAYED)
     query = f"{ROOT_SESSIONS} AND {OPEN}" if only_running else ROOT_SESSIONS
@@ -50,7 +50,7 @@ async def replay_sessions(
 
 
 async def _fetch(client: Client, sessions: Sequence[str], file: Path) -> None:
-    """Write a list of `{"id", "history"}` one history at a time, since all of them together may be large."""
+    """Write a list of `{"id", "history"}` one history at a time, since all together may be large."""
     with gzip.open(file, "wt", encoding="utf-8") as written:
         separator = "["
         for session in sessions:
@@ -68,7 +68,7 @@ def _say_missing(workflow_id: str) -> None:
 
 
 def _save(file: Path, target: Path) -> None:
-    # Histories contain user text, so only their owner may read them.
+    # Histories contain user text, so the file is private.
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as saved:
         saved.write(file.read_bytes())
     say(f"Histories saved to {target}. They contain user text.")
@@ -92,9 +92,9 @@ async def replay_file(location: Location, file: Path, *, namespace: str | None, 
 async def histories_of_tree(
     client: Client, workflow_id: str, run_id: str | None = None, missing: Callable[[str], object] = lambda _: None
 ) -> AsyncGenerator[WorkflowHistory]:
-    """Fetch the histories of a workflow and of everything below it, one at a time, since all may be large.
+    """Fetch the histories of a workflow and everything below it, one at a time, since all may be large.
 
-    `missing` is told the id of a child whose history the namespace no longer retains.
+    `missing` is called with the id of a child whose history is no longer retained.
     """
     try:
         runs = await histories(client, workflow_id, run_id)

@@ -1,6 +1,6 @@
-"""Replay recorded histories on the installed workflows, one after the other, and report what differs.
+"""Replay recorded histories on the installed workflows one at a time, and report differences.
 
-It needs no server: a history holds everything that the workflow received.
+No server is needed, since a history contains everything that the workflow received.
 """
 
 import gzip
@@ -25,11 +25,11 @@ from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workf
 
 _MOST_CHARACTERS: Final = 600
 _OWN_WORDS: Final = re.compile(r'message: "((?:[^"\\]|\\.)+)"')
-"""The sentence in the SDK's dump of a failure."""
+"""The relevant sentence in the SDK's dump of a failure."""
 
 
 class HistoriesError(Exception):
-    """A file of histories cannot be read; the message says why."""
+    """A file of histories is unreadable; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Replayed:
     type: str
     events: int
     problem: str = ""
-    """What differs; empty if the workflow makes the same decisions today."""
+    """The difference; empty if the workflow still makes the same decisions."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
 async def print_replayed(settings: Settings, file: Path) -> int:
-    """Replay the histories of a file, and print one result per line; 1 if one of them diverges."""
+    """Replay the histories of a file and print one result per line; return 1 if any diverges."""
     namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
     diverged = 0
-    # The runtime would otherwise write its log among the results.
+    # Otherwise the runtime would mix its log with the results.
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
     try:
         async for result in replay(file, converter(settings, namespace)):
@@ -61,7 +61,7 @@ async def print_replayed(settings: Settings, file: Path) -> int:
 
 
 async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed]:
-    """Replay every history of a file. Raises `HistoriesError` if it holds none."""
+    """Replay every history of a file. Raises `HistoriesError` if it has none."""
     replayer = Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
@@ -81,7 +81,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
 
 
 def read_histories(file: Path) -> Iterator[WorkflowHistory]:
-    """Read a list of `{"id", "history"}` as Chargehand writes it, or one history as Temporal's own tools write it.
+    """Read a list of `{"id", "history"}` in Chargehand's format, or one history in Temporal's.
 
     Raises:
         HistoriesError: it is neither.
@@ -102,7 +102,7 @@ def _history(file: Path, entry: object) -> WorkflowHistory:
     try:
         fields = cast("dict[str, object]", entry)
         history = WorkflowHistory.from_json(str(fields["id"]), cast("dict[str, object]", fields["history"]))
-        # Children's ids begin with the session's, so only the true id replays.
+        # Children's ids begin with the session's, so only the original id replays.
         true_id = history.events[0].workflow_execution_started_event_attributes.workflow_id
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise HistoriesError(

@@ -1,4 +1,4 @@
-"""What the worker program tells of its own settings and crews, as JSON, for commands to show."""
+"""The worker program's reports about its settings and crews, as JSON for commands."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from worker.settings import Settings
 
 
 async def explain(settings: Settings, _: Path) -> int:
-    """Print the chosen adapters, and why, as JSON."""
+    """Print the chosen adapters with reasons, as JSON."""
     chosen, tried = choose(settings), list[Choice]()
     for extension in installed().examinations:
         tried += await extension.load_function()(settings, os.environ)
@@ -31,7 +31,7 @@ async def explain(settings: Settings, _: Path) -> int:
 
 
 async def list_crews(settings: Settings, file: Path) -> int:
-    """Check a crew file, or without one every crew that there is, and print one result per line; 1 if one is wrong."""
+    """Check a crew file, or else all crews, and print one result per line; return 1 if any is invalid."""
     chosen = choose(settings)
     store = artifact_store(settings, encryption(settings))
     async with AsyncExitStack() as closing:

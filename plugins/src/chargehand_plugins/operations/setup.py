@@ -32,7 +32,7 @@ async def prepare(connection: Connection) -> Exit:
 
 
 async def register_attributes(client: Client, missing: Sequence[SearchAttribute]) -> None:
-    """Register attributes in a namespace; Temporal Cloud refuses that by an `RPCError`."""
+    """Register attributes in a namespace; Temporal Cloud refuses that with an `RPCError`."""
     types = {
         str(each): IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{SEARCH_ATTRIBUTE_TYPES[each].upper()}")
         for each in missing

@@ -1,6 +1,6 @@
 """The part of `doctor` that finds stuck sessions, their causes and remedies.
 
-Failures are described by their type alone: their messages may contain user text.
+Failures are described by type only, since their messages may contain user text.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _MAX_REPORTED: Final = 100
 _CONCURRENCY: Final = 20
 _MANY_ATTEMPTS: Final = 3
 _KINDS: Final = ("models", "tools", "sandboxes")
-"""Kinds of work that may have a task queue of their own, with the kind behind the name of the workers' queue."""
+"""Kinds of work that may have a separate task queue, whose name ends in the kind."""
 _SEE_LOG: Final = "See the worker's log; the session resumes as soon as a worker can run it."
 _TASK_REMEDIES: Final = {
     "NonDeterministicError": (
@@ -51,7 +51,7 @@ _TASK_REMEDIES: Final = {
 
 
 class Findings:
-    """What `doctor` found, written line by line."""
+    """The findings of `doctor`, written line by line."""
 
     def __init__(self, write: Callable[[str], object] = put) -> None:
         self._write = write
@@ -69,7 +69,7 @@ class Findings:
 
 
 async def check_sessions(connection: Connection, findings: Findings) -> None:
-    """Report stuck sessions and subtasks, which look like running ones everywhere else."""
+    """Report stuck sessions and subtasks, which look like running ones elsewhere."""
     client = connection.chargehand.client
     ours = f"{OPEN} AND {OURS}"
     reported = await _reported(client, ours)
@@ -94,7 +94,7 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
 
 
 async def _reported(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
-    """List those that the server itself reports as failing, however many others are running."""
+    """List workflows that the server reports as failing, however many are running."""
     reported = f"{ours} AND {REPORTED_PROBLEMS} IS NOT NULL"
     try:
         return [each async for each in list_executions(client, reported, _MAX_CHECKED)]
@@ -113,7 +113,7 @@ async def _describe_all(
         async with at_once:
             with UnlessGone():
                 return await describe(client, workflow_id, run_id)
-        return None  # it has ended, and its retention too
+        return None  # it has ended and is no longer retained
 
     runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
     described = await asyncio.gather(*(one(*run) for run in runs))
@@ -164,7 +164,7 @@ def _cause(info: WorkflowExecutionInfo) -> str:
 
 
 async def _unserved(connection: Connection, descriptions: Sequence[DescribeWorkflowExecutionResponse]) -> Sequence[str]:
-    """Report other task queues on which work is waiting without a worker."""
+    """Report other task queues where work is waiting without a worker."""
     own = connection.location.task_queue
     waiting: defaultdict[tuple[str, str, bool], list[str]] = defaultdict(list)
     for each in descriptions:
@@ -186,7 +186,7 @@ async def _unserved(connection: Connection, descriptions: Sequence[DescribeWorkf
 
 
 def _settings_of(queue: str, of_session: str) -> str:
-    """Name the settings of a worker that polls a queue: that of a session, or one beside it for a kind of work."""
+    """Return the settings for a worker of a queue: a session's own, or a separate one for a kind of work."""
     named = f"CHARGEHAND_TASK_QUEUE={one_safe_line(of_session, 100)}"
     kind = next((each for each in _KINDS if queue == f"{of_session}-{each}"), None)
     if kind is None:

@@ -1,4 +1,4 @@
-"""The verbs `setup`, `doctor`, `replay`, `clean` and `reconcile`; what they do is imported when one of them runs."""
+"""The verbs `setup`, `doctor`, `replay`, `clean` and `reconcile`, whose implementations are imported on use."""
 
 from pathlib import Path
 from typing import Annotated

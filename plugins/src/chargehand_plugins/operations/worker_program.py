@@ -1,4 +1,4 @@
-"""Run the worker program's own checks: this package neither contains workflows nor opens documents."""
+"""Run the worker program's own checks, since commands neither contain workflows nor open documents."""
 
 import asyncio
 import json
@@ -17,13 +17,13 @@ from chargehand_cli.terminal import put_json
 Checked = dict[str, Any]
 """The result for one item; `problem` is empty if the item passed."""
 _LONGEST_RESULT: Final = 16 << 20
-"""Bytes of a result, which is one line: a crew has all of its prompts in it."""
+"""Maximum bytes of a result line, which may contain all prompts of a crew."""
 
 
 async def check(
     worker: WorkerCommand, option: str, file: Path, settings: dict[str, str], *, show: Callable[[Checked], None] | None
 ) -> list[Checked]:
-    """Run `worker_main.py OPTION FILE` and show each result as it arrives; without `show`, write JSON at the end.
+    """Run `worker_main.py OPTION FILE` and show each result on arrival; without `show`, write JSON at the end.
 
     Raises:
         BadRequest: the file or the worker's settings are invalid.
@@ -52,12 +52,12 @@ async def check(
 
 
 async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict[str, Any]:
-    """Run `worker_main.py --explain`, which describes the backends that the settings choose.
+    """Run `worker_main.py --explain`, which describes the chosen backends.
 
     Raises:
         ValueError: the settings are invalid.
-        TimeoutError: the program does not answer in time, which says nothing about its settings.
-        BadRequest: the program cannot be started, or is not the worker.
+        TimeoutError: the program does not answer in time; its settings may be valid.
+        BadRequest: the program cannot be started or is not the worker.
     """
     process = await _start(worker, "--explain", in_own_group=True)
     try:
@@ -65,7 +65,7 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
             output, errors = await process.communicate()
     except BaseException as error:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what it has started may hold its pipes open
+            os.killpg(process.pid, signal.SIGKILL)  # its children may hold its pipes open
         await process.wait()
         if not isinstance(error, TimeoutError):
             raise

@@ -1,4 +1,4 @@
-"""Every model that Pydantic AI talks to, such as those of Groq, Mistral, Cohere and xAI."""
+"""All models supported by Pydantic AI, such as those of Groq, Mistral, Cohere and xAI."""
 
 from chargehand.plugins import Registry
 

@@ -1,4 +1,4 @@
-"""An adapter over Pydantic AI's models: one request, without its agents, its retries or its tools."""
+"""An adapter for Pydantic AI's models: single requests, without its agents, retries or tool execution."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _STOPS: Final[Mapping[str, Any]] = {"length": "truncated", "content_filter": "refused"}
 _KEYS: Final = ("_API_KEY", "_TOKEN", "_SECRET_ACCESS_KEY")
-"""Ends of the variables from which providers read what must not be told."""
+"""Suffixes of variables from which providers read secrets."""
 
 
 class Clients:
@@ -49,7 +49,7 @@ def _infer(name: str) -> "Model":
     model = infer_model(name)
     client: Any = getattr(model, "client", None)
     if hasattr(client, "max_retries"):
-        client.max_retries = 0  # Temporal retries, and counts what each attempt costs
+        client.max_retries = 0  # Temporal retries, and each attempt is charged
     return model
 
 
@@ -65,7 +65,7 @@ class PydanticAIModel(ProviderModel[Any]):
         return Clients()
 
     async def connect(self) -> None:
-        """Make no connection before the first call, since each model has its own provider."""
+        """Do not connect before the first call, since each model has its own provider."""
         await self.warm_up()
 
     async def _send(self, client: Clients, call: ModelCall) -> JsonValue:
@@ -182,7 +182,7 @@ def _message(message: Message, names: Mapping[str, str]) -> "ModelMessage":
 
 
 def open_pydantic_ai(settings: ModelSettings, _: AsyncExitStack) -> PydanticAIModel:
-    """Check each model's name, package and key when the worker starts."""
+    """Check each model's name, package and key at the worker's start."""
     try:
         from pydantic_ai.exceptions import UserError
     except ImportError as error:

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
 
 _DEEPEST_LIST: Final = 3
-"""Styles of the template: `List Bullet`, `List Bullet 2`, `List Bullet 3`."""
+"""List styles of the template: `List Bullet`, `List Bullet 2`, `List Bullet 3`."""
 _INCHES: Final = 6
 _OWN_LANGUAGE: Final = "en"
-"""Of headings and facts that no agent has written."""
+"""Language of headings and facts not written by agents."""
 _UNKNOWN_LANGUAGE: Final = "x-none"
-"""Word's code for it; its spelling is not checked."""
+"""Word's code for no spell checking."""
 
 
 def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | None:
-    """Write the answer, its gaps, sources and pictures as a Word document; None without a report."""
+    """Build a Word document of the answer, its gaps, sources and pictures; None without a report."""
     if report is None:
         return None
     document = word.Document()
@@ -92,13 +92,13 @@ def _set_directions(document: "Document") -> None:
             style = cast("Any", paragraph)._p.get_or_add_pPr()  # noqa: SLF001  # python-docx has no name for it
             style.insert_element_before(_element("w:bidi"), "w:spacing", "w:ind", "w:jc")
             if paragraph.alignment == WD_ALIGN_PARAGRAPH.RIGHT:
-                paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT  # it is where such a paragraph ends
+                paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT  # for right-to-left text, this is the paragraph's end
             for run in paragraph.runs:
                 run.font.rtl = True
 
 
 def _is_leftward(text: str) -> bool:
-    """Whether a text is read from the right, by its first letter."""
+    """Whether a text is right-to-left, judged by its first letter."""
     letters = (bidirectional(character) for character in text)
     return next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L"
 
@@ -124,8 +124,8 @@ def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures:
         _in_language(document.add_heading("Pictures and files", 1), _OWN_LANGUAGE)
     for artifact in artifacts:
         head, _, content = pictures.get(artifact.uri, "").partition(",")
-        if content and "svg" not in head:  # python-docx adds none; it is named below
-            with suppress(Exception):  # python-docx reads the picture's header; a damaged one is named below
+        if content and "svg" not in head:  # python-docx cannot embed it; it is named below
+            with suppress(Exception):  # python-docx parses the picture's header; a damaged one is named below
                 document.add_picture(io.BytesIO(b64decode(content)), width=Inches(_INCHES))
         facts = f"{artifact.name}, {size(artifact.bytes)}"
         document.add_paragraph(safe_text(f"{artifact.title} ({facts})" if artifact.title else facts), style="Caption")
@@ -160,9 +160,9 @@ class _Markdown:
     def __init__(self, document: "Document") -> None:
         self._document = document
         self._lists: list[bool] = []
-        """Of each list that is open, whether its items have numbers."""
+        """For each open list, whether it is numbered."""
         self._item: str | None = None
-        """The number of an item that begins; empty if it has none."""
+        """The number of the current item; empty if it has none."""
         self._quotes = 0
 
     def add(self, tokens: Sequence[Token]) -> None:
@@ -201,7 +201,7 @@ class _Markdown:
         number = ""
         if self._lists:
             level = min(len(self._lists), _DEEPEST_LIST)
-            # Word would count on from the list before, so that numbers are written as text.
+            # Word would continue the previous list's numbers, so numbers are written as text.
             bullet = self._item is not None and not self._lists[-1]
             number = f"{self._item}. " if self._item and self._lists[-1] else ""
             style = f"List {'Bullet' if bullet else 'Continue'}{f' {level}' if level > 1 else ''}"

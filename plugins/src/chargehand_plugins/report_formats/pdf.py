@@ -18,17 +18,17 @@ _TAG: Final = re.compile(r"<[^>]*>?")
 
 
 class PangoMissing(ChargehandError):  # noqa: N818  # reads as a statement: `except PangoMissing`
-    """Pango, which sets the text of a PDF, is not installed."""
+    """Pango, which WeasyPrint needs for text, is not installed."""
 
 
 def pdf(page: str, *_: object) -> bytes:
-    """Print the page of a report, or of an unfinished session, in its light colours.
+    """Print the page of a report or an unfinished session in its light colours.
 
     Raises:
-        PangoMissing: the libraries of the system that WeasyPrint needs are not installed.
+        PangoMissing: WeasyPrint's system libraries are not installed.
     """
     try:
-        weasyprint = cast("Any", import_module("weasyprint"))  # it has no types
+        weasyprint = cast("Any", import_module("weasyprint"))  # WeasyPrint has no types
         urls = cast("Any", import_module("weasyprint.urls"))
     except OSError as error:
         raise PangoMissing(
@@ -37,10 +37,10 @@ def pdf(page: str, *_: object) -> bytes:
         ) from error
     light = report_style().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
-    # It knows no variables in drawings, and no direction that depends on the text.
+    # WeasyPrint supports neither variables in drawings nor automatic text direction.
     plain = _VARIABLE.sub(lambda match: colours.get(match[1], match[0]), page)
     plain = _AUTO.sub(lambda match: f'dir="{_direction(_TAG.sub("", match[1]))}"', plain)
-    # Half a megabyte of PNG can be a gigabyte of colours. Of twice as many pixels, the picture's name is shown instead.
+    # Half a megabyte of PNG can expand to a gigabyte. Above twice this many pixels, only the picture's name is shown.
     cast("Any", import_module("PIL.Image")).MAX_IMAGE_PIXELS = _MOST_PIXELS
     fetcher = urls.URLFetcher(allowed_protocols=["data"])
     return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf(pdf_tags=True))

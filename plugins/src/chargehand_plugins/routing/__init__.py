@@ -1,4 +1,4 @@
-"""Routes of crews, which take the place of a plan, and backups of agents whose task queue is slow."""
+"""Routes of crews, which replace a plan, and backups of agents whose task queue is slow."""
 
 from chargehand.plugins import Hook, Registry
 

@@ -1,4 +1,4 @@
-"""Instead of a plan: the routes of a crew, by rule or by a model; and backups of agents whose task queue is slow."""
+"""Routes of a crew by rule or model instead of a plan, and backups of agents whose task queue is slow."""
 
 from datetime import timedelta
 from typing import Final
@@ -26,9 +26,9 @@ _REASON_CHARACTERS: Final = 300
 
 
 async def route(session: Session) -> Plan | None:
-    """Give the request to the agents that the crew's routes name; None if it has to be planned. Adopts the plan.
+    """Route the request to agents by the crew's routes and adopt that plan; None if it has to be planned.
 
-    Takes one model turn at most. What is not used of a route, and why, is recorded.
+    Takes at most one model turn. Unused routes are recorded with the reason.
     """
     routing, delegation = session.facts.crew.routing, session.request.delegation
     if delegation is not None and not delegation.crew_changes:
@@ -50,7 +50,7 @@ async def route(session: Session) -> Plan | None:
 
 
 async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, Tier | None]:
-    """Choose the backup of an agent whose task queue is slow: another agent, or another tier."""
+    """Choose the backup of an agent whose task queue is slow: another agent or tier."""
     agent = session.facts.crew.agent(subtask.agent)
     if agent is None or agent.slow is None:
         return subtask, None
@@ -98,7 +98,7 @@ async def _by_model(session: Session) -> Plan | None:
 
 
 def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
-    """Adopt the routes, or else the first alone; None if not even that can be used."""
+    """Adopt the routes, or else only the first; None if that is unusable too."""
     for count in range(min(len(drafts), _MOST_ROUTES), 0, -1):
         kept = drafts[:count]
         try:
@@ -126,7 +126,7 @@ def _by_fallback(session: Session, reason: str) -> Plan | None:
 
 
 def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
-    """Adopt a plan with its routes; if it is not valid here, use the fallback, or else have the request planned."""
+    """Adopt a plan with its routes; if it is invalid here, use the fallback, or else have the request planned."""
     try:
         adopted = session.progress.adopt(validate(session, plan))
     except InvalidPlan as error:
@@ -140,7 +140,7 @@ def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
 
 
 async def _age_of(queue: str) -> timedelta | None:
-    """Read the age of a queue's oldest task; None if the server does not say."""
+    """Read the age of a queue's oldest task; None if unknown."""
     try:
         backlog = await workflow.execute_activity_method(
             BacklogActivities.read_backlog,

@@ -1,4 +1,4 @@
-"""Routing by rule: which agents a request goes to, and the plan that this makes. Pure."""
+"""Routing by rule: the agents for a request, and the resulting plan. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ _ANSWER: Final = "Answer the user's request."
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern fits a whole text, case apart; `*` is any text. Takes time in proportion to the text."""
+    """Whether a pattern matches a whole text, ignoring case; `*` is any text. Linear in the text."""
     return _fits(pattern, text.casefold())
 
 
@@ -33,12 +33,12 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def rule_for(routing: Routing, goal: str) -> tuple[RouteRule, str] | None:
-    text = " ".join(goal.split()).casefold()  # once: a crew may have 2,500 patterns, and a goal 20,000 characters
+    text = " ".join(goal.split()).casefold()  # once, since a crew may have 2,500 patterns and a goal 20,000 characters
     return next(((rule, pattern) for rule in routing.rules for pattern in rule.match if _fits(pattern, text)), None)
 
 
 def plan_by_rule(rule: RouteRule, goal: str, strategy: Strategy | None) -> Plan:
-    """Have a rule's agents work side by side, and its last one with what they found."""
+    """Build a plan with a rule's agents in parallel, followed by its last agent with their outcomes."""
     task = _instruction(rule.instruction or _ANSWER, goal)
     side_by_side = tuple(
         Subtask(id=f"T{number}", agent=agent, instruction=task) for number, agent in enumerate(rule.agents, start=1)
@@ -55,7 +55,7 @@ def plan_for_agent(agent: str, goal: str, strategy: Strategy | None) -> Plan:
 
 
 def plan_by_model(routes: Sequence[RouteDraft], strategy: Strategy | None) -> Plan:
-    """Have the agents of a model's routes work one after the other."""
+    """Build a plan with the agents of a model's routes in sequence."""
     subtasks = tuple(
         Subtask(
             id=f"T{number}",
@@ -74,5 +74,5 @@ def _plan(subtasks: tuple[Subtask, ...], strategy: Strategy | None) -> Plan:
 
 
 def _instruction(words: str, goal: str) -> str:
-    """Repeat the request for agents that are not shown it, as far as there is room."""
+    """Include the request for agents that do not see it, as far as there is room."""
     return f"{words}\n\nThe request: {goal}"[:_LONGEST_INSTRUCTION]

@@ -1,4 +1,4 @@
-"""Search services beside Tavily: Brave, your own SearXNG, and `ddgs`, which needs no key."""
+"""Search services other than Tavily: Brave, your own SearXNG, and `ddgs`, which needs no key."""
 
 from chargehand.plugins import Registry
 

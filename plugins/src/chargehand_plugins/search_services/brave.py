@@ -72,4 +72,4 @@ class _Web(BaseModel):
 
 class _Answer(BaseModel):
     web: _Web = _Web(results=[])
-    """Left out if nothing was found."""
+    """Absent if nothing was found."""

@@ -1,4 +1,4 @@
-"""Web search without a key, by `ddgs`, which reads the result pages of public engines. Runs in the activity."""
+"""Web search without a key, by `ddgs`, which parses the result pages of public engines. Runs in the activity."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -23,8 +23,8 @@ _PROBLEMS: Final = {
 class DdgsSearch:
     """Searches the web; raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
 
-    Engines that refuse automated searches look like engines that found nothing; the agent is told so. `addresses` are
-    those of engines, by the library's names, that are not where the library looks for them.
+    Engines that refuse automated searches look like empty results, which the agent is told. `addresses` are
+    alternative addresses of engines by the library's names.
     """
 
     name = "ddgs"
@@ -48,7 +48,7 @@ class DdgsSearch:
             "seconds": max(1, round(min(_ONE_ENGINE.total_seconds(), self._seconds))),
         }
         try:
-            # A process for each search: it holds no state, and searches side by side do not wait for each other.
+            # A process per search: it has no state, and parallel searches do not wait for each other.
             async with ChildProcess(f"{__package__}.ddgs_process") as child:
                 answer = await child.ask(question, self._seconds)
         except ChildTimeoutError as error:

@@ -1,4 +1,4 @@
-"""Search the web by `ddgs` in a limited child process, since it parses the pages of strangers.
+"""Search the web by `ddgs` in a limited child process, since it parses untrusted pages.
 
 Started by `chargehand_plugins.search_services.ddgs`.
 """
@@ -8,7 +8,7 @@ from typing import Any, Final
 from activities.processes import limits
 
 _MEMORY_BYTES: Final = 2 << 30
-"""Of address space, of which the library's HTTP client takes much and uses little."""
+"""Address space, of which the library's HTTP client reserves much and uses little."""
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     except RatelimitException:
         return {"problem": "rate"}
     except DDGSException as error:
-        # The library has no other sign for an empty answer.
+        # The library does not signal an empty result otherwise.
         return {"hits": []} if str(error) == "No results found." else {"problem": "failed"}
     most = question["characters"]
     return {

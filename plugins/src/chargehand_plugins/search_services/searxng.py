@@ -67,5 +67,5 @@ class _Answer(BaseModel):
 
 
 def _confidence(score: float) -> int:
-    """Map SearXNG's score to 0-100: a first place at one engine scores 1, and each engine that agrees adds to it."""
+    """Map SearXNG's score to 0-100: a first place at one engine scores 1, and each agreeing engine adds to it."""
     return round(100 * score / (score + 1)) if score > 0 else 0

@@ -1,4 +1,4 @@
-"""The settings of the services, and what opens each."""
+"""The settings of the services, and their builders."""
 
 from contextlib import AsyncExitStack
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from worker.settings import PartSettings, Settings, settings_of
 
 class SearchServiceSettings(PartSettings):
     brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")
-    """Key of Brave Search."""
+    """API key of Brave Search."""
     searxng_url: WebAddress | None = None
     """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
 

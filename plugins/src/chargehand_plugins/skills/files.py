@@ -1,4 +1,4 @@
-"""Read a skill: a folder with a `SKILL.md`, whose first lines say what it is for, and with further files of text."""
+"""Read a skill: a folder with a `SKILL.md`, whose front matter states its purpose, and further text files."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ _MOST_SKILL_BYTES: Final = 1_000_000
 _MOST_FRONT_CHARACTERS: Final = 10_000
 _PREFIX: Final = "skill_"
 _LONGEST_NAME: Final = 40 - len(_PREFIX)
-"""What the name of a tool has room for."""
+"""Maximum length that fits into a tool's name."""
 
 
 class _Front(BaseModel):
@@ -40,7 +40,7 @@ class _Kept(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill, as it was when the worker started."""
+    """A skill as of the worker's start."""
 
     name: str
     description: str
@@ -52,7 +52,7 @@ class Skill:
         return f"{_PREFIX}{self.name}"
 
     def content(self) -> bytes:
-        """Write all files as one artifact, with the skill's name: no other artifact can be read as this skill."""
+        """Serialise all files as one artifact with the skill's name, so that no other artifact passes for it."""
         return json.dumps({"skill": self.name, "files": dict(self.files)}, sort_keys=True).encode()
 
     @property
@@ -61,7 +61,7 @@ class Skill:
 
 
 def kept_files(content: bytes, name: str) -> Mapping[str, str] | None:
-    """Read the files of a version that was kept; None if it is something else."""
+    """Read the files of a stored version; None if the artifact is something else."""
     try:
         kept = _Kept.model_validate_json(content)
     except ValidationError:
@@ -73,7 +73,7 @@ def read_skill(folder: Path) -> Skill:
     """Read a skill.
 
     Raises:
-        SettingsError: it is not as the format says, or too large; the message names the file and the remedy.
+        SettingsError: it violates the format or is too large; the message names the file and the remedy.
     """
     first = folder / FIRST_FILE
     files = dict(_texts(folder))
@@ -90,7 +90,7 @@ def read_skill(folder: Path) -> Skill:
         described = _Front.model_validate(yaml.safe_load(front[1]))
     except ValidationError as error:
         raise SettingsError(f"{first}: {join_problems(describe_problems(error, _Front))}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also dates and numbers that cannot be
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also impossible dates and numbers
         raise SettingsError(f"{first}: its first lines are not YAML: {' '.join(str(error).split())}") from error
     if described.name != folder.name:
         raise SettingsError(f"{first}: name: is '{described.name}'; it must be that of its folder, '{folder.name}'.")
@@ -99,7 +99,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the files of text that lie in the folder itself: what a link leads to, or is hidden, is not the skill's."""
+    """Yield the text files in the folder itself, without links and hidden files."""
     root, total, found = folder.resolve(), 0, 0
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)

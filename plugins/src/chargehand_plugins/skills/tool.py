@@ -1,4 +1,4 @@
-"""The tool by which an agent reads a skill, in the version that its session began with."""
+"""The tool with which an agent reads a skill, in the version of its session's start."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _PAGE_CHARACTERS: Final = 7_000
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Give crews the skills beside them; each is kept, so that sessions which began with it can go on."""
+    """Add skills to the crews next to them; each is stored, so that sessions keep their version."""
     for skill in await asyncio.to_thread(lambda: [*_skills(parts.crew_folders)]):
         if parts.starts_servers:
             await asyncio.to_thread(parts.artifacts.put, skill.content())
@@ -47,7 +47,7 @@ def _skills(folders: Sequence[Path]) -> Iterator[Skill]:
 
 class ReadSkill:
     capabilities = frozenset[Capability]()
-    """It is the operator's own text, as that of a crew file."""
+    """It is the operator's own text, like a crew file."""
 
     def __init__(self, skill: Skill, kept: Artifacts) -> None:
         self._skill = skill
@@ -76,7 +76,7 @@ class ReadSkill:
         return ToolAnswer(output={"text": pages[page - 1], "page": page, "of": len(pages)})
 
     async def _files(self, version: JsonValue) -> Mapping[str, str] | None:
-        """Find the files of a version: a session goes on with the one that it began with."""
+        """Find the files of a session's version."""
         if not isinstance(version, str) or version == self._skill.digest:
             return self._skill.files
         try:

@@ -6,7 +6,7 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the settings of tapes, what wraps a worker's traffic, and the verb `tape` where the command line is."""
+    """Add the settings of tapes, the wrapper of a worker's traffic, and the verb `tape` if the CLI is installed."""
     registry.settings(f"{__name__}.worker:TapeSettings", "CHARGEHAND_TAPE_RECORD", "CHARGEHAND_TAPE_REPLAY")
     registry.choices(f"{__name__}.worker:choose")
     registry.parts(f"{__name__}.worker:add_parts")

@@ -1,7 +1,7 @@
-"""The lines of a tape: JSON objects, one a line, the first of which names the version.
+"""The lines of a tape: JSON objects, one per line, the first of which states the version.
 
-A request is identified by what a person would call the same request, never by the words of a prompt: prompts change
-while tapes stay, and subtasks side by side ask in any order.
+A request is identified by its meaning for a person, never by the prompt's words: prompts change
+while tapes stay, and parallel subtasks ask in any order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.tape.format import Taped, TapedPrompt, TurnAsked, Use
 
 _SUBJECTS: Final = ("instruction", "template", "question", "goal")
-"""Fields of tasks that state what a turn is about, the most specific first."""
+"""Fields of tasks that state a turn's subject, most specific first."""
 _ATTEMPTS: Final = ("rejected", "problems", "attempts")
 _OUTCOMES: Final = ("inputs", "items", "outcomes", "candidates")
 
@@ -49,7 +49,7 @@ class ToolAsked(Taped):
 
 
 class TapedAnswer(Taped):
-    """What a tool answered. A tape holds no files, so the artifacts of a tool are not on it."""
+    """A tool's answer. A tape contains no files, so a tool's artifacts are not on it."""
 
     ok: bool = True
     output: dict[str, JsonValue] = {}
@@ -57,30 +57,30 @@ class TapedAnswer(Taped):
 
 
 class WorkerFacts(Taped):
-    """The settings of the recording worker that decide what a session may do."""
+    """Settings of the recording worker that affect what a session may do."""
 
     models: dict[Tier, ModelCard]
     tools: dict[str, tuple[Capability, ...]]
-    """What each tool lets an agent do."""
+    """Capabilities of each tool."""
     absent: tuple[str, ...] = ()
-    """Tools that the crews name and agents did not have."""
+    """Tools named by crews that agents did not get."""
     uses_tools: bool = False
-    """Whether the tools are called when the tape is replayed, instead of answered by it."""
+    """Whether tools are called in a replay, instead of answered from the tape."""
     counts_input: bool = False
-    """Whether the models' provider counts a prompt before it is sent."""
+    """Whether the models' provider counts prompts before the call."""
 
 
 class Line(Taped):
-    """A line of a tape; one of its kinds of content is there."""
+    """A line of a tape, with one kind of content."""
 
     chargehand_tape: int | None = None
     """The version, in the first line."""
     note: str = ""
-    """For people, such as who wrote the tape."""
+    """A note for people, such as the tape's author."""
     recorded_at: str = ""
     worker: WorkerFacts | None = None
     request: dict[str, JsonValue] | None = None
-    """The session's request without its documents; written and read by the command line."""
+    """The session's request without documents; written and read by the command line."""
     documents: tuple[str, ...] = ()
     """Names of the session's documents."""
     turn: TurnAsked | None = None
@@ -93,7 +93,7 @@ class Line(Taped):
 
 
 def identify(call: ModelCall) -> TurnAsked:
-    """Name the parts of a request that identify it."""
+    """Return the parts of a request that identify it."""
     task = call.task
     subjects = [getattr(task, name) for name in _SUBJECTS if hasattr(task, name)]
     attempts = [getattr(task, name) for name in _ATTEMPTS if hasattr(task, name)]
@@ -123,7 +123,7 @@ def uses(calls: Sequence[ToolCall]) -> tuple[Use, ...]:
 
 
 def differences(asked: Contract, other: Contract) -> Mapping[str, tuple[JsonValue, JsonValue]]:
-    """Compare two requests: the fields that differ, with what was asked and what the other has."""
+    """Return the differing fields of two requests, with both values."""
     mine, theirs = asked.model_dump(mode="json"), other.model_dump(mode="json")
     names = dict.fromkeys((*mine, *theirs))
     return {name: (mine.get(name), theirs.get(name)) for name in names if mine.get(name) != theirs.get(name)}

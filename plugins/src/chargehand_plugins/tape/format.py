@@ -1,4 +1,4 @@
-"""The version, the bounds and the turns of a tape's file, for workers and for commands without one."""
+"""Version, bounds and turns of a tape's file, for workers and for commands without one."""
 
 from typing import Final, Literal
 
@@ -8,25 +8,25 @@ from chargehand.contracts import Contract
 
 VERSION: Final = 1
 MOST_BYTES: Final = 64_000_000
-"""Of a tape. Recording stops there, and a longer tape is not read."""
+"""Maximum size of a tape; recording stops there, and longer tapes are not read."""
 MOST_LINE_BYTES: Final = 4_000_000
 MOST_LINE_VALUES: Final = 100_000
 MOST_LINES: Final = 20_000
 
 
 class Taped(Contract):
-    """A part of a line; a field that is not known is an error, since people write tapes by hand."""
+    """A part of a line; unknown fields are errors, since people write tapes by hand."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Use(Taped):
-    """A tool call without the id that a provider gave it."""
+    """A tool call without the provider's id."""
 
     tool: str
     arguments: dict[str, JsonValue] = {}
     malformed: str = ""
-    """Why the arguments could not be read."""
+    """Why the arguments were unreadable."""
 
 
 class TurnAsked(Taped):
@@ -38,17 +38,17 @@ class TurnAsked(Taped):
     attempt: int = 0
     """Earlier attempts at the same decision, such as rejected plans."""
     of: tuple[str, ...] = ()
-    """Ids of the outcomes that the task rests on."""
+    """Ids of the outcomes that the task is based on."""
     round: int = 0
-    """Rounds that the conversation has had."""
+    """Number of rounds of the conversation so far."""
     after: tuple[Use, ...] = ()
     """The tool calls of the last round."""
     is_continued: bool = False
     """Whether the conversation continues another one from its summary."""
     is_correction: bool = False
-    """Whether the last reply could not be used."""
+    """Whether the last reply was unusable."""
     is_part: bool = False
-    """Whether it is about a part of the outcomes only."""
+    """Whether it covers only part of the outcomes."""
     must_answer: bool = False
     """Whether no more tools may be used."""
 
@@ -60,7 +60,7 @@ class TapedMessage(Taped):
 
 
 class TapedPrompt(Taped):
-    """What is new in a prompt since the reply before it, for people to read; nothing is replayed by it."""
+    """The new part of a prompt since the last reply, for people; not used in replays."""
 
     system: str = ""
     messages: tuple[TapedMessage, ...]

@@ -1,4 +1,4 @@
-"""Replays a tape: models and tools answer what is on it, and nothing else."""
+"""Replays a tape: models and tools answer only from it."""
 
 import json
 from collections import defaultdict
@@ -37,21 +37,21 @@ _PATIENCE: Final = timedelta(seconds=3)
 
 
 class NotOnTape(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """A session asks for something that is not on its tape; the message names it and what differs."""
+    """A session's request is not on its tape; the message names it and the difference."""
 
 
 @dataclass
 class Tape:
-    """The content of a tape, and what was replayed of it."""
+    """The content of a tape, and what was already replayed."""
 
     facts: WorkerFacts
     lines: tuple[Line, ...]
     _replayed: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Which of the entries for a request each step got, so that a repeated attempt gets the same one."""
+    """The entry that each step got, so that a repeated attempt gets the same one."""
     _next: defaultdict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
 
     def entry(self, asked: _Asked, step: str) -> Line:
-        """Return the entry for a request: the first for the first step that asks, and so on.
+        """Return the entry for a request: the first for the first requesting step, and so on.
 
         Raises:
             NotOnTape: there is none.
@@ -68,7 +68,7 @@ class Tape:
 
     @cached_property
     def _entries(self) -> Mapping[str, list[Line]]:
-        """The entries by request; a failure counts only if nothing but failures came of the request."""
+        """Entries by request; failures count only if the request never succeeded."""
         found: defaultdict[str, list[Line]] = defaultdict(list)
         for line in self.lines:
             if asked := line.turn or line.tool:
@@ -91,13 +91,13 @@ class Tape:
 
 
 def read_tape(path: Path) -> Tape:
-    """Read a tape, which a stranger may have written.
+    """Read an untrusted tape.
 
     Raises:
-        SettingsError: it cannot be read; the message names the line.
+        SettingsError: it is invalid; the message names the line.
     """
     lines: list[Line] = []
-    if path.exists() and not path.is_file():  # opening a named pipe would wait for its writer
+    if path.exists() and not path.is_file():  # opening a named pipe would block
         raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} is not a regular file.")
     try:
         with path.open("rb") as opened:
@@ -152,7 +152,7 @@ class ReplayedModel:
 
 
 class CountingReplayedModel(ReplayedModel):
-    """The same for a provider that counts prompts: it counts what the reply on the tape was charged for."""
+    """The same for a provider that counts prompts: it returns the count charged for the reply on the tape."""
 
     async def count_input(self, call: ModelCall) -> int:
         with suppress(NotOnTape):
@@ -173,7 +173,7 @@ def _reply(taped: TapedReply) -> ModelReply:
         text=taped.text if taped.answer is None else to_json(taped.answer).decode(),
         problem=taped.problem,
         tool_calls=calls,
-        # The report names the models: no reader may take a replay for a session.
+        # The report names the models, so that readers recognise a replay.
         model=f"{taped.model} (replayed)",
         provider=taped.provider,
         usage=taped.usage,
@@ -201,7 +201,7 @@ class ReplayedTool:
 
 
 async def _end_session(absence: str) -> ApplicationError:
-    """Terminate the whole session, which would otherwise go on without what it asked for; returns what to raise."""
+    """Terminate the whole session, which would otherwise continue without the answer; return the error to raise."""
     info = activity.info()
     client = activity.client()
     described = await describe(client, info.workflow_id or "", info.workflow_run_id or "", _PATIENCE)

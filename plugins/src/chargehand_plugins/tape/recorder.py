@@ -1,4 +1,4 @@
-"""Records the traffic of a worker's models and tools. A tape that cannot be written never fails a session."""
+"""Records the traffic of a worker's models and tools. A write failure never fails a session."""
 
 import logging
 import os
@@ -36,13 +36,13 @@ _OBJECT: Final = TypeAdapter(dict[str, JsonValue])
 
 
 class Recorder(Protocol):
-    """Keeps lines."""
+    """Stores lines."""
 
     def keep(self, line: Line) -> None: ...
 
 
 class TapeFile:
-    """A tape in a file that only its owner may read."""
+    """A tape in a private file."""
 
     def __init__(self, path: Path, secrets: Sequence[str], facts: WorkerFacts) -> None:
         """Open the file and describe the worker.
@@ -62,7 +62,7 @@ class TapeFile:
         os.close(self._descriptor)
 
     def keep(self, line: Line) -> None:
-        """Append a line without secrets; a tape that is full, or cannot be written, ends there."""
+        """Append a redacted line; a tape that is full or cannot be written ends there."""
         if self._is_full:
             return
         text = redact(line, self._secrets).model_dump_json(exclude_defaults=True)
@@ -81,7 +81,7 @@ class TapeFile:
 
 
 def redact(line: Line, secrets: Sequence[str] = ()) -> Line:
-    """Remove secrets, and what looks like one, from every text of a line."""
+    """Remove secrets and lookalikes from all texts of a line."""
     clean = partial(without_keys, secrets=secrets)
     written = line.model_dump(mode="json", exclude_defaults=True)
     return Line.model_validate(map_texts(written, lambda text: clean(hide(text)), clean))
@@ -104,7 +104,7 @@ class RecordingModel:
 
 
 def taped_prompt(call: ModelCall) -> TapedPrompt:
-    """Keep what is new in a prompt since the model's last message; the whole of it in the first turn."""
+    """Return the new part of a prompt since the model's last message; all of it in the first turn."""
     spoken = [place for place, message in enumerate(call.messages) if message.role == "assistant"]
     new = call.messages[spoken[-1] + 1 :] if spoken else call.messages
     messages = [
@@ -116,7 +116,7 @@ def taped_prompt(call: ModelCall) -> TapedPrompt:
 
 @dataclass(frozen=True)
 class CountingRecordingModel(RecordingModel):
-    """The same for a model whose provider counts prompts; the reply has the count that matters."""
+    """The same for a model whose provider counts prompts; the reply has the recorded count."""
 
     counter: CountsInput
 
@@ -125,12 +125,12 @@ class CountingRecordingModel(RecordingModel):
 
 
 def recording(model: Model, tape: Recorder) -> Model:
-    """Record a model, which counts prompts if it did before."""
+    """Wrap a model for recording, keeping its ability to count prompts."""
     return CountingRecordingModel(model, tape, model) if isinstance(model, CountsInput) else RecordingModel(model, tape)
 
 
 def taped_reply(reply: ModelReply) -> TapedReply:
-    """Keep what a model said, as an object if it is one; not what only its provider can read."""
+    """Return a model's reply, as an object if possible, without provider-specific parts."""
     common = TapedReply(
         stop=reply.stop,
         text=reply.text,
@@ -142,7 +142,7 @@ def taped_reply(reply: ModelReply) -> TapedReply:
     )
     if reply.stop != "answer":
         return common
-    with suppress(ValueError):  # no JSON, or no object
+    with suppress(ValueError):  # not a JSON object
         answer = _OBJECT.validate_json(reply.text)
         return common.model_copy(update={"text": "", "answer": answer})
     return common
@@ -177,4 +177,4 @@ class RecordingTool:
 
 
 class RecordingLookUp(ForwardsLookUp, RecordingTool):
-    """A tool that looks up its calls, which are not recorded."""
+    """A tool with lookups, which are not recorded."""

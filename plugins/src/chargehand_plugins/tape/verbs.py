@@ -1,4 +1,4 @@
-"""The verb `tape`: record a session, replay one, and show what the models of one read."""
+"""The verb `tape`: record a session, replay one, and show what its models read."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ app.add_typer(tapes)
 
 _Tape = Annotated[Path, typer.Argument(metavar="FILE", help="The tape.")]
 _HEAD_BYTES: Final = 1_000_000
-"""The request is within the first of a tape."""
+"""The request is within these first bytes of a tape."""
 
 
 @verb(tapes, location=FILES)
@@ -70,7 +70,7 @@ def show(file: _Tape) -> None:
 
 
 def locate(location: Location, use: Literal["record", "replay"], file: Path) -> Location:
-    """Give the embedded worker the tape, and a task queue that no other session waits on.
+    """Give the embedded worker the tape, and a task queue without other sessions.
 
     Raises:
         BadRequest: this command does not start the worker.
@@ -91,7 +91,7 @@ def locate(location: Location, use: Literal["record", "replay"], file: Path) -> 
 
 class Recording:
     def __init__(self, file: Path) -> None:
-        """Create the file, readable by its owner only.
+        """Create the private file.
 
         Raises:
             BadRequest: it exists, or cannot be written.
@@ -106,7 +106,7 @@ class Recording:
         self._append({"chargehand_tape": VERSION, "recorded_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
 
     def keep_request(self, request: "SessionRequest") -> None:
-        """Write the session's request, and the names of its documents."""
+        """Write the session's request and the names of its documents."""
         fields = request.model_dump(mode="json", exclude={"documents", "delegation"}, exclude_defaults=True)
         self.has_request = True
         names = [uri.rstrip("/").rpartition("/")[2] for uri in request.documents]
@@ -129,7 +129,7 @@ def new_tape(file: Path) -> Generator[Recording]:
 
 
 def read_request(file: Path) -> dict[str, Any]:
-    """Read the fields of the request on a tape; the worker checks the rest of it.
+    """Read the request on a tape; the worker validates the rest.
 
     Raises:
         BadRequest: there is none.

@@ -1,4 +1,4 @@
-"""What a session's models read and replied, from a tape of it."""
+"""What a session's models read and replied, from its tape."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from chargehand_plugins.tape.format import MOST_BYTES, TapedPrompt, TurnAsked
 
 
 class _Line(BaseModel):
-    """The parts of a tape's line that are shown; `contracts.py` has the others."""
+    """The displayed parts of a tape's line; `contracts.py` has the others."""
 
     turn: TurnAsked | None = None
     prompt: TapedPrompt | None = None
@@ -21,7 +21,7 @@ class _Line(BaseModel):
 
 
 def wire_lines(tape: Path) -> Iterator[str]:
-    """Write every turn on a tape in the order of the replies: what was new to the model, and what it replied.
+    """Render every turn on a tape in the order of replies: what was new to the model, and what it replied.
 
     Raises:
         BadRequest: the file cannot be read, or is not a tape.

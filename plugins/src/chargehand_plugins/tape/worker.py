@@ -1,4 +1,4 @@
-"""The settings of tapes, and what they wrap around the models and tools of a worker."""
+"""The settings of tapes, and their wrappers of a worker's models and tools."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -29,7 +29,7 @@ class TapeSettings(PartSettings):
 
 
 def choose(settings: BaseSettings) -> tuple[Choice, ...]:
-    """Say which tape is used, if one is.
+    """Report which tape is used, if any.
 
     Raises:
         SettingsError: there are two.
@@ -46,7 +46,7 @@ def choose(settings: BaseSettings) -> tuple[Choice, ...]:
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Record or replay what passes between activities and adapters, if the settings say so."""
+    """Record or replay traffic between activities and adapters, if configured."""
     tape = settings_of(parts.settings, TapeSettings)
     if tape.tape_replay:
         parts.traffic_wrappers.append(partial(replayed, tape.tape_replay))
@@ -55,7 +55,7 @@ async def add_parts(parts: WorkerParts) -> None:
 
 
 def with_recorder(settings: BaseSettings, path: Path, closing: AsyncExitStack, traffic: Traffic) -> Traffic:
-    """Record what passes to a file.
+    """Record traffic to a file.
 
     Raises:
         SettingsError: the file cannot be written.
@@ -77,10 +77,10 @@ def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
 
 
 def replayed(path: Path, traffic: Traffic) -> Traffic:
-    """Answer from a tape, with the models, tools and capabilities of the worker that recorded it.
+    """Answer from a tape, with the models, tools and capabilities of the recording worker.
 
     Raises:
-        SettingsError: the tape cannot be read, or names tools that there are not.
+        SettingsError: the tape is unreadable or names unknown tools.
     """
     tape = read_tape(path)
     if unknown := [name for name in tape.facts.tools if name not in traffic.tools]:

@@ -1,10 +1,10 @@
-"""Tenants: limits of each, over all its sessions, which a durable ledger keeps."""
+"""Tenants: limits over all sessions of a tenant, enforced by a durable ledger."""
 
 from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the file of tenants, their ledgers, and the verb that lists what they use."""
+    """Add the file of tenants, their ledgers, and the verb that lists their usage."""
     registry.settings(f"{__name__}.settings:TenantSettings", "CHARGEHAND_TENANTS")
     registry.choices(f"{__name__}.settings:choose")
     registry.parts(f"{__name__}.settings:add_parts")

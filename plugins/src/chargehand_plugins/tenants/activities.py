@@ -1,4 +1,4 @@
-"""The ledgers of tenants as workers see them, and the activity that looks for sessions on their behalf."""
+"""Access to tenants' ledgers for workers, and the activities that look up sessions for ledgers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -41,12 +41,12 @@ _NOT_BEGUN: Final = frozenset({"", "queued"})
 _IDLE: Final = "awaiting_message"
 _T = TypeVar("_T")
 _LOOK_SECONDS: Final = 60.0
-"""What was not found by then is looked for again: well below the time of the activity."""
+"""Time limit of one search, well below the activity's; the rest is searched again later."""
 
 
 @dataclass(frozen=True)
 class Ledgers:
-    """The ledgers of tenants: workflows on one task queue, which start when they are needed."""
+    """The ledgers of tenants: workflows on one task queue, started on demand."""
 
     tenants: Tenants
     task_queue: str
@@ -56,14 +56,14 @@ class Ledgers:
         return self.tenants.problems(request.tenant)
 
     async def admit(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
-        """Note the share of the session's tenant, and the ledger that admits the session."""
+        """Add the tenant's weight and the admitting ledger to a session's facts."""
         weight = self.tenants.limits_of(request.tenant).weight
         return facts.model_copy(update={"weight": weight, "admission": await self._open(request, facts)})
 
     async def announce_limits(self, client: Client) -> None:
-        """Tell the ledgers that run what the file says, for sessions that already wait, and to count anew.
+        """Send the file's limits to running ledgers, for sessions that already wait, and have them recount.
 
-        Workers start after a database was restored, in which a ledger has forgotten what was spent since the backup.
+        Workers are started after a restore, when a ledger has lost the spend since the backup.
 
         Raises:
             RPCError: the server does not answer.
@@ -78,9 +78,9 @@ class Ledgers:
                     await handle.signal(SignalName.COUNT_ANEW, self.tenants.limits_of(name.removeprefix(prefix)))
 
     async def _open(self, request: SessionRequest, facts: SessionFacts) -> AdmissionTerms | None:
-        """Have the ledger of the running session's tenant run, for the session to ask; None without limits.
+        """Ensure that the ledger of the current session's tenant runs, and return it; None without limits.
 
-        Its place is recorded before: a ledger that is lost is counted anew from that.
+        The session's place is recorded first, so that a lost ledger can be recounted.
         """
         limits = self.tenants.limits_of(request.tenant)
         info = activity.info()
@@ -109,13 +109,13 @@ class Ledgers:
 
 @dataclass(frozen=True)
 class TenantActivities:
-    """Looks after sessions that cannot tell their ledger that they have ended."""
+    """Finds sessions that ended without telling their ledger."""
 
     record: Record
 
     @activity.defn(name=ActivityType.FIND_ENDED)
     async def find_ended(self, query: EndedQuery) -> EndedSessions:
-        """Find out which sessions have ended, and what they have spent at most."""
+        """Find out which sessions have ended, and their maximum spend."""
         sessions, ended = _Sessions(activity.client(), self.record, query.tenant), list[EndedSession]()
 
         async def look(entry: Entry) -> None:
@@ -129,7 +129,7 @@ class TenantActivities:
 
     @activity.defn(name=ActivityType.COUNT_SPENT)
     async def count_spent(self, query: CountQuery) -> Count:
-        """Count what the sessions of a tenant have spent on a day, and find those that run."""
+        """Count what a tenant's sessions have spent on a day, and find running ones."""
         client = activity.client()
         midnight = datetime.combine(query.day, datetime.min.time(), UTC)
         visible = f"{ROOT_RUNS} AND (CloseTime IS NULL OR CloseTime >= '{midnight.isoformat()}')"
@@ -162,16 +162,16 @@ class TenantActivities:
 
 @dataclass(frozen=True)
 class _Sessions:
-    """What histories and the record know of a tenant's sessions."""
+    """A tenant's sessions according to histories and the record."""
 
     client: Client
     record: Record
     tenant: str
 
     async def end_of(self, entry: Entry) -> EndedSession | None:
-        """Return what an ended session has spent; its whole budget if that is unknown. None while any of it runs.
+        """Return the spend of an ended session, its whole budget if unknown; None while any part runs.
 
-        One that never took its place has spent nothing of the tenant's: anyone with access can send a request.
+        A session without a place has spent nothing of the tenant's, since anyone with access can send a request.
         """
         found = await self._find(entry.session)
         if not await self._took_place(entry, found):
@@ -185,14 +185,14 @@ class _Sessions:
             return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
         if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
             return None
-        # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
+        # The history of a terminated workflow does not distinguish a running call from an unstarted one.
         turns = [step for step in steps if step.kind == "turn"]
         is_known = all(map(_is_billed, turns))
         spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
         return EndedSession(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
 
     async def stand(self, place: PlaceTaken, midnight: datetime) -> Entry | Decimal | None:
-        """Return the place of a session that runs, or what it has spent since midnight; None if it has not begun."""
+        """Return the place of a running session, or its spend since midnight; None if it has not started."""
         found = await self._find(place.session)
         if found is None:  # a restored database does not know it
             return await self.charged(place.session, midnight)
@@ -213,7 +213,7 @@ class _Sessions:
         return entry if ended is None else ended.spent_usd
 
     async def charged(self, session: str, midnight: datetime) -> Decimal:
-        """Sum what the record says that calls have cost since midnight."""
+        """Sum the recorded charges since midnight."""
         charges = await asyncio.to_thread(self.record.charges, session)
         return sum((each.usage.cost_usd for each in charges if each.scheduled_at >= midnight), Decimal(0))
 
@@ -228,7 +228,7 @@ class _Sessions:
         return None
 
     async def _took_place(self, entry: Entry, found: WorkflowExecutionInfo | None) -> bool:
-        """Whether a session of this tenant was opened by the run that the ledger knows."""
+        """Whether the run known to the ledger opened a session of this tenant."""
         tenant = found and decode_typed_search_attributes(found.search_attributes).get(TENANT)
         if tenant and tenant != self.tenant:
             return False
@@ -251,5 +251,5 @@ async def _each(look: Callable[[_T], Awaitable[None]], several: Iterable[_T]) ->
 
 
 def _is_billed(turn: Step) -> bool:
-    """Whether it is known what a turn has cost: the provider said so, and no attempt at it was lost."""
+    """Whether a turn's cost is known: reported by the provider, with no lost attempts."""
     return turn.state == "completed" and turn.attempts == 1 and turn.usage.input_tokens > 0

@@ -1,4 +1,4 @@
-"""What the ledgers of tenants and their activities exchange."""
+"""Messages between tenants' ledgers and their activities."""
 
 from datetime import date, datetime
 from typing import Annotated
@@ -21,27 +21,27 @@ class Entry(Contract):
     """A session in a ledger; see `ledger.py`."""
 
     key: str
-    """The run that opened the session: an id may be used again."""
+    """The run that opened the session, since an id may be reused."""
     session: str
     usd: Dollars
     """Its budget."""
     priority: int
     since: datetime
-    """When it asked, and once it runs, when it was admitted."""
+    """When it requested admission or, once running, when it was admitted."""
     number: int = left_out(1)
-    """Of the request that waits for its admission."""
+    """Number of the request that waits for admission."""
     token: str = left_out("")
     is_idle: bool = left_out(False)
-    """Whether it is a conversation that waits for its user: it runs, and takes no place."""
+    """Whether it is an idle conversation, which runs without taking a place."""
 
     @property
     def sender(self) -> str:
-        """The session, to which the reply goes."""
+        """The session, which receives the reply."""
         return self.session
 
 
 class LedgerState(Contract):
-    """What a ledger knows, when it goes on in a new run."""
+    """The state of a ledger that continues as new."""
 
     day: date
     spent_usd: Dollars
@@ -49,20 +49,20 @@ class LedgerState(Contract):
     queue: tuple[Entry, ...] = ()
     begun: tuple[datetime, ...] = ()
     is_doubtful: bool = left_out(False)
-    """Whether it has to be counted anew."""
+    """Whether it has to be recounted."""
 
 
 class LedgerRequest(Contract):
-    """Keep the ledger of a tenant."""
+    """The input of a tenant's ledger."""
 
     tenant: Name
     limits: TenantLimits
     state: LedgerState | None = left_out(None)
-    """Set by a ledger that goes on in a new run."""
+    """Set by a ledger that continues as new."""
 
 
 class EndedQuery(Contract):
-    """Find out which sessions have ended without telling their ledger: they were terminated, or timed out."""
+    """Find sessions that ended without telling their ledger, as by termination or timeout."""
 
     tenant: Name
     sessions: tuple[Entry, ...]
@@ -71,7 +71,7 @@ class EndedQuery(Contract):
 class EndedSession(Contract):
     key: str
     spent_usd: Dollars
-    """What it has spent at most."""
+    """Its maximum spend."""
 
 
 class EndedSessions(Contract):
@@ -79,17 +79,17 @@ class EndedSessions(Contract):
 
 
 class CountQuery(Contract):
-    """Count from the record and from histories what a tenant's sessions have spent on a day, and which run."""
+    """Count a tenant's spend on a day and its running sessions, from the record and histories."""
 
     tenant: Name
     day: date
     keys: tuple[_Key, ...]
-    """Of the sessions that the ledger knows."""
+    """Keys of the sessions known to the ledger."""
 
 
 class Count(Contract):
     spent_usd: Dollars
-    """What sessions that have ended spent on that day, at most."""
+    """Maximum spend of ended sessions on that day."""
     running: tuple[Entry, ...] = ()
     ended: tuple[_Key, ...] = ()
-    """Of the sessions that the ledger knows, those whose spending is counted."""
+    """Known sessions whose spend is included."""

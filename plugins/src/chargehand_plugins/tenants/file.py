@@ -19,9 +19,9 @@ class Tenants(TypedByPeople):
     """The file of tenants, written by the operator."""
 
     refuse_unknown: bool = False
-    """Whether sessions of tenants that have no table of their own are refused."""
+    """Whether sessions of tenants without their own table are refused."""
     default: TenantLimits = TenantLimits()
-    """Limits of each tenant, as far as its own table does not say otherwise."""
+    """Default limits of tenants, overridden by their tables."""
     tenants: Annotated[dict[Name, TenantLimits], Field(max_length=10_000)] = {}
     """Limits by tenant."""
 
@@ -31,14 +31,14 @@ class Tenants(TypedByPeople):
         return self.default.model_copy(update=given)
 
     def problems(self, tenant: str) -> list[str]:
-        """Say why no session of this tenant may run, if so."""
+        """Explain why no session of this tenant may run, if so."""
         if not self.refuse_unknown or tenant in self.tenants:
             return []
         return [f"tenant: '{tenant}' is unknown here; the operator names tenants in the file of CHARGEHAND_TENANTS"]
 
 
 def load_tenants(file: Path | None) -> Tenants:
-    """Read the file of tenants; without one no tenant has limits. Raises `SettingsError` if it is missing or wrong."""
+    """Read the file of tenants; without one, there are no limits. Raises `SettingsError` if missing or invalid."""
     if file is None:
         return Tenants()
     try:

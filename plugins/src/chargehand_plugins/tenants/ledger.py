@@ -1,6 +1,6 @@
-"""The ledger of a tenant, pure: which of its sessions run, which wait, and what they may spend on one day.
+"""The ledger of a tenant, pure: running and waiting sessions, and their spend per day.
 
-At every moment, what ended sessions have spent today plus the budgets of those that run is at most the dollars of the
+At every moment, today's spend of ended sessions plus the budgets of running ones is at most the dollars per
 day. The budget of a session that runs past midnight counts on both days, since it may be spent on either.
 """
 
@@ -15,45 +15,45 @@ from chargehand_plugins.tenants.usage import QueuedSession, TenantLimits
 
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_SESSIONS: Final = 5_000
-"""That run or wait: one payload has to hold them all when the ledger continues as new."""
+"""Maximum running and waiting sessions, which must fit into one payload when continuing as new."""
 
 
 @dataclass
 class TenantLedger:
-    """Admits sessions within the limits of one tenant, by priority and in the order in which they came."""
+    """Admits sessions within the limits of one tenant, by priority and order of arrival."""
 
     day: date
     limits: TenantLimits = field(default_factory=TenantLimits)
     spent: Decimal = Decimal(0)
     running: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    """By key."""
+    """Running sessions by key."""
     queue: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    """By key, in the order in which they came."""
+    """Waiting sessions by key, in order of arrival."""
     begun: list[datetime] = field(default_factory=list[datetime])
-    """When sessions of the last minute were admitted, the oldest first."""
+    """Admission times within the last minute, oldest first."""
     _keys: dict[str, str] = field(init=False)
-    """By session."""
+    """Keys by session id."""
 
     def __post_init__(self) -> None:
         self._keys = {entry.session: entry.key for entry in (*self.running.values(), *self.queue.values())}
 
     @property
     def reserved(self) -> Decimal:
-        """The budgets of the sessions that run."""
+        """Total budget of running sessions."""
         return sum((entry.usd for entry in self.running.values()), Decimal(0))
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of this ledger matters once the day is over."""
+        """Whether the ledger can be dropped at the end of the day."""
         return not self.running and not self.queue
 
     @property
     def waiting(self) -> list[Entry]:
-        """The sessions that wait, the next one first."""
+        """Waiting sessions, next one first."""
         return sorted(self.queue.values(), key=lambda entry: entry.priority)
 
     def begin_day(self, today: date) -> None:
-        """Begin another day; the clock never goes back."""
+        """Start another day; the clock never goes back."""
         if today > self.day:
             self.day, self.spent = today, Decimal(0)
 
@@ -61,13 +61,13 @@ class TenantLedger:
         self.limits = limits
 
     def ask(self, entry: Entry) -> str:
-        """Put a session at the end of the queue, unless it runs or waits already; returns why not, or nothing.
+        """Queue a session unless it already runs or waits; return why it is refused, or an empty text.
 
-        Its id belongs to one open run: an earlier run with the same id has ended, and may have spent its whole budget.
+        Its id belongs to one open run: an earlier run of the same id has ended and may have spent its whole budget.
         """
         for entries in (self.running, self.queue):
             if known := entries.get(entry.key):
-                # It waits for the reply to its latest request only.
+                # It only waits for the reply to its latest request.
                 entries[entry.key] = known.model_copy(update={"number": entry.number, "token": entry.token})
                 return ""
         if earlier := self._keys.get(entry.session):
@@ -79,7 +79,7 @@ class TenantLedger:
         return ""
 
     def admit(self, now: datetime) -> Entry | None:
-        """Let the next session begin, if it may; None if it has to wait or none waits."""
+        """Admit the next session if possible; None if it has to wait or none is waiting."""
         entry = next(iter(self.waiting), None)
         if entry is None or not self._has_room(now) or not self._covers(entry.usd):
             return None
@@ -90,14 +90,14 @@ class TenantLedger:
         return entry
 
     def refuse(self) -> list[tuple[Entry, str]]:
-        """Remove the sessions that cannot begin today, whatever becomes of those that run; each with the reason."""
+        """Remove sessions that cannot start today in any case; return them with reasons."""
         refused = [(entry, problem) for entry in self.waiting if (problem := self._problem(entry.usd))]
         for entry, _ in refused:
             self._remove(entry.key)
         return refused
 
     def enlarge(self, key: str, usd: Decimal) -> str:
-        """Raise the budget of a running session to this amount; returns why not, or nothing if it is raised."""
+        """Raise the budget of a running session to an amount; return why it is refused, or an empty text."""
         entry = self.running.get(key)
         if entry is None:
             return "the session is not in the ledger of its tenant; start another session"
@@ -113,22 +113,22 @@ class TenantLedger:
         return ""
 
     def idle(self, key: str, *, is_idle: bool) -> None:
-        """Free the place of a conversation that waits for its user, or take it again, at once: a person waits."""
+        """Free the place of an idle conversation, or take it again immediately, since a person is waiting."""
         if entry := self.running.get(key):
             self.running[key] = entry.model_copy(update={"is_idle": is_idle})
 
     def leave(self, key: str, spent: Decimal) -> None:
-        """End a session: what it has spent counts, and the rest of its budget is free. Without a place it has none."""
+        """End a session: its spend counts, and the rest of its budget is freed. Without a place, it has none."""
         if key in self.running:
             self.spent += spent
         self._remove(key)
 
     def place(self, key: str) -> Entry | None:
-        """Find a session that runs or waits."""
+        """Find a running or waiting session."""
         return self.running.get(key) or self.queue.get(key)
 
     def correct(self, count: Count) -> None:
-        """Take over what was counted; a session that it does not mention stays as it is."""
+        """Apply a recount; sessions not mentioned are unchanged."""
         for key in count.ended:
             self._remove(key)
         self.spent = count.spent_usd
@@ -140,14 +140,14 @@ class TenantLedger:
             self._keys[entry.session] = entry.key
 
     def next_change(self, now: datetime) -> datetime:
-        """Return when time alone may let a session begin, or starts another day."""
+        """Return when time alone may admit a session or start another day."""
         midnight = datetime.combine(self.day + timedelta(days=1), datetime.min.time(), now.tzinfo)
         if self.queue and not self._is_slow_enough(now):
             return min(midnight, self.begun[0] + _MINUTE)
         return midnight
 
     def queued(self) -> Iterable[QueuedSession]:
-        """Describe the queue, for people."""
+        """Describe the queue for people."""
         return (
             QueuedSession(session=each.session, budget_usd=each.usd, priority=each.priority, since=each.since)
             for each in self.waiting
@@ -177,7 +177,7 @@ class TenantLedger:
         return most is None or len(self.begun) < most
 
     def _problem(self, usd: Decimal) -> str:
-        """Say why a session cannot begin today, even if those that run spend nothing."""
+        """Explain why a session cannot start today, even if running ones spend nothing."""
         limit = self.limits.usd_per_day
         if limit is None or usd <= self._left:
             return ""

@@ -1,4 +1,4 @@
-"""The setting of tenants, and what a worker is made of with it."""
+"""The setting of tenants, and the worker's parts."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,13 +25,13 @@ class TenantSettings(PartSettings):
 
 
 def choose(settings: Settings) -> Sequence[Choice]:
-    """Read the file of tenants; there is nothing to choose. Raises `SettingsError` if the file is missing or wrong."""
+    """Validate the file of tenants for `doctor`. Raises `SettingsError` if it is missing or invalid."""
     load_tenants(_file(settings))
     return ()
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Admit sessions within the limits of their tenants, and refuse those of unknown tenants."""
+    """Admit sessions within their tenants' limits, and refuse those of unknown tenants."""
     add_ledgers(parts, load_tenants(_file(parts.settings)))
 
 
@@ -44,7 +44,7 @@ def add_ledgers(parts: WorkerParts, tenants: Tenants) -> None:
 
 
 async def announce_limits(client: Client, settings: Settings) -> None:
-    """Tell the ledgers that run what the file says, if there is one; sessions that begin bring the limits, too."""
+    """Send the file's limits, if any, to running ledgers; new sessions pass them too."""
     file = _file(settings)
     if file is not None:
         with suppress(RPCError):

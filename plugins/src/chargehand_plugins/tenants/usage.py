@@ -1,4 +1,4 @@
-"""What an operator allows a tenant, how much of it is used, and how a client reads that."""
+"""Limits of tenants, their usage, and how a client reads it."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -19,16 +19,16 @@ _PATIENCE: Final = timedelta(seconds=10)
 
 
 class TenantLimits(TypedByPeople):
-    """Limits of one tenant, over all its sessions. A limit that is absent does not apply."""
+    """Limits of one tenant over all its sessions. An absent limit does not apply."""
 
     sessions: Annotated[int, Field(strict=True, ge=1, le=5_000)] | None = None
-    """Sessions that run at the same time; further ones wait in order (1 to 5,000)."""
+    """Maximum concurrent sessions; further ones wait in order (1 to 5,000)."""
     sessions_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000)] | None = None
-    """Sessions that begin within any minute; further ones wait in order (1 to 1,000)."""
+    """Maximum session starts per minute; further ones wait in order (1 to 1,000)."""
     usd_per_day: Annotated[Dollars, Field(gt=0)] | None = None
     """US dollars that its sessions may spend on models on one day in UTC. A running session counts with its budget."""
     weight: Annotated[float, Field(ge=0.001, le=1_000, allow_inf_nan=False)] = 1.0
-    """The tenant's share of a backlog, beside the shares of other tenants (0.001 to 1,000)."""
+    """The tenant's weight in a backlog, relative to other tenants (0.001 to 1,000)."""
 
     @property
     def need_ledger(self) -> bool:
@@ -36,39 +36,39 @@ class TenantLimits(TypedByPeople):
 
 
 class QueuedSession(Contract):
-    """A session that waits for its turn among those of its tenant."""
+    """A session that waits for admission."""
 
     session: str
     """The session's id."""
     budget_usd: Dollars
-    """Its budget, which is reserved once it begins."""
+    """Its budget, reserved on admission."""
     priority: int
-    """Order of the queue, 1 (first) to 5 (last); sessions of one priority are in the order in which they came."""
+    """Order in the queue, 1 (first) to 5 (last); equal priorities are in order of arrival."""
     since: datetime
-    """When it began to wait."""
+    """When it started to wait."""
 
 
 class TenantUsage(Contract):
-    """How much of its limits a tenant uses."""
+    """A tenant's usage of its limits."""
 
     tenant: str
     """The tenant's name."""
     limits: TenantLimits = TenantLimits()
-    """As the operator has set them."""
+    """The limits set by the operator."""
     running: tuple[str, ...] = ()
-    """Ids of the sessions that run."""
+    """Ids of running sessions."""
     queued: tuple[QueuedSession, ...] = ()
-    """Sessions that wait, the next one first."""
+    """Waiting sessions, next one first."""
     day: date
-    """The day in UTC that the amounts below are of."""
+    """The day in UTC of the amounts below."""
     spent_usd: Dollars = Decimal(0)
-    """What sessions that have ended spent."""
+    """Spend of ended sessions."""
     reserved_usd: Dollars = Decimal(0)
     """The budgets of the sessions that run."""
 
 
 async def tenant_usage(chargehand: Chargehand) -> tuple[TenantUsage, ...]:
-    """Read how much of their limits tenants use, by name: those with limits of which a session has run today.
+    """Read the usage of tenants by name: those with limits that have run a session today.
 
     Raises:
         NotReachable: no worker answers.

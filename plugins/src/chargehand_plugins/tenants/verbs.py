@@ -34,7 +34,7 @@ async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
 
 
 def usage_lines(usage: "TenantUsage") -> Iterator[str]:
-    """Write how much of its limits a tenant uses, and a line for each session that waits."""
+    """Render a tenant's usage, and a line for each waiting session."""
     from chargehand_cli.rendering.text import dollars
 
     limits = usage.limits

@@ -1,6 +1,6 @@
-"""The workflow that keeps the ledger of one tenant: it admits the tenant's sessions, and learns what they spent.
+"""The workflow of one tenant's ledger: it admits the tenant's sessions and counts their spend.
 
-It lives from the first session of a day until a midnight at which no session of the tenant runs or waits.
+It runs from the first session of a day until a midnight at which no session runs or waits.
 """
 
 import asyncio
@@ -34,36 +34,36 @@ with workflow.unsafe.imports_passed_through():
 
 _FIRST_LOOK: Final = timedelta(seconds=1)
 _LAST_LOOK: Final = timedelta(minutes=5)
-"""While sessions wait, those that run are looked at so often: they may have ended without a word."""
+"""Interval of checking running sessions while others wait, since they may have ended silently."""
 _MOST_ANSWERS: Final = 100
-"""At once: servers refuse workflow tasks that leave 2,000 signals pending."""
+"""Maximum at once, since servers refuse workflow tasks with 2,000 pending signals."""
 
 
 @workflow.defn(name=WorkflowType.TENANT)
 class TenantWorkflow:
-    """Admits the sessions of one tenant, in order and within its limits."""
+    """Admits the sessions of one tenant in order and within its limits."""
 
     @workflow.init
     def __init__(self, request: LedgerRequest) -> None:
         self._tenant = request.tenant
-        # Anyone may start a ledger with a state of their own.
+        # Anyone with access may start a ledger with an arbitrary state.
         state = request.state if workflow.info().continued_run_id else None
         self._ledger = _ledger_of(request.limits, state)
         self._mailbox = Mailbox(workflow.info().workflow_id)
         self._messages: list[tuple[str, Callable[[], None]]] = []
-        """What was received and is not applied yet, in order, with the key of the session that it is about."""
+        """Received but unapplied messages in order, with their session's key."""
         self._is_doubtful = state is None or state.is_doubtful
         """Whether more may have been spent than is known here."""
         self._counted_at: datetime | None = None
         self._answers: list[tuple[Entry, str]] = []
-        """Answers that are not sent yet, each with the reason of a refusal."""
+        """Unsent answers, each with a refusal reason."""
         self._looked_at: datetime | None = None
-        """When the sessions that run were last looked at, or others began to wait for them; None while none waits."""
+        """When running sessions were last checked, or others started to wait; None while none waits."""
         self._look_after = _FIRST_LOOK
 
     @workflow.run
     async def run(self, request: LedgerRequest) -> None:
-        """Admit sessions for as long as any runs or waits, and until the day is over."""
+        """Admit sessions while any runs or waits, at least until the end of the day."""
         while True:
             if self._counts_at() <= workflow.now():
                 await self._count()
@@ -92,7 +92,7 @@ class TenantWorkflow:
 
     @workflow.signal(name=SignalName.MAILBOX, description="A session asks to begin or for more dollars, or has ended.")
     def receive(self, envelope: Envelope) -> None:
-        """Have a session put into the queue, its budget enlarged, or itself taken out of the ledger."""
+        """Receive a session's request for admission or a larger budget, or the notice of its end."""
         if self._mailbox.receive(envelope) and isinstance(envelope.body, AdmissionRequest | Idling | Leaving):
             self._messages.append((envelope.body.key, partial(self._take, envelope, envelope.body)))
 
@@ -106,7 +106,7 @@ class TenantWorkflow:
         self._is_doubtful = True
 
     def _take(self, envelope: Envelope, body: AdmissionRequest | Idling | Leaving) -> None:
-        """Apply what a session says of its own place; what is said of another's, or of none, changes nothing."""
+        """Apply a session's message about its own place; ignore any other."""
         place = self._ledger.place(body.key)
         if place is not None and place.session != envelope.sender:
             return
@@ -129,20 +129,20 @@ class TenantWorkflow:
             self._answers.append((running, ""))  # it did not get the reply
 
     def _counts_at(self) -> datetime:
-        """Say when the ledger counts anew: at once the first time, and then once in `COUNT_AGAIN` at the most."""
+        """Return when the ledger recounts: immediately the first time, then at most once per `COUNT_AGAIN`."""
         if not self._is_doubtful:
             return datetime.max.replace(tzinfo=UTC)
         return workflow.now() if self._counted_at is None else self._counted_at + options.COUNT_AGAIN
 
     async def _count(self) -> None:
-        """Count anew what was spent, since this ledger may know less than the record and the histories do.
+        """Recount the spend, since this ledger may know less than the record and the histories.
 
-        What was received before, and is about a session whose end was counted, is part of that.
+        Earlier messages about sessions whose end was counted are included.
         """
         self._ledger.begin_day(workflow.now().date())
         named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
         asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
-        self._is_doubtful = False  # one that comes meanwhile has it count again
+        self._is_doubtful = False  # one that arrives meanwhile triggers another recount
         count = await workflow.execute_activity_method(
             TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
         )
@@ -150,12 +150,12 @@ class TenantWorkflow:
         self._messages = [(key, apply) for key, apply in self._messages if key not in count.ended]
         strange = [entry for entry in count.running if entry.key not in self._ledger.running]
         self._ledger.correct(count)
-        if strange:  # their last words may have been lost
+        if strange:  # their final messages may have been lost
             await workflow.sleep(_FIRST_LOOK, summary="until sessions that end have ended")
             await self._look(strange)
 
     def _apply(self) -> None:
-        """Apply what was received, and admit or refuse what can be."""
+        """Apply received messages, then admit or refuse waiting sessions."""
         now = workflow.now()
         if self._messages or not self._ledger.is_idle:
             self._ledger.begin_day(now.date())
@@ -167,7 +167,7 @@ class TenantWorkflow:
             self._answers.append((entry, ""))
 
     async def _answer(self) -> None:
-        """Send what was decided; a session that cannot be told has probably ended."""
+        """Send decisions; a session that cannot be reached has probably ended."""
         answers, self._answers = self._answers[:_MOST_ANSWERS], self._answers[_MOST_ANSWERS:]
         were_told = await asyncio.gather(
             *(answer(self._mailbox, entry, Admission(refusal=refusal)) for entry, refusal in answers)
@@ -177,7 +177,7 @@ class TenantWorkflow:
             await self._look(unknown)
 
     async def _wait(self) -> None:
-        """Wait for a message, or until time alone changes something."""
+        """Wait for a message or for a change by time."""
         now = workflow.now()
         until = min(self._ledger.next_change(now), self._counts_at())
         if not (self._ledger.queue and self._ledger.running):
@@ -197,7 +197,7 @@ class TenantWorkflow:
             self._looked_at = workflow.now()
 
     async def _look(self, entries: Iterable[Entry]) -> None:
-        """Find out which sessions have ended without telling."""
+        """Find sessions that have ended silently."""
         asked = EndedQuery(tenant=self._tenant, sessions=tuple(entries))
         try:
             found = await workflow.execute_activity_method(
@@ -206,10 +206,10 @@ class TenantWorkflow:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            return  # it is looked again
+            return  # checked again later
         if found.ended:
             self._look_after = _FIRST_LOOK
-        # After what was received meanwhile: a session that has told what it spent is not charged twice.
+        # After messages received meanwhile, so that a session that reported its spend is not charged twice.
         self._messages += [(ended.key, partial(self._forget, ended)) for ended in found.ended]
 
     def _forget(self, ended: EndedSession) -> None:
@@ -231,7 +231,7 @@ class TenantWorkflow:
 
 @workflow.defn(name=WorkflowType.TENANT, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class UpgradingTenantWorkflow(TenantWorkflow):
-    """The same on workers with Worker Versioning: it outlives the builds on which the sessions run."""
+    """The same for workers with Worker Versioning; it outlives the builds of its sessions."""
 
     @workflow.init
     def __init__(self, request: LedgerRequest) -> None:
@@ -239,7 +239,7 @@ class UpgradingTenantWorkflow(TenantWorkflow):
 
     @workflow.run
     async def run(self, request: LedgerRequest) -> None:
-        """Admit sessions, on the newest build."""
+        """Admit sessions on the newest build."""
         await super().run(request)
 
 

@@ -1,4 +1,4 @@
-"""Means for your own tests: run a tool or a session with a scripted model, and stand in for the client.
+"""The testing kit: run a tool or a session with a scripted model, and stand in for the client.
 
     run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
     assert run.report.answer == "…"

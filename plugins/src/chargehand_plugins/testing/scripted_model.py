@@ -1,4 +1,4 @@
-"""A model that replies by a script, and says what to write where the script does not fit the session."""
+"""A model that replies from a script, and explains what to write if the script does not fit the session."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ _TO_WRITE: Final = {
     "work": ".work('<words of the instruction>', answer('<text>'))",
     "output": ".output(<data>)",
 }
-"""What a script says to the turns that have a method of their own."""
+"""Script methods by kind of turn."""
 _NEEDS: Final = {
     "data": "data is for agents with an `output` schema",
     "issues": "issues are for agents with `reviews = true`",
@@ -95,7 +95,7 @@ def _asked(call: ModelCall) -> Asked:
 
 
 def _problem(call: ModelCall, reply: Reply | None, sent: ModelReply) -> str:
-    """Say why a reply does not fit its turn; empty if it does, or if it is not meant to."""
+    """Explain why a reply does not fit its turn; empty if it does or is not meant to."""
     if reply is None:
         return "is missing; write"
     if reply.text:
@@ -113,7 +113,7 @@ def _problem(call: ModelCall, reply: Reply | None, sent: ModelReply) -> str:
 
 
 def _refusal(task: Task) -> str:
-    """Return why the reply to the turn before was refused; empty if it was not."""
+    """Return why the previous reply was refused; empty if it was not."""
     match task:
         case WorkTask(rounds=[*_, last]):
             return last.correction
@@ -126,7 +126,7 @@ def _refusal(task: Task) -> str:
 
 
 def _to_write(call: ModelCall) -> str:
-    """Show what a script may say to a turn."""
+    """Show an example of a reply to a turn."""
     if call.task.kind == "work" and call.data_schema:
         return f".work('<words of the instruction>', answer('<text>', data=<valid by {json.dumps(call.data_schema)}>))"
     schema = schema_of(call.answer_type)

@@ -18,7 +18,7 @@ from chargehand_plugins.testing.scripts import Script, ScriptedConversation, Scr
 
 _WORKER: Final = "chargehand_worker"
 CONTEXT: Final = ToolContext(session="session-1", agent="agent", idempotency_key="key-1")
-"""The context of a tool that a test runs alone."""
+"""The context of a tool that a test runs on its own."""
 
 
 async def run_tool(
@@ -32,9 +32,9 @@ async def run_tool(
 
     Args:
         tool: the tool.
-        arguments: as a model writes them.
-        context: of the call.
-        dependencies: what providers are replaced by; others are opened, and closed afterwards.
+        arguments: as written by a model.
+        context: the call's context.
+        dependencies: replacements of providers; others are opened, and closed afterwards.
     """
     async with opened(tool.providers, dependencies or {}) as available:
         return await tool.use(arguments, Given(context, available))
@@ -62,17 +62,17 @@ class Means(TypedDict, total=False):
 async def run_session(request: SessionRequest, script: Script, **means: Unpack[Means]) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
-    Its clock stands still while tools run, and jumps over every wait.
+    Its clock stops while tools run, and skips every wait.
 
     Args:
-        request: of the session.
-        script: what the model replies.
+        request: the session's request.
+        script: the model's replies.
         means: see `Means`.
 
     Raises:
         MissingExtra: the worker is not installed.
         SessionFailed: the session failed.
-        UnusableSettings: a crew or a tool cannot be used.
+        UnusableSettings: a crew or a tool is invalid.
         ValueError: the script replies with a field that a kind of turn does not have, `answers` names no tool, or
             the request follows another session.
     """

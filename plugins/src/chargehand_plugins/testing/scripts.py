@@ -1,4 +1,4 @@
-"""What a scripted model says: the replies that a test gives instead of a provider.
+"""Scripts of a model: replies that a test gives instead of a provider.
 
     script = (
         Script()
@@ -7,8 +7,8 @@
         .report("Order A-17 is refunded.")
     )
 
-What a script does not say is said by default: a turn of an agent answers "Known.", the report says "All of it.", and
-reviews and critics are content. Plans, routes and other turns without such a reply have to be in the script.
+Defaults for everything else: an agent's turn answers "Known.", the report says "All of it.", and
+reviews and critics are satisfied. Plans, routes and other turns without a default must be in the script.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ ContentStatus = Literal[
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool that an agent asks for."""
+    """A tool call requested by an agent."""
 
     tool: str
     arguments: Mapping[str, JsonValue]
@@ -36,27 +36,27 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of a model: fields of its answer, tools to be used, or a text as it is."""
+    """A model's reply: fields of its answer, tool calls, or a raw text."""
 
     fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """As the kind of turn has them; those that are left out are empty."""
+    """Fields of the kind of turn; missing ones are empty."""
     tools: tuple[ToolUse, ...] = ()
     text: str = ""
-    """Sent as it is, and not checked: for tests of what happens to a reply that cannot be used."""
+    """Sent unchanged and unchecked, for tests of unusable replies."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a model is asked for in a turn."""
+    """The request of a turn."""
 
     kind: str
     """`plan`, `work`, `synthesis`, `review`, `critique`, `output`, …"""
     agent: str
     """The agent whose turn it is, or `supervisor`."""
     instruction: str
-    """Of an agent's turn; else the goal."""
+    """The instruction of an agent's turn; otherwise the goal."""
     prompt: str
-    """All that the model is told."""
+    """The complete prompt."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Line:
     replies: tuple[Reply, ...]
 
     def matches(self, asked: Asked) -> bool:
-        """Whether it is for this turn."""
+        """Whether it applies to this turn."""
         return asked.kind == self.kind and self.words in asked.instruction and self.agent in {"", asked.agent}
 
     def __str__(self) -> str:
@@ -93,15 +93,15 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
 
 @dataclass(frozen=True)
 class Script:
-    """What a model replies; every method returns a longer script. What comes later overrides what came before.
+    """The replies of a model; every method returns an extended script. Later lines override earlier ones.
 
-    Of several replies in one line the first is for the first turn, and so on; the last is for all that follow.
+    Of several replies in a line, the first is for the first turn, and so on; the last is for all further turns.
     """
 
     lines: tuple[Line, ...] = ()
 
     def on(self, kind: str, *replies: Reply, words: str = "", agent: str = "") -> Self:
-        """Reply to turns of one kind, if these words are in the instruction or goal; "" is for every turn."""
+        """Reply to turns of one kind with these words in the instruction or goal; "" matches every turn."""
         return replace(self, lines=(*self.lines, Line(kind, words, agent, replies)))
 
     def plan(self, *subtasks: JsonValue, strategy: str = "merge", goal: str = "") -> Self:
@@ -109,7 +109,7 @@ class Script:
         return self.on("plan", Reply({"subtasks": list(subtasks), "strategy": strategy}), words=goal)
 
     def work(self, words: str, *replies: Reply, agent: str = "") -> Self:
-        """Work on subtasks with these words in their instruction, a reply each round."""
+        """Work on subtasks with these words in their instruction, one reply per round."""
         return self.on("work", *replies, words=words, agent=agent)
 
     def converse(self, words: str, *replies: Reply, agent: str = "") -> Self:
@@ -117,15 +117,15 @@ class Script:
         return self.on("converse", *replies, words=words, agent=agent)
 
     def report(self, text: str, *, confidence: int = 90, gaps: tuple[str, ...] = ()) -> Self:
-        """Write the report; a session of one subtask has none to write."""
+        """Write the report; a session with one subtask does not write one."""
         return self.on("synthesis", Reply({"answer": text, "confidence": confidence, "gaps": list(gaps)}))
 
     def output(self, data: JsonValue, *, missing: tuple[str, ...] = ()) -> Self:
-        """Put the report into the shape of the request's `output_schema`; `missing` is what it requires and lacks."""
+        """Fill the request's `output_schema`; `missing` names required data that is not available."""
         return self.on("output", Reply({"data": data, "missing": list(missing)}))
 
     def reply(self, asked: Asked, given: Counter[tuple[int, str, str]]) -> Reply | None:
-        """Choose the reply to a turn, None if there is none; `given` counts the earlier ones."""
+        """Choose the reply to a turn; None if there is none. `given` counts the earlier ones."""
         default = _DEFAULTS.get(asked.kind)
         for number, line in reversed([*enumerate(self.lines)]):
             if line.matches(asked) and line.replies:
@@ -150,17 +150,17 @@ def subtask(
 
 
 def use(tool: str, **arguments: Any) -> Reply:
-    """Ask for a tool; by `use_all` for several at once."""
+    """Call a tool; see `use_all` for several at once."""
     return Reply(tools=(ToolUse(tool, arguments),))
 
 
 def use_all(*uses: Reply) -> Reply:
-    """Ask for several tools at once."""
+    """Call several tools at once."""
     return Reply(tools=tuple(each for one in uses for each in one.tools))
 
 
 def finding(claim: str, *refs: str, quote: str = "", confidence: int = 80) -> dict[str, JsonValue]:
-    """Claim something, by sources that tools returned."""
+    """Make a claim, citing sources returned by tools."""
     return {"claim": claim, "source_refs": list(refs), "quote": quote, "confidence": confidence}
 
 
@@ -174,7 +174,7 @@ def answer(
     data: JsonValue = None,
     issues: tuple[JsonValue, ...] = (),
 ) -> Reply:
-    """Answer a subtask; `data` is for agents with an `output` schema, `issues` for those that review."""
+    """Answer a subtask; `data` is for agents with an `output` schema, `issues` for reviewing ones."""
     fields: dict[str, JsonValue] = {
         "status": status,
         "content": content,
@@ -197,7 +197,7 @@ def issue(
     suggestion: str = "",
     confidence: int = 80,
 ) -> dict[str, JsonValue]:
-    """Find something wrong, as an agent that reviews."""
+    """Report an issue, as a reviewing agent."""
     where: dict[str, JsonValue] = {
         "location": location or (f"{file}:{line}" if file else ""),
         "file": file,
@@ -211,16 +211,16 @@ class ScriptedTurns:
     """What was done with a script."""
 
     turns: tuple[Asked, ...]
-    """What the model was asked for, in order; `prompt` is all that it was told."""
+    """The model's turns in order; `prompt` is the complete prompt."""
     tool_calls: tuple[ToolUse, ...]
-    """The calls that reached a tool, in order."""
+    """Calls that reached a tool, in order."""
     unused: tuple[str, ...] = ()
     """Lines of the script that matched no turn, such as `work 'A-71'`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedRun(ScriptedTurns):
-    """A session that was run with a script."""
+    """The result of a scripted session."""
 
     report: Report
 

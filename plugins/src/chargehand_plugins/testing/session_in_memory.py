@@ -1,4 +1,4 @@
-"""Runs a session with the parts of a worker, a scripted model, and a server in memory."""
+"""Runs a session with a worker's parts, a scripted model, and the in-memory server."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ _THREADS: Final = 8
 
 @dataclass(frozen=True)
 class _WatchedTool:
-    """Notes the calls that reach a tool, or answers them."""
+    """Records calls that reach a tool, or answers them."""
 
     tool: Tool
     calls: list[ToolUse]
@@ -64,7 +64,7 @@ class _WatchedTool:
 
     @property
     def spec(self) -> ToolSpec:
-        # A call has ended with its function here, so that its lookup need not wait.
+        # Here a call ends with its function, so its lookup need not wait.
         return self.tool.spec.model_copy(update={"settles_within_seconds": 0.0})
 
     @property
@@ -88,7 +88,7 @@ class _Person:
     _is_closed: bool = False
 
     def decide(self, server: Server) -> bool:
-        """Decide about one call; False if none waits."""
+        """Decide about one call; False if none is waiting."""
         payload = server.query(self.session, Messages.status.name) if self.approve else None
         if self.approve is None or payload is None:
             return False
@@ -197,7 +197,7 @@ def _watched(tool: Tool, calls: list[ToolUse], answer: ToolAnswer | None) -> _Wa
 
 
 def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:
-    """Choose what needs neither a key nor a network, whatever the environment says; every profile may run."""
+    """Build settings without keys and network, independent of the environment, that allow every profile."""
     ceilings: Limits = Settings.model_fields["ceilings"].default
     return Settings.model_construct(
         state_dir=folder / "state",

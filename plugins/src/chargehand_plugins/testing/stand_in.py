@@ -1,4 +1,4 @@
-"""Stands in for the client: its interface without a server, with sessions that end as you say."""
+"""A stand-in for the client: its interface without a server, with scripted sessions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -44,26 +44,26 @@ _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class StandInScript:
-    """How a session of a stand-in goes."""
+    """The script of a stand-in session."""
 
     result: Report | SessionEnded
-    """What waiting for it comes to: the report, or the error that is raised."""
+    """Its result: the report, or the error to raise."""
     status: Status | None = None
-    """Where it says that it stands; made up from `result` if absent."""
+    """Its status; derived from `result` if absent."""
     plan: Plan | None = None
-    """The plan that can be read, and decided on."""
+    """The plan that can be read and decided on."""
     trace: Trace | None = None
-    """Its steps; none if absent."""
+    """Its trace; empty if absent."""
     verification: VerificationReport | None = None
-    """What became of its quotations."""
+    """Its verification."""
     events: tuple[Event, ...] = ()
-    """What happens in it, for `follow`."""
+    """Its events, for `follow`."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """The files that its agents made, by name."""
+    """Files created by its agents, by name."""
 
 
 def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Report:
-    """Make a report that says this and has taken no time; change the rest by `model_copy(update=…)`."""
+    """Build a report with this answer and no duration; change other fields by `model_copy(update=…)`."""
     timing = Timing(
         started_at=_AT,
         ended_at=_AT,
@@ -85,9 +85,9 @@ class _Run:
 
 
 class StandInSession(Session):
-    """One session that goes as its script says."""
+    """A session that follows its script."""
 
-    def __init__(self, session_id: str, chargehand: "StandInChargehand") -> None:  # it has no client to hand on
+    def __init__(self, session_id: str, chargehand: "StandInChargehand") -> None:  # it has no client
         self.id = session_id
         self._chargehand = chargehand
 
@@ -102,12 +102,12 @@ class StandInSession(Session):
     async def ask(
         self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
     ) -> "StandInSession":
-        """Start a session that follows this one."""
+        """Start a follow-up session."""
         request = await self.follow_up(contract(SessionRequest, **{**fields, "goal": goal}))
         return await self._chargehand.start(request, documents=documents, session_id=session_id)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
-        """List the sessions of the thread, the first first."""
+        """List the sessions of the thread, oldest first."""
         first = self._chargehand.summary(self.id).thread
         return tuple([each async for each in self._chargehand.list(1_000, thread=first)][::-1])
 
@@ -118,7 +118,7 @@ class StandInSession(Session):
         *,
         id: str | None = None,  # noqa: A002, ARG002  # as in Temporal; as in `Session`
     ) -> Output:
-        """Keep an update in `sent`; return the status or the plan of the script, or the plan of the decision."""
+        """Record an update in `sent`; return the script's status or plan, or the decision's plan."""
         run = self._run()
         plan = content.plan if isinstance(content, PlanDecision) and content.plan else run.script.plan
         answer = plan if message.returns is not Status else run.script.status or _status(self.id, run)
@@ -129,7 +129,7 @@ class StandInSession(Session):
         return cast("Output", answer)
 
     async def result(self) -> Report:
-        """Give the report of the script, or raise its error."""
+        """Return the script's report, or raise its error."""
         run = self._run()
         if run.was_cancelled:
             raise SessionCancelled(f"Session '{self.id}' was cancelled.")
@@ -144,18 +144,18 @@ class StandInSession(Session):
         self._run().was_cancelled = True
 
     async def recorded_status(self) -> Status:
-        """Say where the script is, or its status."""
+        """Return the script's status."""
         return await self.status()
 
     async def trace(self) -> Trace:
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
 
     async def verify(self) -> VerificationReport:
-        """Give the verification of the script; without one, nothing was quoted."""
+        """Return the script's verification; empty if absent."""
         return self._run().script.verification or VerificationReport(session=self.id)
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
-        """Yield the events of the script, or those after one of them."""
+        """Yield the script's events, or those after a cursor."""
         events = self._run().script.events
         cursors = [event.cursor for event in events]
         for event in events[cursors.index(after) + 1 if after else 0 :]:
@@ -168,7 +168,7 @@ class StandInSession(Session):
     async def artifacts(self, to: str | PathLike[str]) -> dict[str, Path]: ...
 
     async def artifacts(self, to: str | PathLike[str] | None = None) -> dict[str, bytes] | dict[str, Path]:
-        """Give the files of the script, or write them into a folder."""
+        """Return the script's files, or write them into a folder."""
         files = dict(self._run().script.artifacts)
         if to is None:
             return files
@@ -187,9 +187,9 @@ class StandInChargehand(Chargehand):
         task_queue: str = TASK_QUEUE,
         replies: Sequence[str] = ("So it is.",),
     ) -> None:
-        """Say how sessions go, in the order in which they are started, and what is replied in each conversation.
+        """Take scripts of sessions in order of their start, and replies of conversations.
 
-        The last script, and the last reply, are for all that follow.
+        The last script and the last reply apply to all further ones.
         """
         if not scripts:
             raise ValueError(
@@ -198,25 +198,25 @@ class StandInChargehand(Chargehand):
         self.task_queue = task_queue
         self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
         self.schedules: dict[str, Schedule] = {}
-        """What was scheduled, by id."""
+        """Schedules by id."""
         self._runs: dict[str, _Run] = {}
         self._replies = replies
         self.talks: dict[str, Talk] = {}
-        """What was said in conversations, by id."""
+        """Conversations by id."""
 
     @property
     def requests(self) -> dict[str, SessionRequest]:
-        """What was asked for, by session id, the first first."""
+        """Requests by session id, oldest first."""
         return {session_id: run.request for session_id, run in self._runs.items()}
 
     @property
     def uploads(self) -> dict[str, tuple[Document, ...]]:
-        """The documents that were passed beside the requests, by session id."""
+        """Documents passed with the requests, by session id."""
         return {session_id: run.documents for session_id, run in self._runs.items()}
 
     @property
     def sent(self) -> dict[str, list[tuple[str, TypedByPeople | None]]]:
-        """The updates that were sent, by session id: the name of each, and its content."""
+        """Sent updates by session id, each with name and content."""
         return {session_id: run.sent for session_id, run in self._runs.items()}
 
     @classmethod
@@ -235,7 +235,7 @@ class StandInChargehand(Chargehand):
     async def start(
         self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
     ) -> StandInSession:
-        """Start a session; with the id of one that exists, and the same request, give that one back.
+        """Start a session; return the existing one for the same id and request.
 
         `uploads` has the documents, which are not read.
         """
@@ -258,7 +258,7 @@ class StandInChargehand(Chargehand):
         conversation_id: str | None = None,
         **fields: Any,
     ) -> StandInConversation:
-        """Open a conversation; with the id of one that exists, and nothing else asked for, give that one back."""
+        """Open a conversation; return the existing one for the same id and request."""
         conversation_id = conversation_id or f"conversation-{len(self.talks) + 1}"
         asked = contract(ConversationRequest, **fields) if request is None else request
         talk = self.talks.setdefault(conversation_id, Talk(asked, self._replies))
@@ -266,7 +266,7 @@ class StandInChargehand(Chargehand):
         return self.conversation(conversation_id)
 
     def conversation(self, conversation_id: str) -> StandInConversation:
-        """Give access to a conversation that was opened.
+        """Return a handle to an open conversation.
 
         Raises:
             SessionNotFound: it was not.
@@ -286,7 +286,7 @@ class StandInChargehand(Chargehand):
         overlap: Overlap = "skip",
         documents: Sequence[Document] = (),  # noqa: ARG002  # nothing is started
     ) -> None:
-        """Check a schedule, and keep it in `schedules`; no session is started by it."""
+        """Validate a schedule and store it in `schedules`, without starting sessions."""
         asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         self.schedules[schedule_id] = scheduled(
             schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap
@@ -297,7 +297,7 @@ class StandInChargehand(Chargehand):
         self.schedules.pop(schedule_id, None)
 
     def session(self, session_id: str) -> StandInSession:
-        """Give access to a session by its id, whether it exists or not."""
+        """Return a handle to a session by id, without checking that it exists."""
         return StandInSession(session_id, self)
 
     async def list(
@@ -313,7 +313,7 @@ class StandInChargehand(Chargehand):
         thread: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> AsyncIterator[SessionSummary]:
-        """List sessions, the newest first; all of them have ended."""
+        """List sessions, newest first; all have ended."""
         for session_id in [*reversed(self._runs)][:limit]:
             found = self.summary(session_id)
             wanted = {"crew": crew, "tenant": tenant, "thread": thread}

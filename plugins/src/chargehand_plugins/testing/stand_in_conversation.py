@@ -1,4 +1,4 @@
-"""Stands in for a conversation: replies as you say, without a server."""
+"""A stand-in for a conversation, with scripted replies and without a server."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 class Talk:
     request: ConversationRequest
     replies: Sequence[str]
-    """One for each message; the last is for all that follow."""
+    """One reply per message; the last is for all further ones."""
     lines: list[TranscriptLine] = field(default_factory=list[TranscriptLine])
     sent: list[tuple[str, TypedByPeople | None]] = field(default_factory=list[tuple[str, TypedByPeople | None]])
     is_over: bool = False
     was_cancelled: bool = False
 
     def add(self, speaker: str, text: str) -> int:
-        """Add a line to the transcript; return its place."""
+        """Add a line to the transcript; return its position."""
         number, kind = len(self.lines) + 1, "message" if speaker == "user" else "reply"
         self.lines.append(TranscriptLine(number=number, kind=kind, speaker=speaker, text=text, at=_AT))
         return number
 
 
 class StandInConversation(Conversation):
-    """One conversation whose agent says what it was told to."""
+    """A conversation with scripted replies."""
 
     def __init__(self, conversation_id: str, talk: Talk) -> None:  # it has no client
         self.id = conversation_id
@@ -53,7 +53,7 @@ class StandInConversation(Conversation):
         return self._talk.request.as_session()
 
     async def recorded_status(self) -> Status:
-        """Say where the conversation is."""
+        """Return the conversation's status."""
         return await self.status()
 
     async def send(
@@ -63,7 +63,7 @@ class StandInConversation(Conversation):
         *,
         id: str | None = None,  # noqa: A002, ARG002  # as in Temporal; as in `Conversation`
     ) -> Output:
-        """Keep an update in `sent`, and give the reply, the transcript or the status."""
+        """Record an update in `sent`; return the reply, the transcript or the status."""
         talk = self._talk
         if message.kind == "update":
             if talk.is_over:
@@ -83,7 +83,7 @@ class StandInConversation(Conversation):
         return cast("Output", answer)
 
     async def result(self) -> ConversationEnd:
-        """Say how it ended, as if it had been closed by now."""
+        """Return how it ended, as if it were closed now."""
         if self._talk.was_cancelled:
             raise SessionCancelled(f"Session '{self.id}' was cancelled.")
         kinds = [line.kind for line in self._talk.lines]

@@ -1,4 +1,4 @@
-"""The verification of a finished session's report, by the documents that the session could read."""
+"""Verification of a finished session's report against its documents."""
 
 from chargehand.plugins import Registry
 

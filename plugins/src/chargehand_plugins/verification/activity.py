@@ -1,4 +1,4 @@
-"""The activity that verifies the report of a session, by the documents that the session itself could read."""
+"""The activity that verifies a session's report against the documents that the session could read."""
 
 import re
 import tempfile
@@ -24,18 +24,18 @@ from chargehand.wire import ActivityType, WorkflowType
 from worker.parts import WorkerParts
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
-"""The rest of the mark between two passages, where a quotation was cut."""
+"""The rest of the separator between passages in a truncated quotation."""
 
 
 @dataclass(frozen=True)
 class VerificationActivities:
-    """Reads documents again, without any existing index."""
+    """Reads documents again, without an existing index."""
 
     sources: DocumentSources
 
     @activity.defn(name=ActivityType.VERIFY_REPORT)
     async def verify_report(self, request: VerificationRequest) -> VerificationReport:
-        """Look up each quotation and claim of a report, which is read from the server, not taken from a caller."""
+        """Verify each quotation and claim of a report, which is read from the server instead of the caller."""
         report, documents = await _finished(request.session)
         quotations, claims = await verify_sources(documents, report.sources, report.claims, self.sources)
         return VerificationReport(session=request.session, quotations=quotations, claims=claims)
@@ -46,7 +46,7 @@ async def add_parts(parts: WorkerParts) -> None:
 
 
 async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
-    """Read the report and the documents of a session of this worker's task queue that has ended."""
+    """Read the report and documents of an ended session of this worker's task queue."""
     client, own = activity.client(), activity.info().task_queue
     try:
         found = (await describe(client, session_id)).workflow_execution_info
@@ -69,7 +69,7 @@ async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
     """Check that the words of a quotation appear, in order, at a place such as `handbook.md#L10-L14`.
 
-    White space, hyphens, ligatures and the form of quotation marks are ignored. Between stretches that `[…]` or line
+    White space, hyphens, ligatures and the form of quotation marks are ignored. Between parts that `[…]` or line
     ends separate, other words may stand.
     """
     documents = document.catalog.documents
@@ -98,9 +98,9 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 async def verify_sources(
     documents: tuple[str, ...], quotations: Sequence[Source], claims: Sequence[Claim], sources: DocumentSources
 ) -> tuple[tuple[QuoteCheck, ...], tuple[ClaimCheck, ...]]:
-    """Read a session's documents again, without any existing index, and check each document source, then each claim.
+    """Read a session's documents again, without an existing index, and check each document source, then each claim.
 
-    Other sources, such as web pages and queries, are left out.
+    Other sources, such as web pages and queries, are omitted.
     """
     with tempfile.TemporaryDirectory() as directory:
         library = DocumentLibrary(sources.artifacts, Path(directory), sources.allowed_roots, sources.downloads)
@@ -111,7 +111,7 @@ async def verify_sources(
 
 
 async def _check_claim(document: OpenLibrary, claim: Claim) -> ClaimCheck:
-    """Look for the words that a claim rests on in the documents that it cites."""
+    """Look for a claim's quotation in the documents that it cites."""
     if not claim.quote:
         return ClaimCheck(claim=claim.text, verification=claim.verification)
     places = [ref for ref in claim.sources if _is_of_a_document(Source(ref=ref)) and "://" not in ref]

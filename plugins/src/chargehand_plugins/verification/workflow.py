@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn(name=WorkflowType.VERIFICATION)
 class VerificationWorkflow:
-    """Has a worker look up each quotation of a report in the documents of its session."""
+    """Verifies each quotation of a report against its session's documents."""
 
     @workflow.run
     async def run(self, request: VerificationRequest) -> VerificationReport:

@@ -1,4 +1,4 @@
-"""The activity that tells a webhook of an end or a wait, signed as the Standard Webhooks specification says.
+"""The activity that notifies a webhook of an end or a wait, signed according to Standard Webhooks.
 
 Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as a web
 page's is. At the end no text of
@@ -26,7 +26,7 @@ from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.links import NO_LINKS, Links
 
 SECONDS: Final = 20
-"""For one attempt, everything included."""
+"""Total time of one attempt."""
 _CONNECT_SECONDS: Final = 5
 _LONGEST_WAIT: Final = 3_600
 _HTTPS: Final = 443
@@ -40,29 +40,29 @@ class SessionEnd(Contract):
     stop_reason: str = ""
     """Why it stopped, if it has a report."""
     error: str = ""
-    """Type of the error, if it has none."""
+    """Type of the error, if it has no report."""
 
 
 class WaitNotice(Contract):
-    """What a session waits for a person to decide, or how that ended."""
+    """A session's wait for a person's decision, or how it ended."""
 
     session: str
     wait: Wait
     decision: DecisionRecord | None = None
-    """None while it waits."""
+    """None while it is open."""
     times_before: int = 0
-    """How often the same channel was told before."""
+    """How often the same channel was notified before."""
 
 
 class WebhookNotice(Contract):
     """One message to one receiver."""
 
     id: str
-    """The same however often it is sent."""
+    """Its id, the same in all attempts."""
     url: str = ""
-    """The address, of the request."""
+    """The address from the request."""
     channel: str = ""
-    """Instead of an address, a channel of the operator."""
+    """The operator's channel, instead of an address."""
     about: SessionEnd | WaitNotice
     at: datetime
 
@@ -73,7 +73,7 @@ class WebhookNotice(Contract):
         return "wait.ended" if self.about.decision else "wait.began"
 
     def link(self, links: Links) -> str:
-        """Return the link by which the wait is decided; empty if there is nothing to decide."""
+        """Return the decision link of the wait; empty if there is nothing to decide."""
         if isinstance(self.about, SessionEnd) or self.about.decision or self.about.wait.kind == "message":
             return ""
         return links.make(self.about.session, self.about.wait, self.channel or "the webhook")
@@ -88,14 +88,14 @@ class WebhookNotice(Contract):
 
 @dataclass(frozen=True)
 class WebhookRules:
-    """Which hosts the operator allows, and the secret that signs."""
+    """The hosts that the operator allows, and the signing secret."""
 
     hosts: frozenset[str] = frozenset()
-    """`name`, reached by https at a public address, or `name:port`, which may be internal and without TLS."""
+    """`name`, for https at a public address, or `name:port`, which may be internal and without TLS."""
     secret: bytes = field(default=b"", repr=False)
 
     def problems(self, address: str | None) -> list[str]:
-        """Say why a request may not name an address."""
+        """Explain why an address is not allowed."""
         if address is None:
             return []
         if not self.hosts or not self.secret:
@@ -140,10 +140,10 @@ class WebhookActivities:
 
     @activity.defn(name=ActivityType.CALL_WEBHOOK)
     async def call_webhook(self, notice: WebhookNotice) -> None:
-        """Send one notice; Temporal repeats it until the receiver takes it.
+        """Send one notice; Temporal retries until the receiver accepts it.
 
         Raises:
-            ApplicationError: the receiver did not take it.
+            ApplicationError: the receiver did not accept it.
         """
         if problems := self.rules.problems(notice.url):
             raise non_retryable_error(ErrorType.INVALID_INPUT, problems[0])
@@ -156,7 +156,7 @@ async def post(url: str, body: bytes, headers: dict[str, str], internal: frozens
     """Send one message to a public address, or to a host that may be internal. Redirects are not followed.
 
     Raises:
-        ApplicationError: the receiver did not take it; with `Retry-After`, when to try again.
+        ApplicationError: the receiver did not accept it; with `Retry-After`, includes the retry delay.
     """
     status, wait = await _status(url, body, headers, internal)
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
@@ -172,7 +172,7 @@ async def post(url: str, body: bytes, headers: dict[str, str], internal: frozens
 async def _status(
     url: str, body: bytes, headers: dict[str, str], internal: frozenset[str]
 ) -> tuple[int, timedelta | None]:
-    """Return the status, and how long the receiver wants to be left alone."""
+    """Return the status, and the retry delay requested by the receiver."""
     import httpcore2
     from httpx2 import create_ssl_context
 
@@ -199,7 +199,7 @@ async def _status(
 
 
 def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Build the headers by which a receiver knows that a message is ours, and when it was sent."""
+    """Build the headers that prove origin and time of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
     return {
@@ -213,7 +213,7 @@ def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[st
 
 
 def read_secret(text: str) -> bytes:
-    """Read a secret: base64 after `whsec_`, as the specification writes it, or else the text itself."""
+    """Parse a secret: base64 after `whsec_`, as specified, or else the text itself."""
     if text.startswith("whsec_"):
         return base64.b64decode(text.removeprefix("whsec_"), validate=True)
     return text.encode()

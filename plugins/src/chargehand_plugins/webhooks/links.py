@@ -14,27 +14,27 @@ from chargehand.contracts import Contract, Wait
 
 
 class DecisionLink(Contract):
-    """What a link allows: to decide one wait until it ends."""
+    """The permission of a link: to decide one wait until it ends."""
 
     session: str
     wait: str
     since: datetime
-    """When the wait began: another wait gets its id if the session's id is used again."""
+    """When the wait began, which distinguishes waits if the session's id is reused."""
     until: datetime
     sent_to: str
-    """Whom the link was sent to, which the report names."""
+    """The link's addressee, named in the report."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Makes links, and reads them back."""
+    """Creates and parses links."""
 
     url: str
-    """Of the console; empty if there are no links."""
+    """The console's address; empty to disable links."""
     key: bytes = field(default=b"", repr=False)
 
     def make(self, session: str, wait: Wait, sent_to: str) -> str:
-        """Return the address of the page on which a wait can be decided; empty without console and key."""
+        """Return the decision page's address for a wait; empty without console and key."""
         if not self.url or not self.key:
             return ""
         link = DecisionLink(session=session, wait=wait.id, since=wait.since, until=wait.until, sent_to=sent_to)
@@ -57,4 +57,4 @@ class Links:
 
 
 NO_LINKS: Final = Links("")
-"""Those of an installation without console."""
+"""Links of an installation without console."""

@@ -1,4 +1,4 @@
-"""The settings of webhooks, and what a worker is made of with them."""
+"""The settings of webhooks, and the worker's parts."""
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -16,12 +16,12 @@ class WebhookSettings(PartSettings):
     """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
     which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
-    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+    """Signs webhook messages: `whsec_` and base64, or any text of 24 characters or more."""
 
     decision_key: SecretStr | None = Field(default=None, min_length=24)
-    """Signs the links by which people decide without signing in; the console has the same."""
+    """Signs decision links; must match the console's key."""
     decision_url: str = ""
-    """Address of the console that such links open."""
+    """Address of the console that decision links open."""
 
     @field_validator("webhook_secret")
     @classmethod
@@ -34,13 +34,13 @@ class WebhookSettings(PartSettings):
 
 
 def links_of(settings: Settings) -> Links:
-    """Return what makes the links by which people decide."""
+    """Build the decision links' factory."""
     own = settings_of(settings, WebhookSettings)
     return Links(own.decision_url, secret(own.decision_key).encode())
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Call webhooks, and refuse requests that name one that the operator does not allow."""
+    """Call webhooks, and refuse requests with addresses that the operator does not allow."""
     settings = settings_of(parts.settings, WebhookSettings)
     rules = WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
     parts.request_checks.append(rules.check)

@@ -1,4 +1,4 @@
-"""The workflow that tells one receiver of one event. It outlives the session, however long the receiver is away."""
+"""The workflow that notifies one receiver of one event. It outlives the session if the receiver is down."""
 
 import asyncio
 from contextlib import suppress
@@ -18,14 +18,14 @@ with workflow.unsafe.imports_passed_through():
 
 _TIMEOUT: Final = timedelta(seconds=30)
 _LOST_AFTER: Final = timedelta(seconds=2)
-"""So long after its last heartbeat, or after a workflow task has begun, a worker is considered lost: people wait."""
+"""Short time without heartbeat or workflow task progress after which a worker is lost, since people wait."""
 _SOON: Final = timedelta(minutes=10)
 _AT_FIRST: Final = RetryPolicy(
     initial_interval=timedelta(seconds=0.1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=2)
 )
-"""A receiver that is back after a minute is told within two seconds."""
+"""A receiver that recovers after a minute is notified within two seconds."""
 _PATIENCE: Final = timedelta(days=1)
-"""The receiver may be away for hours."""
+"""The receiver may be down for hours."""
 _LATER: Final = RetryPolicy(
     initial_interval=timedelta(seconds=10), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
 )
@@ -33,7 +33,7 @@ _LATER: Final = RetryPolicy(
 
 @workflow.defn(name=WorkflowType.WEBHOOK)
 class WebhookWorkflow:
-    """Tells one receiver once it answers, for a day."""
+    """Notifies one receiver, retrying for a day."""
 
     @workflow.run
     async def run(self, notice: WebhookNotice) -> None:
@@ -59,7 +59,7 @@ async def _call(notice: WebhookNotice, id_: str, patience: timedelta, retries: R
 
 
 async def announce_end(session: Session, stop_reason: str, error: str) -> None:
-    """Have the webhook of the request called, unless there is none; the session does not wait for it."""
+    """Start the call of the request's webhook, if any, without waiting for it."""
     url = session.request.webhook
     if url is None or session.request.delegation is not None:
         return
@@ -72,15 +72,15 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
     try:
         await workflow.wait([starting])
     except asyncio.CancelledError:
-        # The session has ended: its report stays, and this is announced.
+        # The session has ended; its report remains, and this is logged.
         await workflow.wait([starting])
     await starting
 
 
 async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
-    """Tell the request's webhook and the operator's channels of a wait; of its end, those that were told at once.
+    """Notify the request's webhook and the operator's channels of a wait, and the immediate ones of its end.
 
-    That a conversation waits for its user is told to the webhook alone.
+    Only the webhook is notified when a conversation waits for its user.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
     name = f"{wait.id}/{'ended' if decision else 'began'}"
@@ -105,7 +105,7 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
 
 
 async def _is_due(session: Session, wait: Wait, step: NoticeStep, decision: DecisionRecord | None) -> bool:
-    """Wait for the time of a step; False if there is nothing to say by then."""
+    """Wait for the time of a step; False if the wait has ended by then."""
     if decision is not None:
         return not step.after
     left = wait.since + step.after - workflow.now()

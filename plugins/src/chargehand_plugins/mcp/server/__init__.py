@@ -1,1 +1,1 @@
-"""An MCP server through which assistants hand work over to sessions."""
+"""An MCP server through which assistants delegate work to sessions."""

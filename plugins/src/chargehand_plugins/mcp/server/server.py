@@ -1,4 +1,4 @@
-"""The MCP server: which tools an assistant is offered, and what it is told of each. Importing `mcp` takes a second."""
+"""The MCP server: the tools offered to an assistant, and their descriptions. Importing `mcp` takes a second."""
 
 import asyncio
 import hmac
@@ -42,7 +42,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "answer": "Ask the user what you do not know.",
     "raise_limits": "It spends the user's money.",
 }
-"""What a model needs to know beside the summary of a message."""
+"""What a model needs to know in addition to a message's summary."""
 _HINTS: Final[Mapping[str, ToolAnnotations]] = {
     "decide_plan": _ENDS,
     "answer": _ADDS,
@@ -52,11 +52,11 @@ _HINTS: Final[Mapping[str, ToolAnnotations]] = {
     "edit_plan": _ADDS,
     "finish_now": _ENDS,
 }
-"""For which updates an assistant has to ask its user less than for those that may do anything."""
+"""Hints for updates that need less confirmation by an assistant's user."""
 
 
 def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
-    """Build a server whose tools work on a connection."""
+    """Build a server whose tools use a connection."""
     tools = SessionTools(connection, folders)
     server = MCPServer(
         "chargehand",
@@ -87,7 +87,7 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
 
 
 def _explained(tool: _Tool) -> _Tool:
-    """Have the assistant read what went wrong; it does not see other errors."""
+    """Turn errors into results that the assistant can read; it does not see others."""
 
     @wraps(tool)
     async def wrapped(*args: object, **given: object) -> object:
@@ -100,7 +100,7 @@ def _explained(tool: _Tool) -> _Tool:
 
 
 class _RequiresToken:
-    """Answers 401 to requests without the bearer token."""
+    """Responds with 401 to requests without the bearer token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -117,7 +117,7 @@ class _RequiresToken:
 
 
 def app_of(server: MCPServer, token: str) -> ASGIApp:
-    """Build the web application; the library refuses what names another host or comes from a web page."""
+    """Build the web application; the library refuses other hosts and requests from web pages."""
     return _RequiresToken(server.streamable_http_app(host=_HOST), token)
 
 

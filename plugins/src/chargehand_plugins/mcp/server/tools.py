@@ -1,6 +1,6 @@
-"""The tools of the MCP server: how an assistant hands work over to sessions, follows and steers them.
+"""The tools of the MCP server, with which an assistant delegates work to sessions, follows and steers them.
 
-Descriptions are read by a model: they say what a tool does, when to use it, and nothing else.
+Descriptions are for models: they only say what a tool does and when to use it.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ SessionId = Annotated[str, Field(description="The session's id, as start_session
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
 
 _REPLY_SECONDS: Final = 120
-"""How long a reply is waited for; a call that needs approval takes as long as a person."""
+"""Time to wait for a reply, which may need a person's approval."""
 _MOST_CHARACTERS: Final = 100_000
-"""Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
+"""Maximum of a report or file; assistants truncate longer results arbitrarily."""
 _MOST_IMAGE_BYTES: Final = 1_000_000
 NEXT: Final = {
     "awaiting_approval": "decide_plan",
@@ -80,7 +80,7 @@ class Work(BaseModel):
 
 
 class Position(BaseModel):
-    """Where a session stands."""
+    """The position of a session."""
 
     session: str
     state: str
@@ -110,14 +110,14 @@ class Listed(BaseModel):
 
 
 class SessionTools:
-    """The tools, on one connection, with the folders whose documents sessions may read."""
+    """The tools on one connection, with the folders whose documents sessions may read."""
 
     def __init__(self, connection: Connection, folders: Sequence[Path]) -> None:
         self._connection = connection
         self._folders = folders
         self._opening = asyncio.Lock()
         self._cursors: dict[str, str] = {}
-        """The latest event of each session that was followed: the next wait goes on from there."""
+        """Cursor of each followed session, from which the next wait continues."""
 
     async def start_session(
         self,
@@ -210,7 +210,7 @@ class SessionTools:
             ) from None
 
     def sending(self, message: Row) -> Callable[..., Awaitable[object]]:
-        """Make the tool of a message: it takes the session and the fields of the message."""
+        """Build the tool of a message: its arguments are the session and the message's fields."""
 
         async def send(session: str, **fields: Any) -> object:
             found = await self._session(session)
@@ -272,7 +272,7 @@ class SessionTools:
         return f"Conversation {session} is ending."
 
     async def _open(self) -> None:
-        """Connect at the first use; start the embedded server again if it has ended."""
+        """Connect on first use; restart the embedded server if it has ended."""
         async with self._opening:
             await self._connection.open()
             await self._connection.mend()
@@ -280,7 +280,7 @@ class SessionTools:
 
     async def _session(self, session_id: str) -> Session:
         await self._open()
-        await self._goes_on(session_id)  # no other workflow of the namespace is acted on
+        await self._goes_on(session_id)  # other workflows of the namespace are not accessible
         return self._connection.session(session_id)
 
     async def _report(self, session_id: str) -> Report:
@@ -290,7 +290,7 @@ class SessionTools:
         return await found.result()
 
     async def _wait(self, session: Session, seconds: int, ctx: Context) -> Position:
-        """Wait until a session needs something or has ended, and report its progress meanwhile."""
+        """Wait until a session needs something or has ended, reporting progress meanwhile."""
         position = await self._position(session)
         if position.next_tools or not seconds:
             return position
@@ -355,7 +355,7 @@ def _next_tools(status: Status) -> str:
 
 
 def _progress_words(event: Event) -> str:
-    """Describe an event in one line; empty for those that are no news to an assistant."""
+    """Describe an event in one line; empty if it is not relevant to an assistant."""
     match event:
         case StateEvent():
             return standing(event.state).words
@@ -375,10 +375,10 @@ def _shortened(text: str) -> str:
 
 
 def allowed_path(document: str, folders: Sequence[Path]) -> Path:
-    """Resolve what an assistant named to a file or folder that it may hand to sessions.
+    """Resolve an assistant's path to a file or folder that it may pass to sessions.
 
     Raises:
-        UploadRefused: it is not in one of the folders, is hidden, or does not exist; which of them is not told apart.
+        UploadRefused: it is outside the folders, hidden, or does not exist, without distinguishing these.
     """
     if not folders:
         raise UploadRefused("documents: none are allowed; start the server with `chargehand mcp --docs FOLDER`.")

@@ -1,4 +1,4 @@
-"""One run of an MCP server: its process, or its session over HTTP. Importing the `mcp` library takes a second."""
+"""A connection to an MCP server: a process, or a session over HTTP. Importing the `mcp` library takes a second."""
 
 import asyncio
 import hashlib
@@ -42,7 +42,7 @@ _Result = TypeVar("_Result", types.CallToolResult, types.ReadResourceResult)
 _CLOSE_SECONDS: Final = 6.0
 """The library gives a process two seconds to end, two more after SIGTERM, and two after SIGKILL."""
 MOST_MESSAGE_BYTES: Final = 4_000_000
-"""Of one message of a server; a longer one ends the connection."""
+"""Maximum message size; a longer message ends the connection."""
 _MOST_PAGES: Final = 20
 _MOST_TOOLS: Final = 1_000
 _MESSAGE_CHARACTERS: Final = 1_000
@@ -52,16 +52,16 @@ _RELAY: Final = Path(__file__).with_name("relay.py")
 
 
 class ServerUnusable(Exception):  # noqa: N818  # reads as a statement of fact
-    """A server could not be started, reached or understood; the message says why, without a secret."""
+    """A server could not be started, reached or understood; the message says why, without secrets."""
 
 
 class Connection:
-    """A connection that a task of its own enters and leaves, as the library demands."""
+    """A connection that a dedicated task enters and leaves, as the library requires."""
 
     def __init__(
         self, declared: McpDeclaration, environment: Mapping[str, str], credentials: Mapping[str, str] | None = None
     ) -> None:
-        """Take the values of the variables that the declaration names, and the credentials of the user who calls."""
+        """Take the values of the declared variables, and the calling user's credentials."""
         self._statuses: deque[int] = deque([200], maxlen=1)
         streams = (
             _by_stdio(declared, declared.command, environment)
@@ -76,18 +76,18 @@ class Connection:
             streams,
             cache=None,
             read_timeout_seconds=declared.start_seconds,
-            # Newer servers end a call that needs an answer; older ones ask in the middle, as all of them can.
+            # Newer servers end a call that needs an answer; older ones ask during the call.
             mode="legacy" if declared.elicitation else "auto",
             elicitation_callback=self._elicit if declared.elicitation else None,
         )
         self._leave = asyncio.Event()
         self._is_ready = False
         self.running = 0
-        """Calls without an answer so far."""
+        """Running calls."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start the server, or reach it. Raises `ServerUnusable`."""
+        """Start or reach the server. Raises `ServerUnusable`."""
         ready = asyncio.get_running_loop().create_future()
         task = self._task = asyncio.create_task(self._hold(ready))
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -104,14 +104,14 @@ class Connection:
             raise ServerUnusable(self._reason(task.exception()))
 
     async def tools(self) -> list[dict[str, Any]]:
-        """List the tools, as the server describes them. Raises `ServerUnusable`."""
+        """List the tools as described by the server. Raises `ServerUnusable`."""
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
         try:
             async with asyncio.timeout(self._declared.start_seconds):
                 capabilities = self._client.server_capabilities
                 if not self._declared.tools and not (capabilities and capabilities.tools):
-                    return []  # a server of resources alone
+                    return []  # a server with resources only
                 for _ in range(_MOST_PAGES):
                     page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                     listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
@@ -125,9 +125,9 @@ class Connection:
     async def call_answering(
         self, tool: str, arguments: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
     ) -> tuple[types.CallToolResult, Elicitation | None]:
-        """Call a tool once, with what a person has answered; return what the server asks beside that, too.
+        """Call a tool once with a person's answers; also return further questions of the server.
 
-        One call at a time: a server does not say for which one it asks. Raises as `call` does.
+        One call at a time, since a server does not state for which call it asks. Raises like `call`.
         """
         async with self._turn:
             self._answers, self._asked = answers, None
@@ -145,20 +145,20 @@ class Connection:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call a tool once. Raises `ServerUnusable` if its answer is lost, and `MCPError` if the server refuses.
 
-        The library's own `call_tool` would check the answer against a schema that a hostile server may have made slow
+        The library's `call_tool` would check the answer against a schema that a hostile server may have made slow
         to check.
         """
         context = copy_context()
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the library's names
-            # The library calls this in a task of its own.
+            # The library calls this in a separate task.
             context.run(note_progress)
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
         return await self._answer(request, types.CallToolResult, progress)
 
     async def read(self, uri: str) -> types.ReadResourceResult:
-        """Read a resource once. Raises as `call` does."""
+        """Read a resource once. Raises like `call`."""
         request = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
         return await self._answer(request, types.ReadResourceResult)
 
@@ -188,7 +188,7 @@ class Connection:
         return self._task is not None and not self._task.done()
 
     async def close(self) -> None:
-        """End the session, and the process with all that it started."""
+        """End the session, and the process with everything it started."""
         self._leave.set()
         task = self._task
         if task is None:
@@ -223,7 +223,7 @@ async def _by_stdio(
         args=["-IS", str(_RELAY), str(MOST_MESSAGE_BYTES), program, *declared.args],
         env=dict(environment),
     )
-    # A server may write anything to its standard error, credentials among it.
+    # A server may write anything to standard error, including credentials.
     nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     with nowhere:
         async with stdio_client(parameters, errlog=nowhere) as streams:
@@ -244,7 +244,7 @@ async def _over_http(
     places = {_origin(each) for each in (url, declared.oauth.issuer if declared.oauth else url)}
 
     async def stay(request: Request) -> None:
-        # By OAuth a server says where tokens are to be had; what it names must not be asked for it.
+        # In OAuth a server states where to get tokens; that address must not be trusted.
         if _origin(str(request.url)) not in places:
             raise ServerUnusable("it leads to an address that its declaration does not name")
 
@@ -271,7 +271,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 class _Tokens:
-    """Keeps a token in memory: another worker, or a restart, asks for one of its own."""
+    """Keeps a token in memory; other workers and restarts request their own."""
 
     def __init__(self) -> None:
         self._token: OAuthToken | None = None
@@ -288,12 +288,12 @@ class _Tokens:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Forget it: the client is the declared one."""
+        """Ignore it, since the client is the declared one."""
 
 
 def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> ClientCredentialsOAuthProvider:
-    """Build what asks for tokens; the credentials are sent to the declared authorization server only."""
-    keep_hidden(environment[declared.client_secret])  # a refusal that repeats it may be logged
+    """Build the token client; credentials are sent to the declared authorization server only."""
+    keep_hidden(environment[declared.client_secret])  # an error that repeats it may be logged
     return ClientCredentialsOAuthProvider(
         server_url=url,
         storage=_Tokens(),
@@ -304,7 +304,7 @@ def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> C
 
 
 def strings_check(content_type: str) -> Callable[[bytes], None]:
-    """Build the check of a body, part by part: of a stream, each event may have so many strings."""
+    """Build the check of a body's parts, which bounds the strings per message or event."""
     is_stream, quotes = content_type.startswith("text/event-stream"), 0
 
     def check(part: bytes) -> None:
@@ -318,7 +318,7 @@ def strings_check(content_type: str) -> Callable[[bytes], None]:
 
 
 def _reason(error: BaseException | None) -> str:
-    """Say what went wrong, in words of ours: a server's own may hold anything."""
+    """Describe an error in our own words, since a server's may contain anything."""
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     if isinstance(error, ServerUnusable):
@@ -338,7 +338,7 @@ def _reason(error: BaseException | None) -> str:
 
 
 def elicitation_of(server: str, params: types.ElicitRequestParams) -> Elicitation | None:
-    """Word a question of a server for people; None if it is not one of a form of plain values that can be shown."""
+    """Turn a server's question into one for people; None if it is not a displayable form of plain values."""
     if not isinstance(params, types.ElicitRequestFormParams):
         return None
     written = json.dumps(params.requested_schema, sort_keys=True)

@@ -1,7 +1,7 @@
-"""What an MCP server says of its tools, before anything of it is believed: bounded, digested, translated.
+"""Untrusted tool definitions of MCP servers: bounded, digested and translated.
 
-A server's words reach the model in a tool's description. So they are cut and cleaned, and only those are shown that
-were approved: a tool whose definition changes afterwards is withdrawn.
+A server's text reaches the model in a tool's description. It is therefore truncated and cleaned, and shown only if
+approved: a tool whose definition changes afterwards is withdrawn.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from pydantic import JsonValue
 from activities.turn_kinds.untrusted_text import escape_marks
 
 MOST_DEFINITION_BYTES: Final = 64_000
-"""Of one tool as its server describes it."""
+"""Maximum size of a tool's definition from its server."""
 MOST_SPEC_BYTES: Final = 8_000
-"""Of one tool as the model sees it: every prompt of its agent contains it."""
+"""Maximum size of a tool's description for the model, which is in every prompt of its agent."""
 _DESCRIPTION_CHARACTERS: Final = 1_500
 _WORDS_CHARACTERS: Final = 300
-"""Of the description of one argument, and of a schema that is given as text."""
+"""Maximum of an argument's description, and of a schema given as text."""
 _DEEPEST: Final = 6
 _MOST_PARTS: Final = 200
 _PLAIN_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What every provider accepts."""
+"""Argument names that every provider accepts."""
 
 
 class UnusableTool(Exception):  # noqa: N818  # reads as a statement of fact
@@ -36,21 +36,21 @@ class UnusableTool(Exception):  # noqa: N818  # reads as a statement of fact
 
 @dataclass(frozen=True)
 class Definition:
-    """One tool, as a model may see it."""
+    """A tool as shown to a model."""
 
     name: str
-    """As its server spells it."""
+    """The server's name of the tool."""
     description: str
     parameters: dict[str, JsonValue]
     optional: frozenset[str]
-    """Arguments that may be null, and are left out then."""
+    """Arguments that may be null, in which case they are omitted."""
     as_text: frozenset[str]
-    """Arguments that are written as JSON text, since their schema has no strict form."""
+    """Arguments passed as JSON text, since their schema has no strict form."""
     digest: str
-    """SHA-256 of everything that the server says of the tool."""
+    """SHA-256 of the server's complete definition."""
 
     def arguments(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Put a model's arguments into the server's shape and order. Raises `ValueError` with what to mend."""
+        """Convert a model's arguments to the server's schema. Raises `ValueError` with the problem."""
         known = cast("Mapping[str, JsonValue]", self.parameters["properties"])
         if unknown := given.keys() - known.keys():
             raise ValueError(f"There is no argument `{min(unknown)[:60]}`; there are {', '.join(known) or 'none'}.")
@@ -69,7 +69,7 @@ class Definition:
 
 
 def define(server: str, tool: Mapping[str, Any]) -> Definition:
-    """Read one tool of `tools/list`. Raises `UnusableTool`."""
+    """Parse one tool of `tools/list`. Raises `UnusableTool`."""
     name = str(tool["name"])
     written = json.dumps(tool, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
     if len(written) > MOST_DEFINITION_BYTES:
@@ -96,7 +96,7 @@ def digest_together(definitions: Iterable[Definition]) -> str:
 
 
 def readable(text: str, most: int) -> str:
-    """Cut a stranger's text, without what cannot be seen and without anything that looks like a mark of ours."""
+    """Truncate untrusted text, removing invisible characters and imitations of our marks."""
     seen = "".join(
         character
         for character in text[: 4 * most]
@@ -106,7 +106,7 @@ def readable(text: str, most: int) -> str:
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, JsonValue], frozenset[str], frozenset[str]]:
-    """Translate a schema into one whose properties are all required; what was optional may be null."""
+    """Translate a schema into one with all properties required and optional ones nullable."""
     needed = {str(name) for name in _list(schema.get("required"))}
     translated: dict[str, JsonValue] = {}
     as_text: set[str] = set()
@@ -149,18 +149,18 @@ def _list(value: object) -> list[object]:
 
 
 class _NoStrictForm(Exception):  # noqa: N818  # reads as a statement of fact
-    """A schema has no form in which every property is required and every object closed."""
+    """A schema has no strict form, with required properties and closed objects."""
 
 
 class _Translation:
-    """Translates the arguments of one tool, within bounds: references may multiply what a few bytes describe."""
+    """Translates the arguments of one tool within bounds, since references can multiply a small schema."""
 
     def __init__(self, definitions: Mapping[str, object]) -> None:
         self._definitions = definitions
         self._left = _MOST_PARTS
 
     def translate(self, schema: object, deepest: int) -> dict[str, JsonValue]:
-        """Translate a schema that may nest this deep. Raises `_NoStrictForm`."""
+        """Translate a schema up to a nesting depth. Raises `_NoStrictForm`."""
         self._left -= 1
         given = _mapping(schema)
         if self._left < 0 or deepest < 0 or not given:
@@ -170,7 +170,7 @@ class _Translation:
         written: dict[str, JsonValue] = {"description": words} if (words := _words(given)) else {}
         kinds = _list(given.get("type"))
         if options := _list(given.get("anyOf") or given.get("oneOf")) or kinds:
-            # One at a time: each type of a list has the whole schema again.
+            # Types one at a time, each with the whole schema.
             inner = ({**given, "type": kind} for kind in kinds) if options is kinds else options
             return {**written, "anyOf": [self.translate(option, deepest - 1) for option in inner]}
         match given.get("type"):
@@ -185,7 +185,7 @@ class _Translation:
 
     def _object(self, schema: Mapping[str, Any], deepest: int) -> dict[str, JsonValue]:
         properties = _mapping(schema.get("properties"))
-        # An inner property that may be left out would have to be told from one that is null.
+        # An omitted inner property could not be told from a null one.
         if not properties or set(properties) != {str(name) for name in _list(schema.get("required"))}:
             raise _NoStrictForm
         if not all(map(_ARGUMENT_NAME.fullmatch, properties)):

@@ -1,4 +1,4 @@
-"""The MCP servers of a worker: those that its crews declare, started side by side and ended with the worker."""
+"""The MCP servers declared by a worker's crews, started in parallel and ended with the worker."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from worker.parts import WorkerParts
 from worker.settings import Settings
 
 _PATIENCE: Final = 20.0
-"""Of `doctor`, which waits for all servers."""
+"""Time that `doctor` waits for all servers."""
 
 
 async def mcp_tools(
@@ -32,10 +32,10 @@ async def mcp_tools(
     start: bool = True,
     artifacts: Artifacts | None = None,
 ) -> dict[str, Tool]:
-    """Start the servers that crews declare, by the name of the crew, and build their tools.
+    """Start the servers declared by crews, by crew name, and build their tools.
 
-    A server that is not up in time does not keep the worker from starting: its tools say so when they are used.
-    Without `start` no server is needed, as when a tape is replayed.
+    A server that is not up in time does not block the worker's start; its tools report it when used.
+    Without `start`, no server is needed, as when replaying a tape.
 
     Raises:
         SettingsError: the `mcp` package or a variable is missing, two crews mean different servers by one name, or a
@@ -53,7 +53,7 @@ async def mcp_tools(
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Give the crews of a worker the tools of the servers that they declare."""
+    """Add the tools of declared servers to a worker's crews."""
     declared = mcp_declarations(parts.crew_folders)
     added = await mcp_tools(
         declared,
@@ -71,7 +71,7 @@ async def examine_declared(settings: Settings, environment: Mapping[str, str]) -
 
 
 async def examine(declared: Mapping[str, Iterable[McpDeclaration]], environment: Mapping[str, str]) -> list[Choice]:
-    """Start each server once, and say what it offers and what is wrong with it."""
+    """Start each server once, and report its tools and problems."""
     hasty = {
         crew: [each.model_copy(update={"start_seconds": min(each.start_seconds, _PATIENCE)}) for each in servers]
         for crew, servers in declared.items()
@@ -102,13 +102,13 @@ async def _built(declared: Mapping[str, Iterable[McpDeclaration]], environment: 
         raise SettingsError("A crew declares MCP servers; install what they need with `pip install 'chargehand[mcp]'`.")
     await asyncio.to_thread(import_module, ".connection", __package__)  # takes a second, so not on the event loop
     if not logging.getLogger().isEnabledFor(logging.DEBUG):
-        # The library logs messages of servers, and their session ids.
+        # The library logs servers' messages and session ids.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
     return servers
 
 
 def _once_each(declared: Mapping[str, Iterable[McpDeclaration]]) -> list[McpDeclaration]:
-    """List the servers of all crews; crews that declare the same server share it."""
+    """List the servers of all crews; crews with the same declaration share a server."""
     servers: dict[str, McpDeclaration] = {}
     for crew, declarations in declared.items():
         for each in declarations:

@@ -1,8 +1,8 @@
-"""Run an MCP server so that it ends with the worker, however the worker ends: a program.
+"""A program that runs an MCP server and ends it with the worker, however the worker ends.
 
-It stands between the two, and copies what they write. When its standard input ends, which it does even if the worker
-is killed, it ends the server and every process below it. A line that is longer than allowed ends the server, too: the
-SDK would collect it in memory. Uses the standard library only.
+It copies data between the two. When its standard input ends, which happens even if the worker
+is killed, it ends the server and every process below it. An overlong line also ends the server, since the
+SDK would buffer it in memory. Uses the standard library only.
 
 Arguments: the most bytes of a line, then the server's command.
 """
@@ -20,19 +20,19 @@ from types import FrameType
 from typing import Final
 
 _GRACE_SECONDS: Final = 1.0
-"""How long a server may take to end by itself when its input has ended; the SDK waits for two seconds."""
+"""Time for a server to exit after its input has ended; the SDK waits two seconds."""
 _PIPE_BYTES: Final = 1 << 16
 BYTES_A_QUOTE: Final = 160
-"""A message of the most bytes may have one of these for each quotation mark: what has more takes long to validate."""
+"""Minimum average bytes per quotation mark, since messages with many strings take long to validate."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 def main(most_bytes: int, command: list[str]) -> int:
-    """Serve until either side ends; returns the server's status."""
+    """Run until either side ends; return the server's exit status."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is not None:
-        # What the server starts and leaves behind becomes a child of this process, which ends it.
+        # Orphans of the server become children of this process, which ends them.
         library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     server_input, to_server = os.pipe()
     from_server, server_output = os.pipe()
@@ -68,12 +68,12 @@ def main(most_bytes: int, command: list[str]) -> int:
 
 
 def quotes_in(text: bytes) -> int:
-    """Count the quotation marks that begin or end a string of JSON: half of them at least."""
+    """Count the quotation marks that delimit JSON strings, or at least half of them."""
     return text.count(b'"') - text.count(b'\\"')
 
 
 def _copy(source: int, target: int, most_bytes: int) -> None:
-    """Copy until the end, or until a line that is longer than allowed, or has more strings."""
+    """Copy until the end, or until a line that is too long or has too many strings."""
     length = quotes = 0
     while chunk := os.read(source, _PIPE_BYTES):
         first, *others = chunk.split(b"\n")
@@ -88,7 +88,7 @@ def _copy(source: int, target: int, most_bytes: int) -> None:
 
 
 def _kill_below() -> None:
-    """End the processes that the server left behind, and what they start meanwhile."""
+    """End the server's orphans, and processes that they start meanwhile."""
     while children := _children():
         for child in children:
             with suppress(ProcessLookupError):
@@ -108,5 +108,5 @@ def _children() -> list[int]:
 if __name__ == "__main__":
     status = main(int(sys.argv[1]), sys.argv[2:])
     sys.stdout.flush()
-    # A thread that still reads must not keep this process.
+    # A reading thread must not block the exit.
     os._exit(status)

@@ -1,4 +1,4 @@
-"""An MCP server in use: started again after it ended, and held to the descriptions that were approved."""
+"""A managed MCP server: restarted after it ended, and held to its approved descriptions."""
 
 import asyncio
 import logging
@@ -26,21 +26,21 @@ _logger: Final = logging.getLogger("chargehand.mcp")
 
 
 class WithdrawnTool(Exception):  # noqa: N818  # reads as a statement of fact
-    """A tool must not be used now; the message says why, for the agent."""
+    """A tool is currently withdrawn; the message says why, for the agent."""
 
 
 class McpServer:
-    """One server, and the tools of it that are approved.
+    """A server and its approved tools.
 
-    Before each call its tools are listed again, and a tool is called only if its definition is the approved one: that
-    of the crew file's digest, or without one that seen first by this worker.
+    Before each call, its tools are listed again, and a tool is called only if its definition is approved: by the digest
+    in the crew file or, without one, as first seen by this worker.
     """
 
     def __init__(self, declared: McpDeclaration, environment: Mapping[str, str]) -> None:
-        """Take the values of the variables that the declaration names."""
+        """Take the values of the declared variables."""
         self.declared = declared
         self.digest = ""
-        """Of the tools as listed last; empty until they are."""
+        """Digest of the tools as last listed; empty before."""
         self._problem = "it has not answered yet"
         self._environment = dict(environment)
         self._approved: dict[str, Definition] = {}
@@ -52,19 +52,19 @@ class McpServer:
 
     @property
     def problem(self) -> str:
-        """Say why the server, or a tool of it, cannot be used; empty if all is well."""
+        """Explain why the server or one of its tools is unusable; empty if all are usable."""
         return self._problem or " ".join(filter(None, map(self._withdrawal, self.declared.tools)))
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values of the variables that the server is given."""
+        """Values of the variables passed to the server."""
         return tuple(value for value in self._environment.values() if len(value) >= 6)
 
     def definition(self, tool: str) -> Definition | None:
         return self._approved.get(tool)
 
     async def start(self) -> None:
-        """Start the server and list its tools; a server that cannot be used yet is tried again at its first call."""
+        """Start the server and list its tools; an unusable server is retried at its first call."""
         try:
             await self._listed()
         except ApplicationError as error:
@@ -75,11 +75,11 @@ class McpServer:
 
     @asynccontextmanager
     async def connected(self, credentials: Mapping[str, str], tool: str = "") -> "AsyncGenerator[Connection]":
-        """Give a connection for one call: a user's own if the calls carry the user's credentials.
+        """Return a connection for one call, separate per user if calls carry the user's credentials.
 
         Raises:
-            WithdrawnTool: the tool is not what was approved.
-            ApplicationError: the server cannot be used now.
+            WithdrawnTool: the tool's definition is not approved.
+            ApplicationError: the server is currently unusable.
         """
         from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
 
@@ -105,10 +105,10 @@ class McpServer:
         arguments: Mapping[str, JsonValue],
         answers: Mapping[str, Mapping[str, JsonValue]],
     ) -> "tuple[CallToolResult, Elicitation | None]":
-        """Call a tool once, with what a person has answered; return what the server asks a person, too.
+        """Call a tool once with a person's answers; also return the server's questions to a person.
 
         Raises:
-            ValueError: an argument cannot be read; the message says what to mend.
+            ValueError: an argument is invalid; the message says what to correct.
             ServerUnusable: the answer is lost.
             MCPError: the server refuses the call.
         """
@@ -123,7 +123,7 @@ class McpServer:
             self._connection = None
 
     async def _listed(self) -> "Connection":
-        """Return a connection whose tools were listed just now."""
+        """Return a connection with freshly listed tools."""
         from chargehand_plugins.mcp.tools.connection import ServerUnusable
 
         connection = self._connection
@@ -132,7 +132,7 @@ class McpServer:
                 self._review(await connection.tools())
             except ServerUnusable as error:
                 if connection.running:
-                    # It may serve one call after the other, and starting it again would lose those that run.
+                    # It may serve calls one at a time, and a restart would lose running ones.
                     raise self._unavailable(str(error)) from error
                 _logger.warning("MCP server is started again", extra={"server": self.declared.name, "why": str(error)})
             else:
@@ -169,7 +169,7 @@ class McpServer:
                     await asyncio.shield(connection.close())
 
     def _review(self, listed: list[dict[str, Any]]) -> None:
-        """Compare what the server says of its tools with what was approved."""
+        """Compare the server's tool definitions with the approved ones."""
         known: dict[str, Definition] = {}
         self._unusable = {}
         for tool in listed:
@@ -199,7 +199,7 @@ class McpServer:
                 self._unusable[name] = "its server changed its description after it was approved"
 
     def _withdrawal(self, tool: str) -> str:
-        """Say why a tool is withdrawn; empty if it is not."""
+        """Explain why a tool is withdrawn; empty if it is not."""
         if why := self._unusable.get(tool):
             return (
                 f"The tool '{tool}' of the MCP server '{self.declared.name}' is withdrawn: {why}. Go another way, or "

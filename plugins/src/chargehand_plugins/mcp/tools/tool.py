@@ -1,4 +1,4 @@
-"""A tool of an MCP server, as agents have it: what it returns is capped, and is data."""
+"""A tool of an MCP server for agents; its results are capped and treated as data."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ _TEXT_CHARACTERS: Final = OUTPUT_CAP_CHARACTERS - 500
 
 class McpTool:
     def __init__(self, name: str, server: McpServer, tool: str, artifacts: Artifacts | None = None) -> None:
-        """Take the name for agents, and that of the server; pictures are shown if they can be stored."""
+        """Take the tool's names for agents and for the server; pictures are shown if they can be stored."""
         self._artifacts = artifacts
         self._name = name
         self._server = server
@@ -46,7 +46,7 @@ class McpTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The approved description; until there is one, room for it is reserved in the prompts of its agent."""
+        """The approved description; until there is one, room is reserved for it in its agent's prompts."""
         declared, definition = self._server.declared, self._server.definition(self._tool)
         return ToolSpec(
             name=self._name,
@@ -62,7 +62,7 @@ class McpTool:
         )
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Call the tool; the server learns nothing of the session but the user's credentials that it is to be sent."""
+        """Call the tool; the server learns nothing about the session except credentials declared for it."""
         from mcp import MCPError
 
         is_called = False
@@ -78,7 +78,7 @@ class McpTool:
                 f"The server refused the call: {_clean(self._server, error.message, _SERVER_ERROR_CHARACTERS)}"
             )
         except ApplicationError as error:
-            # Another attempt of a call that acts would have to assume that this one was applied.
+            # Another attempt at an acting call would have to assume that this one was applied.
             if self.spec.acts and not is_called:
                 return failed(f"Nothing was done: {error.message}.")
             raise
@@ -98,7 +98,7 @@ class McpTool:
         return answer.model_copy(update={"pictures": tuple(name for name, _ in pictures)})
 
     async def _pictures(self, result: "CallToolResult") -> tuple[list[tuple[str, str]], int]:
-        """Store the first pictures of a result; return them, and how many are left out."""
+        """Store the first pictures of a result; return them, and the number omitted."""
         given = [block.data for block in result.content if block.type == "image"]
         stored = [await self._store(data) for data in given[:MOST_PICTURES]]
         pictures = [each for each in stored if each]
@@ -113,7 +113,7 @@ class McpTool:
 
 
 class ReadResource:
-    """Reads the resources of a server that its declaration names."""
+    """Reads the declared resources of a server."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -146,7 +146,7 @@ class ReadResource:
 def _answer(
     server: McpServer, name: str, what: str, given: Mapping[str, JsonValue], *, text: str, left_out: list[str]
 ) -> ToolAnswer:
-    """Quote what a server returned as a source, cut to what a model is given."""
+    """Turn a server's result into a quoted source, truncated for the model."""
     quote = _clean(server, text, _TEXT_CHARACTERS)
     output: dict[str, JsonValue] = {}
     if len(text) > _TEXT_CHARACTERS:
@@ -163,14 +163,14 @@ def _answer(
 
 
 def _clean(server: McpServer, text: str, most: int) -> str:
-    """Cut a server's text, without what cannot be seen and without the credentials that it was given."""
+    """Truncate a server's text, removing invisible characters and its credentials."""
     for secret in server.secrets:
         text = text.replace(secret, "[credential]")
     return readable(hide(text), most)
 
 
 def _text(result: "CallToolResult") -> tuple[str, list[str]]:
-    """Return the text of a result, and the kinds of content that are left out."""
+    """Return the text of a result, and the kinds of omitted content."""
     texts: list[str] = []
     others: set[str] = set()
     for block in result.content:
@@ -182,7 +182,7 @@ def _text(result: "CallToolResult") -> tuple[str, list[str]]:
             case "resource_link":
                 texts.append(f"{block.name}: {block.uri}")
             case "image":
-                pass  # shown beside the text
+                pass  # shown separately
             case kind:
                 others.add(kind)
     if not texts and result.structured_content is not None:
@@ -191,7 +191,7 @@ def _text(result: "CallToolResult") -> tuple[str, list[str]]:
 
 
 def tools_of(servers: Iterable[McpServer], artifacts: Artifacts | None = None) -> dict[str, Tool]:
-    """Build the tools of servers, by their names for agents; pictures are shown if they can be stored."""
+    """Build the tools of servers by their names for agents; pictures are shown if they can be stored."""
     tools = dict[str, Tool]()
     for server in servers:
         tools |= {name: McpTool(name, server, tool, artifacts) for name, tool in server.declared.tool_names.items()}

@@ -1,1 +1,1 @@
-"""A Temporal server in memory, which runs the real workflows on a virtual clock; for tests."""
+"""An in-memory Temporal server for tests, which runs the real workflows on a virtual clock."""

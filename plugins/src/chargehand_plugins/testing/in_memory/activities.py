@@ -1,4 +1,4 @@
-"""Real activities for workflows on the server in memory. They take no time on its clock."""
+"""Real activities for workflows on the in-memory server, which take no time on its clock."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -24,18 +24,18 @@ from chargehand_plugins.testing.in_memory.server import Server
 
 _MOST_ATTEMPTS: Final = 5
 _LEAST_TIME: Final = 1_000
-"""Nanoseconds that an activity takes: what it is part of has not begun when it ends."""
+"""Minimum duration of an activity in nanoseconds, so that it ends after its workflow task."""
 _Activity = Callable[..., Any]
 _Key = tuple[str, int]
 _Ended = tuple[Payload | None, Failure | None]
 
 
 class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
-    """A session waits for what never comes."""
+    """A session waits for a message that is never sent."""
 
 
 class _NoServer:
-    """The client of an activity that no server knows: its heartbeats go nowhere, and sessions cannot be listed."""
+    """An activity's client without a server: heartbeats are dropped, and sessions cannot be listed."""
 
     def get_async_activity_handle(self, **_: object) -> "_NoServer":
         return self
@@ -56,14 +56,14 @@ class RunningActivities:
     _asked: list[tuple[Execution, ScheduleActivity]] = field(default_factory=list[tuple[Execution, ScheduleActivity]])
     _unwanted: set[_Key] = field(default_factory=set[_Key])
     _id: str = field(default_factory=lambda: uuid4().hex)
-    """Part of every run's id, so that a process keeps nothing of one session for the next."""
+    """Part of every run's id, so that a process keeps no state between sessions."""
 
     def begin(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Note an activity, which begins once the workflow task is over."""
+        """Queue an activity, which starts after the workflow task."""
         self._asked.append((execution, asked))
 
     def start(self) -> None:
-        """Begin what was asked for, and cancel what is no longer wanted."""
+        """Start queued activities, and cancel abandoned ones."""
         for execution, asked in self._asked:
             if (execution.workflow_id, asked.seq) not in self._unwanted:
                 self.tasks[asyncio.create_task(self._carry_out(execution, asked))] = execution, asked
@@ -77,14 +77,14 @@ class RunningActivities:
         self._unwanted.add((execution.workflow_id, asked.seq))
 
     def resolve_ended(self, server: Server) -> None:
-        """Tell workflows what activities came to by now."""
+        """Deliver the results of finished activities to workflows."""
         for task in [task for task in self.tasks if task.done()]:
             execution, asked = self.tasks.pop(task)
             if not task.cancelled():
                 server.resolve(execution, asked, *task.result())
 
     async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> _Ended:
-        """Make attempts without a pause, as long as a server would."""
+        """Make attempts without delays, as long as a server would."""
         function = self.activities[asked.activity_type]
         kind = next(hint for name, hint in get_type_hints(function).items() if name != "return")
         [argument] = jobs.PAYLOADS.from_payloads(list(asked.arguments), [kind])
@@ -112,7 +112,7 @@ class RunningActivities:
 
 def _with_heartbeats(function: _Activity) -> _Activity:
     async def run(argument: object) -> object:
-        heartbeat.begin().has_beaten = True  # so that what it records reaches the next attempt
+        heartbeat.begin().has_beaten = True  # so that its records reach the next attempt
         return await function(argument)
 
     return run
@@ -152,7 +152,7 @@ async def run_workflow(
         workflow_type: of the workflow.
         request: its input.
         activities: what it and its children may call.
-        before_waiting: is called before the clock goes on; says whether it has sent anything.
+        before_waiting: called before the clock advances; returns whether it has sent anything.
 
     Raises:
         Stuck: it waits for a message that is never sent.
@@ -162,7 +162,7 @@ async def run_workflow(
     root = server.start(workflow_id, workflow_type, jobs.PAYLOADS.to_payload(request))
     try:
         while root.is_open:
-            # In a thread, since a workflow has an event loop of its own.
+            # In a thread, since a workflow has its own event loop.
             await asyncio.to_thread(server.run_until, server.now)
             running.start()
             if running.tasks:

@@ -1,4 +1,4 @@
-"""One workflow execution on the server in memory: the SDK's own workflow instance, and what it waits for."""
+"""A workflow execution on the in-memory server: the SDK's workflow instance, and what it waits for."""
 
 import asyncio
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement o
 
 
 def at(nanoseconds: int) -> datetime:
-    """Say what the clock shows this long after a simulation began."""
+    """Return the clock's time this long after the start of a simulation."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1_000)
 
 
@@ -58,7 +58,7 @@ def nanoseconds(length: timedelta) -> int:
 
 @dataclass(eq=False)
 class Execution:
-    """A workflow, in its present run."""
+    """A workflow in its current run."""
 
     workflow_id: str
     workflow_type: str
@@ -77,13 +77,13 @@ class Execution:
     children: dict[int, "Execution"] = field(default_factory=dict[int, "Execution"])
     open_children: dict[int, str] = field(default_factory=dict[int, str])
     close_policy: int = 0
-    """What becomes of it when its parent closes."""
+    """Its parent close policy."""
     tasks: int = 0
-    """How many workflow tasks its present run has had."""
+    """Number of workflow tasks of its current run."""
     events: int = 0
-    """About how many events a history of its present run would have before its present task."""
+    """Approximate number of history events of its current run before its current task."""
     runs: int = 0
-    """How often it continued as new."""
+    """Number of times it continued as new."""
 
     def __post_init__(self) -> None:
         self.instance: WorkflowInstance = self.instantiate()
@@ -91,7 +91,7 @@ class Execution:
         self.inbox.append(jobs.job(initialize_workflow={**about, "attempt": 1}))
 
     def continue_as_new(self, arguments: Sequence[Payload], now: int) -> None:
-        """Go on in a run of its own, which knows only its arguments."""
+        """Continue in a new run, which gets only the arguments."""
         self.evict()
         self.runs += 1
         self.tasks = self.events = 0
@@ -113,7 +113,7 @@ class Execution:
         return self.parent.root if self.parent else self
 
     def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
-        """Hand jobs over, and return what comes of them.
+        """Pass jobs to the instance, and return its completion.
 
         Raises:
             TaskFailed: the activation failed.
@@ -121,12 +121,12 @@ class Execution:
         return list(self.run(self.instance, self.activation(given, now)).commands)
 
     def ask(self, job: Job, now: int) -> WorkflowCommand:
-        """Hand a query over."""
+        """Pass a query to the instance."""
         (answer,) = self.activate([job], now)
         return answer
 
     def activation(self, given: Sequence[Job], now: int, **about: Any) -> WorkflowActivation:
-        """Write what an instance is told at a time."""
+        """Build an activation at a time."""
         about.setdefault("history_length", self.events)
         activation = WorkflowActivation(run_id=self.run_id, jobs=given, **about)
         activation.timestamp.FromDatetime(at(now))
@@ -139,7 +139,7 @@ class Execution:
         return completion.successful
 
     def evict(self) -> None:
-        """Take the instance out of the worker's memory."""
+        """Evict the instance from the worker's cache."""
         self.instance.activate(
             WorkflowActivation(run_id=self.run_id, jobs=[jobs.job(remove_from_cache={"message": "the worker is gone"})])
         )
@@ -190,7 +190,7 @@ class Execution:
             last_completion_result=Payloads(),
             last_failure=None,
         )
-        # The SDK takes the loop that runs as the place to say which workflow is being made; a worker has one.
+        # The SDK marks the workflow under construction on the running loop; a worker has one.
         before = asyncio._get_running_loop()  # noqa: SLF001
         asyncio._set_running_loop(_LOOP)  # noqa: SLF001
         try:
@@ -200,7 +200,7 @@ class Execution:
 
 
 class _Loop(asyncio.AbstractEventLoop):
-    """Stands for a worker's event loop; nothing ever runs on it."""
+    """Placeholder for a worker's event loop; nothing runs on it."""
 
 
 _LOOP: Final = _Loop()

@@ -1,4 +1,4 @@
-"""What a server tells a workflow, as the SDK's core hands it over."""
+"""Activation jobs for workflows, in the SDK core's format."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ PAYLOADS = _CONVERTER.payload_converter
 
 
 def job(**content: Any) -> Job:
-    """Write a job; protobuf takes messages within messages as dictionaries, and None as absent."""
+    """Build a job; protobuf accepts nested messages as dictionaries, and None as absent."""
     return Job(**content)
 
 
@@ -58,14 +58,14 @@ def child_started(seq: int, run_id: str) -> Job:
 
 
 def child_refused(seq: int, workflow_id: str, workflow_type: str) -> Job:
-    """Say that a workflow of this id was started before."""
+    """Build the refusal of a child whose id already exists."""
     cause = StartChildWorkflowExecutionFailedCause.START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_WORKFLOW_ALREADY_EXISTS
     failed = {"workflow_id": workflow_id, "workflow_type": workflow_type, "cause": cause}
     return job(resolve_child_workflow_execution_start={"seq": seq, "failed": failed})
 
 
 def child_never_sent(seq: int, workflow_id: str, workflow_type: str) -> Job:
-    """Say that a child was cancelled in the very task that asked for it."""
+    """Build the cancellation of a child in the task that started it."""
     failure = _child_failure(workflow_id, workflow_type, cancelled())
     return job(resolve_child_workflow_execution_start={"seq": seq, "cancelled": {"failure": failure}})
 

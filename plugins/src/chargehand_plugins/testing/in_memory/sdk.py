@@ -1,4 +1,4 @@
-"""The private parts of Temporal's SDK that a server in memory speaks to workflows with, imported here only."""
+"""The private parts of Temporal's SDK that the in-memory server needs, imported here only."""
 
 from temporalio.bridge.proto.child_workflow import ParentClosePolicy, StartChildWorkflowExecutionFailedCause
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation

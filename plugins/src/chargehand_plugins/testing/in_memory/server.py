@@ -1,6 +1,6 @@
-"""A Temporal server in memory: a virtual clock, what is under way, and who is told what, when.
+"""An in-memory Temporal server: a virtual clock, pending work, and deliveries to workflows.
 
-It knows nothing of Chargehand. What activities come to is said by what carries them out.
+It is independent of Chargehand. The results of activities come from their executor.
 """
 
 import heapq
@@ -37,44 +37,44 @@ _BEGINNING: Final = {
     "start_child_workflow_execution",
     "start_timer",
 }
-"""Commands that are sent when the task ends, and may be taken back until then."""
+"""Commands sent at the end of the task, which can be withdrawn until then."""
 _CLOSING: Final = {"complete_workflow_execution", "fail_workflow_execution", "cancel_workflow_execution"}
 _EVENTS_OF_TASK: Final = 3
-"""A workflow task is scheduled, started and completed."""
+"""Events of a workflow task: scheduled, started and completed."""
 End = tuple[Status, Payload | None, Failure | None]
-"""How an execution closed, and with what."""
+"""How an execution closed, with its result."""
 
 
 class Activities(Protocol):
-    """What carries activities out."""
+    """The executor of activities."""
 
     def begin(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Carry an activity out; `Server.resolve` is told what it comes to."""
+        """Execute an activity, whose result goes to `Server.resolve`."""
         ...
 
     def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Learn that an activity's result is no longer awaited."""
+        """Abandon an activity whose result is no longer awaited."""
         ...
 
 
 @dataclass
 class Unsent:
-    """What a task wants of the server, until the task ends."""
+    """Pending commands of a task until it ends."""
 
     commands: defaultdict[str, dict[int, Any]] = field(default_factory=lambda: defaultdict[str, dict[int, Any]](dict))
-    """By kind and number."""
+    """Commands by kind and number."""
     end: End | None = None
     continued: Any = None
-    """How it wants to continue as new."""
+    """The continue-as-new command, if any."""
 
 
 @dataclass
 class Server:
-    """The server, and the one worker that serves it."""
+    """The server and its single worker."""
 
     activities: Activities
     now: int = 0
-    """Nanoseconds since the beginning."""
+    """Nanoseconds since the start."""
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
     updates: dict[str, Payload] = field(default_factory=dict[str, Payload])
     """What updates returned, by their ids."""
@@ -102,7 +102,7 @@ class Server:
         return answer.succeeded.response if answer.HasField("succeeded") else None
 
     def step(self) -> bool:
-        """Let the next thing happen; False if nothing is under way."""
+        """Process the next event; False if nothing is pending."""
         if not self._coming:
             return False
         when, _, _, happen = heapq.heappop(self._coming)
@@ -111,13 +111,13 @@ class Server:
         return True
 
     def run_until(self, moment: int) -> None:
-        """Let everything happen that happens before a moment."""
+        """Process all events before a time."""
         while self._coming and self._coming[0][0] <= moment:
             self.step()
         self.now = max(self.now, moment)
 
     def close(self) -> None:
-        """Throw all instances away."""
+        """Discard all instances."""
         for execution in self.executions.values():
             if execution.is_open:
                 execution.evict()
@@ -125,7 +125,7 @@ class Server:
     def resolve(
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
-        """Tell a workflow what an activity came to, if it still waits for it."""
+        """Deliver an activity's result to a workflow, if it still waits for it."""
         if execution.activities.pop(asked.seq, None) is not None:
             self._tell(
                 execution,
@@ -175,9 +175,9 @@ class Server:
         self._send(execution, unsent)
 
     def _take(self, execution: Execution, command: WorkflowCommand, unsent: Unsent) -> list[Job]:
-        """Take a command over; what the SDK's core answers by itself, it does at once."""
+        """Accept a command; those that the SDK's core answers itself are answered immediately."""
         written = command.WhichOneof("variant") or ""
-        # Of local activities, the fields that matter here have the same names.
+        # The relevant fields of local activities have the same names.
         kind, asked = written.replace("local_", ""), getattr(command, written)
         if kind in _BEGINNING:
             unsent.commands[kind][asked.seq] = asked
@@ -353,7 +353,7 @@ class Server:
         execution = self.executions.get(workflow_id)
         if execution is None or not execution.is_open:
             return False
-        # The SDK warns of a signal that is of no event; there is no history here.
+        # The SDK warns about a signal without an event, but there is no history here.
         signal = {"signal_name": name, "input": payloads, "originating_event_id": 1}
         self._tell(execution, jobs.job(signal_workflow=signal))
         return True
