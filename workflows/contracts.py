@@ -134,6 +134,8 @@ class SubtaskRequest(Message):
     """Approximate length of that text; 0 for no target."""
     notes: tuple[Note, ...] = left_out(())
     """Notes of earlier attempts at this subtask."""
+    outgoing: int = left_out(0)
+    """Calls of tools that reach out, since private text was read, in earlier attempts."""
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages of a person to its agents so far, earlier attempts included."""
     grant: Amount
@@ -171,6 +173,8 @@ class SubtaskResult(Contract):
     """Without quotations of sources that its findings repeat; see `workflows.rules.evidence.with_quotes`."""
     is_private: bool = left_out(False)
     """Whether it is based on private text."""
+    outgoing: int = left_out(0)
+    """Calls of tools that reach out, since private text was read, in this attempt and those before."""
     wasted: Usage = left_out(Usage())
     """The part of its spend on turns without a usable result."""
     notes: tuple[Note, ...] = left_out(())

@@ -26,7 +26,7 @@ from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
 from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, reply, report, request_tool, request_tools, say, subtask, use
+from tests.scripted_model import Script, answer, refined, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
 from workflows import continue_as_new
 from workflows.rules.tool_policy import MOST_UNASKED, why_approved
@@ -336,6 +336,19 @@ async def test_a_hand_over_does_not_forget_calls(tmp_path: Path) -> None:
         await converse(opened, tmp_path, text)
 
     assert len(opened.tools["mail"].calls) == MOST_UNASKED
+
+
+async def test_another_attempt_does_not_forget_calls(tmp_path: Path) -> None:
+    """What is left of eight is all that the attempt after one without an answer may send."""
+    words = GOAL.split()
+    own: list[tuple[str, dict[str, JsonValue]]] = [("mail", {"to": "ada@ours.example", "text": word}) for word in words]
+    script = Script().plan(subtask("T1", agent="clerk")).refine(refined("Try T1 again, in another way, please."))
+    script = script.work("", READ, request_tools(*own[:3]), request_tools(*own[3:5]), answer("", status="no_answer"))
+    script = script.work("in another way", READ, request_tools(*own[5:8]), request_tools(*own[8:11]), answer("Done."))
+    async with opened_desk(script, tmp_path) as opened:
+        await opened.run(asked(tmp_path))
+
+    assert {str(call["text"]) for call in opened.tools["mail"].calls} == set(words[:MOST_UNASKED])
 
 
 async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:

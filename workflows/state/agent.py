@@ -86,7 +86,7 @@ class AgentWork:
         self.mailbox = mailbox
         self._state = request.state or SubtaskState(
             spending=Spending.of(request.grant),
-            conversation=ConversationState(notes=request.notes, opening_notes=request.notes),
+            conversation=ConversationState(notes=request.notes, opening_notes=request.notes, outgoing=request.outgoing),
             began_at=now,
             rounds_begun=0,
             messages=request.messages,
@@ -129,6 +129,7 @@ class AgentWork:
         return SubtaskResult(
             outcome=without_quotes(outcome.replace(**beside)),
             is_private=self.conversation.is_private,
+            outgoing=self.conversation.outgoing,
             notes=self.conversation.notes.kept,
             messages_read=self.inbox.read,
             wasted=self.spending.wasted,

@@ -71,6 +71,10 @@ class Conversation:
         return self._state.tool_calls
 
     @property
+    def outgoing(self) -> int:
+        return self._state.outgoing
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """A gap for each acting call of unknown outcome."""
         return self._state.doubts
@@ -136,9 +140,8 @@ class Conversation:
 
     def count_outgoing(self) -> int:
         """Count a call that reaches out after private text was read; return the count before it."""
-        before = self._state.outgoing
-        self._change(outgoing=before + 1)
-        return before
+        self._change(outgoing=self.outgoing + 1)
+        return self.outgoing - 1
 
     def doubt(self, call: ToolCall) -> None:
         """Record that a call may or may not have been applied."""
@@ -208,7 +211,7 @@ class Conversation:
             tool_calls=self.tool_calls,
             doubts=self.doubts,
             is_private=self.is_private,
-            outgoing=self._state.outgoing,
+            outgoing=self.outgoing,
         )
 
     def _change_latest(self, **changes: object) -> None:

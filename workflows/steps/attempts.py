@@ -1,6 +1,7 @@
 """The attempts at one subtask, each with its own grant, until the recovery table accepts or gives up."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -85,8 +86,7 @@ async def _attempt_until_decided(
     done: set[Action] = set()
     reservation: Reservation | None = first
     while reservation is not None:
-        notes = _notes_for(session, following.subtask, tried)
-        tried.append((following, await attempt_once(session, following, reservation, notes)))
+        tried.append((following, await attempt_once(session, following, reservation, tried)))
         step = await _decide(session, tried, done)
         if not isinstance(step, Try):
             return step
@@ -107,7 +107,7 @@ async def reserve_in_time(
     return reservation
 
 
-def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note, ...]:
+def _notes_for(session: Session, subtask: Subtask, tried: Sequence[tuple[Try, SubtaskResult]]) -> tuple[Note, ...]:
     """Return the notes of the latest attempt whose notes the next agent may read."""
     own = capabilities_of(subtask.agent, session.facts.crew)
     for trying, ended in reversed(tried):
@@ -122,7 +122,7 @@ async def attempt_once(
     session: Session,
     trying: Try,
     reservation: Reservation,
-    notes: tuple[Note, ...] = (),
+    tried: Sequence[tuple[Try, SubtaskResult]] = (),
     state: SubtaskState | None = None,
 ) -> SubtaskResult:
     """Run one child workflow and settle its grant; for a conversation's message it starts from a state."""
@@ -136,14 +136,21 @@ async def attempt_once(
     publish(session)
     inputs = _inputs(session, subtask)
     own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
-    if notes:
+    if notes := _notes_for(session, subtask, tried):
         reads |= session.provenance.of_attempts(subtask.id)
     session.provenance.record_attempt(subtask.id, reads, own)
     way = session.progress.steering.open(subtask.id, child, is_session=session.facts.crew.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
     with on_exit(lambda: session.progress.steering.close(way, read)):
         job = Job(
-            subtask=subtask, inputs=inputs, notes=notes, reads=reads, grant=reservation.amount, way=way, state=state
+            subtask=subtask,
+            inputs=inputs,
+            notes=notes,
+            outgoing=max((before.outgoing for _, before in tried), default=0),
+            reads=reads,
+            grant=reservation.amount,
+            way=way,
+            state=state,
         )
         ended = await _run(session, job, tier)
         read = ended.messages_read

@@ -38,6 +38,7 @@ from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
+from workflows.rules.tool_policy import MOST_UNASKED
 from workflows.state.session import Session
 from workflows.state.steering import Delivery
 from workflows.steps.effects import list_state
@@ -63,6 +64,8 @@ class Job:
     inputs: tuple[InputOutcome, ...]
     notes: tuple[Note, ...]
     """Notes of earlier attempts."""
+    outgoing: int
+    """Calls that reach out, of earlier attempts."""
     reads: Reads
     """Kinds of text behind inputs and notes."""
     grant: Amount
@@ -85,7 +88,8 @@ async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskRe
         text=job.subtask.instruction,
     )
     if isinstance(result, Failure):
-        return SubtaskResult(outcome=result)
+        # How many calls it had made by then is not known.
+        return SubtaskResult(outcome=result, outgoing=MOST_UNASKED if agent.outward else 0)
     session.budget.spending.learn(result.overcharges)
     return result.replace(outcome=with_quotes(result.outcome))
 
@@ -118,6 +122,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         length_words=session.report_words if is_final else 0,
         messages=session.progress.steering.messages_for(subtask.id),
         notes=job.notes,
+        outgoing=job.outgoing,
         grant=job.grant,
         spare=session.budget.spare,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
