@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from heapq import nlargest
+from itertools import islice
 from typing import Final, Literal, get_args
 
 from activities.contracts.rounds import PASSAGE_GAP, as_compared
@@ -84,7 +85,7 @@ class _Block:
     def is_quotation(self) -> bool:
         return self.lines[0].lstrip().startswith(">")
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[int, ...]:
         return tuple(cited_numbers(self.text)) if is_cited(self.text) else self.inherits
 
@@ -217,7 +218,7 @@ def is_code(text: str) -> bool:
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
     """List the paragraphs, list items and rows that state something without a citation."""
-    return [said[:_CLAIM_CHARACTERS] for said, _ in _uncited(text, evidence)]
+    return [said[:_CLAIM_CHARACTERS] for said, _ in islice(_uncited(text, evidence), _MOST_CLAIMS)]
 
 
 def mark_uncited(text: str, evidence: Evidence) -> str:
@@ -234,8 +235,11 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
     known = {plain(finding.claim) for finding in evidence.findings if finding.sources}
     known.update(plain(remark) for remark in evidence.remarks)
     for block in _blocks(text):
-        said = [plain(statement.text) for statement in _statements(block) if not _says_nothing(statement)]
-        if said and not block.numbers and not known.issuperset(said):
+        if block.numbers:
+            continue
+        # One that has more questions and greetings than anyone reads is taken to state something.
+        statements = enumerate(_statements(block))
+        if any(n == _MOST_CLAIMS or not (_says_nothing(each) or plain(each.text) in known) for n, each in statements):
             yield plain(block.text), block
 
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import get_args
 
 import pytest
@@ -131,6 +131,16 @@ def test_many_links_are_looked_up_soon(link: str) -> None:
     inert_links(link * (200_000 // len(link)), sources)
 
     assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize("check", [list_uncited, mark_uncited, claims_of])
+@pytest.mark.parametrize("piece", ["A fact. ", "a? ", "**A.** ", "- a b c\n", "a [S1]. ", "[S1", "(a ", "\n**a", "“a"])
+def test_a_long_text_is_checked_soon(piece: str, check: Callable[[str, Evidence], object]) -> None:
+    """Whatever it repeats, in one paragraph or in many."""
+    began = time.thread_time()
+    check(piece * (200_000 // len(piece)), EVIDENCE)
+
+    assert time.thread_time() - began < 1.5
 
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
