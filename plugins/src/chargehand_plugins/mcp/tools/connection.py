@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import mcp_types as types
@@ -21,7 +21,7 @@ from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from pydantic import ValidationError
+from pydantic import FailFast, ValidationError
 
 from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.rounds import Elicitation
@@ -29,13 +29,20 @@ from activities.credentials import keep_hidden
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stall_timeout import note_progress
 from chargehand_plugins.mcp.tools.definitions import readable
-from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
+from chargehand_plugins.mcp.tools.relay import BYTES_A_MARK, marks_in
 from workflows.rules.forms import Form, FormField
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
     from mcp.client._transport import TransportStreams
     from mcp.shared.dispatcher import ProgressFnT
+
+
+class CheckedResult(types.CallToolResult):
+    """A result whose check ends at the first wrong block: each is tried as every kind of block."""
+
+    content: Annotated[list[types.ContentBlock], FailFast()]
+
 
 _Result = TypeVar("_Result", types.CallToolResult, types.ReadResourceResult)
 
@@ -155,7 +162,7 @@ class Connection:
             context.run(note_progress)
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
-        return await self._answer(request, types.CallToolResult, progress)
+        return await self._answer(request, CheckedResult, progress)
 
     async def read(self, uri: str) -> types.ReadResourceResult:
         """Read a resource once. Raises like `call`."""
@@ -304,15 +311,15 @@ def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> C
 
 
 def strings_check(content_type: str) -> Callable[[bytes], None]:
-    """Build the check of a body's parts, which bounds the strings per message or event."""
-    is_stream, quotes = content_type.startswith("text/event-stream"), 0
+    """Build the check of a body, part by part: of a stream, each event may have so many values."""
+    is_stream, marks = content_type.startswith("text/event-stream"), 0
 
     def check(part: bytes) -> None:
-        nonlocal quotes
+        nonlocal marks
         for number, piece in enumerate(part.split(b"\n\n") if is_stream else [part]):
-            quotes = quotes_in(piece) + (0 if number else quotes)
-            if quotes > MOST_MESSAGE_BYTES / BYTES_A_QUOTE:
-                raise BodyRefused("it has too many strings")
+            marks = marks_in(piece) + (0 if number else marks)
+            if marks > MOST_MESSAGE_BYTES / BYTES_A_MARK:
+                raise BodyRefused("it has too many values")
 
     return check
 
