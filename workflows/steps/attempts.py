@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -157,12 +157,7 @@ async def attempt_once(
     if ended.is_private:
         session.provenance.record_attempt(subtask.id, reads | READS_DOCUMENTS, own)
     session.approvals.abandon(child, "its agent has ended")
-    own_time = timedelta(0)
-    if session.facts.crew.agent(subtask.agent):
-        own_time = workflow.now() - began_at - ended.waited
-        session.places.record([AgentsAtWork(at=began_at, change=1), AgentsAtWork(at=workflow.now(), change=-1)])
-    use = LimitUsage(rounds=ended.rounds, depth=session.depth + 1, longest_attempt=own_time)
-    session.progress.count_use(use)
+    _count_use(session, subtask, ended, began_at)
     if not is_granted:
         session.budget.grants.release(reservation)
     else:
@@ -172,6 +167,14 @@ async def attempt_once(
         ended = ended.replace(outcome=closed)
     count_outcome(ended.outcome)
     return ended
+
+
+def _count_use(session: Session, subtask: Subtask, ended: SubtaskResult, began_at: datetime) -> None:
+    own_time = timedelta(0)
+    if session.facts.crew.agent(subtask.agent):
+        own_time = workflow.now() - began_at - ended.waited
+        session.places.record([AgentsAtWork(at=began_at, change=1), AgentsAtWork(at=workflow.now(), change=-1)])
+    session.progress.count_use(LimitUsage(rounds=ended.rounds, depth=session.depth + 1, longest_attempt=own_time))
 
 
 def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
