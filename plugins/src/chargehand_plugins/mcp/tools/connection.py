@@ -29,7 +29,7 @@ from activities.credentials import keep_hidden
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stall_timeout import note_progress
 from chargehand_plugins.mcp.tools.definitions import readable
-from chargehand_plugins.mcp.tools.relay import BYTES_A_MARK, marks_in
+from chargehand_plugins.mcp.tools.relay import BYTES_A_VALUE, ValueCounter
 from workflows.rules.forms import Form, FormField
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ async def _over_http(
                 event_hooks={"request": [stay], "response": [note_status]},
             ),
             MOST_MESSAGE_BYTES,
-            strings_check,
+            values_check,
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
     ):
@@ -310,16 +310,14 @@ def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> C
     )
 
 
-def strings_check(content_type: str) -> Callable[[bytes], None]:
-    """Build the check of a body, part by part: of a stream, each event may have so many values."""
-    is_stream, marks = content_type.startswith("text/event-stream"), 0
+def values_check(content_type: str) -> Callable[[bytes], None]:
+    """Build the check of a body's parts, which bounds the values of a message or, in a stream, of each event."""
+    is_stream, values = content_type.startswith("text/event-stream"), ValueCounter()
 
     def check(part: bytes) -> None:
-        nonlocal marks
-        for number, piece in enumerate(part.split(b"\n\n") if is_stream else [part]):
-            marks = marks_in(piece) + (0 if number else marks)
-            if marks > MOST_MESSAGE_BYTES / BYTES_A_MARK:
-                raise BodyRefused("it has too many values")
+        events = part.replace(b"\r\n", b"\n").split(b"\n\n") if is_stream else [part]
+        if values.add(*events) > MOST_MESSAGE_BYTES / BYTES_A_VALUE:
+            raise BodyRefused("it has too many values")
 
     return check
 

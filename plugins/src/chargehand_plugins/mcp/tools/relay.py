@@ -9,6 +9,7 @@ Arguments: the most bytes of a line, then the server's command.
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from typing import Final
 _GRACE_SECONDS: Final = 1.0
 """Time for a server to exit after its input has ended; the SDK waits two seconds."""
 _PIPE_BYTES: Final = 1 << 16
-BYTES_A_MARK: Final = 160
-"""A message of the most bytes may have one mark for so many: what has more takes long to validate."""
+BYTES_A_VALUE: Final = 160
+"""Minimum average bytes per value, since messages with many values take long to validate."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+"""A JSON string, or the rest of the text if unterminated. Possessive, so that each byte is read once."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -67,22 +70,43 @@ def main(most_bytes: int, command: list[str]) -> int:
     return abs(server.returncode)
 
 
-def marks_in(text: bytes) -> int:
-    """Count the quotation marks of JSON's strings, half of them at least, and every fourth comma between its values."""
-    return text.count(b'"') - text.count(b'\\"') + text.count(b",") // 4
+class ValueCounter:
+    """Counts the strings, lists, objects and commas of JSON text that arrives in parts."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.count = 0
+        self._open = b""
+        """The beginning of an equivalent string, if a part has ended within one."""
+
+    def add(self, *parts: bytes) -> int:
+        """Count the next part of a text, and further texts; return the highest count."""
+        most = 0
+        for number, part in enumerate(parts):
+            if number:
+                self._begin()
+            text = self._open + part
+            strings = [*_STRING.finditer(text)]
+            values = sum(map(_STRING.sub(b"", text).count, (b"[", b"{", b",")))
+            self.count += len(strings) - bool(self._open) + values
+            is_open = bool(strings) and not strings[-1][1]
+            self._open = b"" if not is_open else b'"' if strings[-1].end() == len(text) else b'"\\'
+            most = max(most, self.count)
+        return most
 
 
 def _copy(source: int, target: int, most_bytes: int) -> None:
-    """Copy until the end, or until a line that is longer than allowed, or has more values."""
-    length = marks = 0
+    """Copy until the end, or until a line that is too long or has too many values."""
+    length, values = 0, ValueCounter()
     while chunk := os.read(source, _PIPE_BYTES):
         first, *others = chunk.split(b"\n")
         if max([length + len(first), *map(len, others)]) > most_bytes:
             return
-        if max([marks + marks_in(first), *map(marks_in, others)]) > most_bytes / BYTES_A_MARK:
+        if values.add(first, *others) > most_bytes / BYTES_A_VALUE:
             return
         length = len(others[-1]) if others else length + len(first)
-        marks = marks_in(others[-1]) if others else marks + marks_in(first)
         while chunk:
             chunk = chunk[os.write(target, chunk) :]
 
