@@ -107,7 +107,7 @@ class _Person:
         if self.decide(server):
             return True
         if self._said > len(self.replies):
-            reply = server.updates.get(f"message-{self._said}")
+            reply = server.update_results.get(f"message-{self._said}")
             if reply is None:
                 return False
             self.replies += PAYLOADS.from_payloads([reply], [ConversationReply])

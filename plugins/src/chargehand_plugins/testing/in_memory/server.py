@@ -76,8 +76,8 @@ class Server:
     now: int = 0
     """Nanoseconds since the start."""
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
-    updates: dict[str, Payload] = field(default_factory=dict[str, Payload])
-    """What updates returned, by their ids."""
+    update_results: dict[str, Payload] = field(default_factory=dict[str, Payload])
+    """Results of updates by id."""
     _coming: list[tuple[int, int, int, Callable[[], object]]] = field(
         default_factory=list[tuple[int, int, int, Callable[[], object]]]
     )
@@ -192,7 +192,7 @@ class Server:
 
     def _take_update_response(self, _: Execution, asked: Any, __: Unsent) -> list[Job]:
         if asked.HasField("completed"):
-            self.updates[asked.protocol_instance_id] = asked.completed
+            self.update_results[asked.protocol_instance_id] = asked.completed
         return []
 
     def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
