@@ -107,7 +107,8 @@ async def test_a_template_without_subtasks_is_a_named_gap(
     reason, _, message = gap.partition(": ")
     assert states["T2"] == ("skipped" if reason == "skipped" else "failure")
     assert states["T3"] == "skipped"
-    assert any(named.startswith(f"T2 (researcher) failed: {message}") for named in result.gaps)
+    lost = f"T2 (researcher) {'was skipped' if reason == 'skipped' else 'failed'}: {message}"
+    assert any(named.startswith(lost) for named in result.gaps)
     assert len(opened.model.of_kind("expand")) == {"skipped": "lost" not in gap, "malformed": 2}[reason]
     assert result.reserved_usd == 0
 

@@ -15,7 +15,7 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
 def well_behaved(*subtasks: SubtaskDraft) -> Script:
     """Plan these subtasks, use one tool in each, answer with its source, and report."""
-    written = report("All topics are known [S1] [S2].")
+    written = report("All topics are read [S1] [S2].")
     return (
         Script()
         .plan(*subtasks)
@@ -29,7 +29,7 @@ async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None
     result, opened = await run(well_behaved(subtask("T1"), subtask("T2", agent="analyst")), GOAL)
 
     assert not any(call.tools for call in opened.model.calls if call.agent == "supervisor")
-    assert result.answer == "All topics are known [S1] [S2]."
+    assert result.answer == "All topics are read [S1] [S2]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1", "query_data.md#L1"]
     assert [source.quote for source in result.sources] == ["what search_documents read", "what query_data read"]
     assert result.stop_reason == "completed"
