@@ -35,7 +35,7 @@ _logger: Final = logging.getLogger("chargehand.worker")
 _INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
 """One module of each package whose code affects workflow decisions."""
 _DIGITS: Final = 12
-GRACE: Final = timedelta(seconds=30)
+GRACEFUL_SHUTDOWN_TIMEOUT: Final = timedelta(seconds=30)
 """Time for in-flight calls to finish when a worker is stopped."""
 
 
@@ -130,7 +130,7 @@ def _worker(
         max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
         nonsticky_to_sticky_poll_ratio=0.5,
         max_task_queue_activities_per_second=per_second,
-        graceful_shutdown_timeout=GRACE,
+        graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_TIMEOUT,
         # Tasks of a killed worker's workflows move to another worker after this time instead of after ten seconds.
         # With one second, a merely busy worker would replay whole histories.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),

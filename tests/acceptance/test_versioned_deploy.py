@@ -98,7 +98,7 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
 
 async def test_sessions_from_before_builds_had_names_go_on(deploys: Deploys, monkeypatch: pytest.MonkeyPatch) -> None:
     """When workers are given names for the first time, what is in flight goes to the current build."""
-    monkeypatch.setattr(workers, "GRACE", timedelta(0))  # the agents are held for ever
+    monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(0))  # the agents are held for ever
     async with deploys.build(None) as environment:
         session = await deploys.begin(environment)
     async with deploys.build("v1"):

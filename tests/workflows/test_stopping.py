@@ -175,7 +175,7 @@ async def test_a_worker_that_ends_drops_its_sessions_without_a_word(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it keeps of a running session is thrown away, and does nothing more: the next worker goes on."""
-    monkeypatch.setattr(workers, "GRACE", timedelta(seconds=0.1))
+    monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(seconds=0.1))
     held = Held(answer("Late."))
     async with environment(Script().plan(*topics(2)).work("", held)) as opened:
         await opened.chargehand.start(GOAL)

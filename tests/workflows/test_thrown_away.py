@@ -62,7 +62,7 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
 ) -> None:
     """The workflow in which the garbage is collected keeps its own memo and ends as if nothing had been there."""
-    monkeypatch.setattr(workers, "GRACE", timedelta(0))
+    monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(0))
     monkeypatch.setattr(workers, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
     held = Held(answer("Known."))
     script = unsure("T1", "T2") if waits_for == "an answer" else Script().plan(*topics(2)).work("", held)
