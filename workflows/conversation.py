@@ -106,8 +106,7 @@ class ConversationWorkflow(SessionWorkflow):
         state = self._state.session.model_dump_json() if self._state else ""
         asked = request.as_session()
         written = SupervisorRequest(**{name: getattr(asked, name) for name in asked.model_fields_set}, state=state)
-        session = await open_session(written, self._progress, self._mailbox, self._place, converses=True)
-        session.dialogue = self._dialogue
+        session = await open_session(written, self._progress, self._mailbox, self._place, self._dialogue)
         if self._state is None:
             agents = [agent.name for agent in session.facts.crew.agents]
             floor = request.agent or agents[0]

@@ -124,14 +124,14 @@ class Session:
     mailbox: Mailbox
     was_reset: bool
     """Whether an operator has reset this session, so that unknown children may exist."""
+    dialogue: Dialogue | None = None
+    """In a conversation, what is said in it."""
     request: SessionRequest = field(init=False)
     """The request with the crew's terms applied, and the documents of the session that it follows."""
     budget: Budget = field(init=False)
     places: Places = field(init=False)
     provenance: Provenance = field(init=False)
     memo: Memo = field(default_factory=Memo, init=False)
-    dialogue: Dialogue | None = field(default=None, init=False)
-    """In a conversation, what is said in it."""
 
     def __post_init__(self, spending: Spending) -> None:
         """Apply the crew's terms to the request, and build the parts."""

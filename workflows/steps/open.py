@@ -29,6 +29,7 @@ from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, notify
 from workflows.rules.authority import narrow_crew
 from workflows.state.clock import Clock
+from workflows.state.dialogue import Dialogue
 from workflows.state.progress import Progress
 from workflows.state.session import Session, SupervisorState
 from workflows.steps.effects import list_attributes, publish, start_alarm, write_memo
@@ -103,7 +104,7 @@ class Place:
 
 
 async def open_session(
-    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, *, converses: bool = False
+    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, dialogue: Dialogue | None = None
 ) -> Session:
     """Read the facts about a request, reserve the report, and refuse unworkable limits; or resume from a state.
 
@@ -115,24 +116,22 @@ async def open_session(
     _check(written)
     progress.set_goal(written.goal)
     if written.state:
-        return _resume(written, progress, mailbox, place, converses=converses)
+        return _resume(written, progress, mailbox, place, dialogue)
     delegation = written.delegation
     if delegation is None:
         _show_in_lists(written)
-    facts = _within_authority(await _read_facts(written, converses=converses), delegation)
+    facts = _within_authority(await _read_facts(written, converses=dialogue is not None), delegation)
     place.take(facts.admission)
     progress.add_gaps(facts.unread)
-    session = _new_session(
-        written, facts, progress, mailbox, timedelta(0) if converses else facts.terms.limits.deadline
-    )
-    if not converses:
+    session = _new_session(written, facts, progress, mailbox, dialogue)
+    if dialogue is None:
         _hold_report(session)
     if facts.admission is not None:
         queued_at = workflow.now()
         await place.wait(facts, written, progress)
         session.clock.delay(workflow.now() - queued_at)
     progress.open(session.budget.ledger, session.clock)
-    if not converses:
+    if dialogue is None:
         start_alarm(session.clock)
         session.budget.reserve_report(session.report_words)
     if delegation is not None:
@@ -142,10 +141,10 @@ async def open_session(
 
 
 def _new_session(
-    written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox, deadline: timedelta
+    written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox, dialogue: Dialogue | None
 ) -> Session:
     delegation, limits, now = written.delegation, facts.terms.limits, workflow.now()
-    deadline_at = now + deadline
+    deadline_at = now + (timedelta(0) if dialogue else limits.deadline)
     return Session(
         id=workflow.info().workflow_id,
         run=delegation.run if delegation else _run_name(),
@@ -156,6 +155,7 @@ def _new_session(
         spending=Spending.of(Amount(limits.max_turns, limits.budget_usd)),
         mailbox=mailbox,
         was_reset=was_reset(),
+        dialogue=dialogue,
     )
 
 
@@ -179,7 +179,7 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
 
 
 def _resume(
-    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, *, converses: bool
+    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, dialogue: Dialogue | None
 ) -> Session:
     try:
         state = SupervisorState.model_validate_json(written.state)
@@ -196,8 +196,9 @@ def _resume(
         spending=state.spending,
         mailbox=mailbox,
         was_reset=state.was_reset or was_reset(),
+        dialogue=dialogue,
     )
-    if not converses:
+    if dialogue is None:
         start_alarm(session.clock)
     progress.open(session.budget.ledger, session.clock)
     session.resume(state)
