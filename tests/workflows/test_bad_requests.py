@@ -115,7 +115,7 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
 
 async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:
     """With none, or with two, each update of sessions and conversations that takes any is refused by its name."""
-    async with environment(Script()) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="a goal", approval="plan"))
         for talk, messages in ((session, UPDATES), (await opened.chargehand.converse(), CONVERSATION_MESSAGES)):
             handle = opened.chargehand.client.get_workflow_handle(talk.id)
