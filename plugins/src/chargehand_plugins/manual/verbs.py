@@ -20,7 +20,7 @@ _CHECKOUT: Final = Path(__file__).parents[4] / "docs"
 _FOLDERS: Final = (".", "tutorial", "how-to", "reference")
 _PLUGINS: Final = Path(__file__).parents[1]
 _INCLUDE: Final = re.compile(r"```\{include\} (\S+)")
-_LINK: Final = re.compile(r"!?\[([^]]*)\]\((?!https?:|#)([^)\s]+)\)")
+_LINK: Final = re.compile(r"!?\[([^][]*)\]\((?!https?:|#)([^()\s]+)\)")
 """To another file of the checkout, or a picture of it."""
 _PAGES_SHOWN: Final = 10
 
