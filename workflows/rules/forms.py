@@ -25,8 +25,8 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_EMAIL: Final = re.compile(r"\A[^@\s]+@[^@\s]+")
+_URI: Final = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT: Final = re.compile(_DATE.pattern + r"T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
