@@ -159,6 +159,7 @@ async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
     await page.fill("#agent-2", "no-such-agent")
     await page.click("text=Approve this plan instead")
     await page.wait_for_selector("text=there is no agent 'no-such-agent'")
+    await page.wait_for_load_state()
     assert [await page.input_value(each) for each in ("#raise-turns", "#place-2", "#message-to")] == typed
     assert await page.is_checked("#drop-1")
     await page.click("button:has-text('Raise')")
