@@ -15,6 +15,7 @@ from chargehand.messages import UPDATES
 from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import read_content
+from chargehand_plugins.console.pages import with_typed
 from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import read_form
@@ -59,7 +60,7 @@ async def _act(request: Request) -> Response:
             backend: Backend = request.app.state.backend
             await (await backend.session(link.session)).send(UPDATES[action], content)
         except (ChargehandError, Problem) as error:
-            return _page(request, status, wait, problem_of(error))
+            return with_typed(_page(request, status, wait, problem_of(error)), request, form)
     finally:
         await form.close()
     return _page(request, status, None, note=words("decide", "done"))

@@ -1,10 +1,13 @@
 """Forms of the pages, built from contracts, plans and call arguments, and parsing of their input."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
+import lxml.html
 from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
@@ -23,6 +26,12 @@ _LONG_ARGUMENT: Final = 160
 _ARGUMENT: Final = "arguments."
 _EMPTY_ROWS: Final = 3
 _ROW: Final = "rows."
+_SAYS_WHICH: Final = ("decision", "call", "subtask")
+"""Hidden fields that tell apart the forms of one action."""
+_lxml: Final = cast("Any", lxml.html)
+"""It has no types."""
+_NOT_IN_HTML: Final = re.compile("[^\\t\\n\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that a browser's form does not send."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,38 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     written |= {field: to_json([item]) for field, item in items.items()}
     content = b", ".join(to_json(name) + b": " + value for name, value in written.items())
     return parse(message.takes, b"{" + content + b"}", "form")
+
+
+def refill(html: str, action: str, form: FormData) -> str:
+    """Fill the form that was refused with what was typed into it, and open what it is folded into."""
+    page = _lxml.document_fromstring(html)
+    for each in page.forms:
+        hidden = {field.name: field.value for field in each.inputs if field.get("type") == "hidden"}
+        if unquote(each.action or "") == action and all(
+            text_of(form, name) == hidden[name] for name in _SAYS_WHICH if name in hidden
+        ):
+            for field in each.inputs:
+                _enter(field, form)
+    return str(_lxml.tostring(page, doctype="<!doctype html>", encoding="unicode"))
+
+
+def _enter(field: Any, form: FormData) -> None:
+    typed = _NOT_IN_HTML.sub("", text_of(form, field.name or ""))
+    match field.tag, field.get("type"):
+        case _, "hidden" | "password" | "file":
+            return
+        case _, "checkbox":
+            before, field.checked = field.checked, field.name in form
+            is_changed = before != field.checked
+        case "textarea", _:
+            # A browser ignores the first line break.
+            is_changed = field.value.removeprefix("\n") != typed
+            field.value = f"\n{typed}"
+        case tag, _:
+            is_changed = (field.value or "") != typed and (tag != "select" or typed in field.value_options)
+            field.value = typed if is_changed else field.value
+    for outer in field.iterancestors("details") if is_changed else ():
+        outer.set("open", "")
 
 
 def read_number(text: str) -> object:

@@ -29,7 +29,7 @@ from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import MOST_SEARCHED, Backend
-from chargehand_plugins.console.forms import read_content, read_number, text_of
+from chargehand_plugins.console.forms import read_content, read_number, refill, text_of
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
@@ -107,11 +107,19 @@ def _form(handle: HandleForm) -> Handle:
             cookie: str = getattr(request.state, "cookie", "")
             if not isinstance(presented, str) or not _access(request).is_form_token(cookie, presented):
                 raise Problem(HTTPStatus.FORBIDDEN, words("frame", "old_form"))
-            return await handle(request, form)
+            return with_typed(await handle(request, form), request, form)
         finally:
             await form.close()
 
     return checked
+
+
+def with_typed(response: Response, request: Request, form: FormData) -> Response:
+    """Keep what was typed into a form in the page that refuses it."""
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        response.body = refill(bytes(response.body).decode(), request.scope["path"], form).encode()
+        response.headers["Content-Length"] = str(len(response.body))
+    return response
 
 
 async def login(request: Request) -> Response:
@@ -153,13 +161,13 @@ async def logout(request: Request, _: FormData) -> Response:
 
 async def ask(request: Request) -> Response:
     """Show the request form and the latest sessions."""
-    return await _ask(request, {"follows": request.query_params.get("follows", "")[:255]})
+    return await _ask(request, request.query_params.get("follows", "")[:255])
 
 
-async def _ask(request: Request, typed: Mapping[str, str], problem: Problem | None = None) -> Response:
+async def _ask(request: Request, follows: str, problem: Problem | None = None) -> Response:
     sessions = await search_rows(_backend(request), Search(), _LATEST)
     key = secrets.token_urlsafe(16)
-    return _page(request, "ask.html", problem, here="ask", typed=typed, sessions=sessions, key=key)
+    return _page(request, "ask.html", problem, here="ask", follows=follows, sessions=sessions, key=key)
 
 
 async def start(request: Request, form: FormData) -> Response:
@@ -169,7 +177,7 @@ async def start(request: Request, form: FormData) -> Response:
         session = await _backend(request).connect().start(asked, session_id=session_id)
         await session.opened()
     except (ChargehandError, Problem) as error:
-        return await _ask(request, typed, problem_of(error))
+        return await _ask(request, typed.get("follows", ""), problem_of(error))
     return RedirectResponse(f"{Page(session.id, '').base}?done=start", _SEE_OTHER)
 
 
@@ -201,12 +209,12 @@ async def _read_request(
     return asked, f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
-async def talk(request: Request, problem: Problem | None = None, typed: Mapping[str, str] | None = None) -> Response:
+async def talk(request: Request, problem: Problem | None = None) -> Response:
     """Show the form for a new conversation, and open conversations."""
     rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
     sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
     key = secrets.token_urlsafe(16)
-    return _page(request, "talk.html", problem, here="talk", typed=typed or {}, sessions=sessions, key=key)
+    return _page(request, "talk.html", problem, here="talk", sessions=sessions, key=key)
 
 
 async def converse(request: Request, form: FormData) -> Response:
@@ -217,7 +225,7 @@ async def converse(request: Request, form: FormData) -> Response:
         opened = await _backend(request).connect().converse(asked, conversation_id=conversation_id)
         await opened.opened()
     except (ChargehandError, Problem) as error:
-        return await talk(request, problem_of(error), typed)
+        return await talk(request, problem_of(error))
     return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
 
 

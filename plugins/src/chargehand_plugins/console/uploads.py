@@ -19,7 +19,8 @@ from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.problems import invalid
 
 MOST_FILES: Final = 200
-_MOST_FIELDS: Final = 100
+_MOST_FIELDS: Final = 2_000
+"""Enough for each row of the longest plan."""
 _MOST_FIELD_BYTES: Final = 1_000_000
 _MOST_SINGLE_FILES: Final = 50
 """More are stored as one folder, since every turn lists the names of documents."""

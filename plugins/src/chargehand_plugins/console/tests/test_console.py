@@ -8,14 +8,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
+import lxml.html
 import pytest
 from httpx2 import AsyncClient
 from temporalio.client import Client
 
 from chargehand import SessionSummary
-from chargehand.contracts import DecisionRecord, SessionRequest
+from chargehand.contracts import DecisionRecord, Limits, SessionRequest
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
@@ -120,6 +121,83 @@ async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> 
     for text in re.findall(r"<(?:select|main).*?</(?:select|main)>", "".join(seen), re.DOTALL):
         said_once = re.findall(r"<(?:option|h1|p)\b[^>]*>([^<]+)<", text)
         assert len(said_once) == len({*said_once}), text
+
+
+parsed: Final = cast("Any", lxml.html).document_fromstring
+TYPED: Final = "Much more & <stranger> than a field takes. " * 600
+
+
+def filled(form: Any) -> dict[str, str]:
+    """Fill a form with what is refused, every field with something else than it has."""
+    for number, field in enumerate(form.inputs):
+        if field.get("type") == "checkbox":
+            field.checked = not field.checked
+        elif field.tag == "select":
+            field.value = field.value_options[-1]
+        elif field.get("type") not in ("hidden", "file"):
+            field.value = f"\n\n{number} {TYPED}" if field.tag == "textarea" else f"{number} {TYPED}"
+    return values_of(form)
+
+
+def values_of(form: Any) -> dict[str, str]:
+    """Read a form as a browser does, which ignores the first line break of a text."""
+    values: dict[str, str | None] = dict(form.fields)
+    lines = {field.name for field in form.inputs if field.tag == "textarea"}
+    return {
+        name: value.removeprefix("\n") if name in lines else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+DECIDED: Final = ["decide_plan", "decide_plan"]
+
+
+async def test_a_refused_form_keeps_what_was_typed(client: Client, tmp_path: Path) -> None:
+    """Every form of every page, without scripts; the other forms of that page stay as they are."""
+    script = SCRIPT.on("converse", say("Ready."))
+    async with open_console(client, tmp_path, script) as console, console.browser(follow_redirects=True) as browser:
+        asked = SessionRequest(goal="What is it?", approval="plan")
+        waiting = await console.environment.chargehand.start(asked)
+        await until_state(waiting, "awaiting_approval")
+        talking = (await browser.post("/conversations", data=hidden((await browser.get("/talk")).text))).url.path
+        [wait] = (await waiting.status()).waits
+        link = Links(console.running.url, DECISION_KEY.encode()).make(waiting.id, wait, "mailto:a@b.example")
+        kept: dict[str, list[str]] = {}
+        for path in ("/?follows=earlier", "/talk", f"/sessions/{waiting.id}", talking, link):
+            there = parsed((await browser.get(path)).text)
+            for number, form in enumerate(there.forms):
+                typed = filled(form)
+                if not any(TYPED in text for text in typed.values()):
+                    continue
+                refused = await browser.post(form.action, data=typed)
+                assert refused.status_code == 422, (path, refused.text)
+                again = parsed(refused.text)
+                for other, after in enumerate(again.forms):
+                    written = [each for each in after.inputs if TYPED in (each.value or "")]
+                    shown = values_of(after)
+                    assert bool(written) == (other == number)
+                    assert not written or shown | {"csrf": "", "key": ""} == typed | {"csrf": "", "key": ""}
+                    assert all("open" in fold.attrib for each in written for fold in each.iterancestors("details"))
+                kept.setdefault(path, []).append(form.action.rpartition("/")[2])
+
+    assert [*kept.values()] == [["sessions"], ["conversations"], [*DECIDED, "tell", "raise_limits"], ["say"], DECIDED]
+
+
+async def test_a_long_plan_is_edited_by_its_form(client: Client, tmp_path: Path) -> None:
+    """It has more fields than others."""
+    async with open_console(client, tmp_path, Script().plan(*topics(20))) as console, console.browser() as browser:
+        asked = SessionRequest(goal="What are they?", approval="plan", limits=Limits(max_turns=100, budget_usd=20))
+        session = await console.environment.chargehand.start(asked)
+        await until_state(session, "awaiting_approval")
+        forms = parsed((await browser.get(f"/sessions/{session.id}")).text).forms
+        [form] = [each for each in forms if each.fields.get("decision") == "edit"]
+        form.fields["final_instruction"] = "By name."
+        taken = await browser.post(form.action, data=values_of(form))
+        plan = await session.plan()
+        await session.cancel()
+
+    assert (taken.status_code, plan and len(plan.subtasks), plan and plan.final_instruction) == (303, 20, "By name.")
 
 
 def hidden(page: str) -> dict[str, str]:
