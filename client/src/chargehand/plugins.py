@@ -62,6 +62,8 @@ class Hook(StrEnum):
     `DecisionRecord` once it has ended; None when it begins. The session does not wait for it."""
     BESIDE_UP = "beside_up"
     """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
+    CHECK_SETTINGS = "check_settings"
+    """A function without arguments, for `doctor`: raises `ChargehandError` for a wrong setting that no worker reads."""
     CONSOLE_ROUTES = "console_routes"
     """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
     CONNECTION = "connection"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import re
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -12,8 +11,6 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-MIN_TOKEN_LENGTH: Final = 16
-_TOKEN: Final = re.compile(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_LENGTH},}}")
 _MOST_CONNECTIONS: Final = 500
 _GRACE_SECONDS: Final = 1
 _BACKLOG: Final = 128
@@ -24,11 +21,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """Leave signals to the command."""
         yield
-
-
-def is_token(text: str) -> bool:
-    """Whether a text is long enough for a token and needs no quoting in a header."""
-    return _TOKEN.fullmatch(text) is not None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from chargehand.plugins import Registry
+from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
@@ -10,3 +10,4 @@ def register(registry: Registry) -> None:
     registry.variables("CHARGEHAND_CODEC_TOKEN")
     if find_spec("starlette") and find_spec("uvicorn"):
         registry.verbs("Operate", f"{__name__}.verbs:app")
+        registry.hook(Hook.CHECK_SETTINGS, f"{__name__}.verbs:check_settings")

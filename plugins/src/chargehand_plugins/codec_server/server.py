@@ -28,7 +28,7 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 from chargehand.converter import UNREADABLE
 from chargehand.local_server import is_loopback
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
-from chargehand_plugins.http_server import MIN_TOKEN_LENGTH, build_server, is_token, listen, running
+from chargehand_plugins.http_server import build_server, listen, running
 
 _REFERENCE: Final = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 _MAX_BYTES: Final = 32 << 20
@@ -60,10 +60,6 @@ class CodecServerSettings:
     private_key: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_token(self.token):
-            raise ProtectionSettingsError(
-                f"The token must have at least {MIN_TOKEN_LENGTH} characters: letters, digits, '-' and '_'."
-            )
         if not is_loopback(self.host) and not (self.certificate and self.private_key):
             raise ProtectionSettingsError(
                 f"A codec server decrypts payloads, so listening on {self.host} requires TLS: --certificate and "

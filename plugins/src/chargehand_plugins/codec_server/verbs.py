@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from chargehand_cli.embedded.state import StateDirectory
 from chargehand_cli.location import NoWorkerProgram
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import verb
+from chargehand_plugins.tokens import token_from
 
 if TYPE_CHECKING:
     from temporalio.converter import DataConverter
@@ -55,8 +55,7 @@ async def codec_server(
 
     storage, usual_origins = _local_codec_defaults(connection)
     namespaces = namespace or [os.environ.get("TEMPORAL_NAMESPACE") or "default"]
-    given = os.environ.get(_TOKEN)
-    token = given or secrets.token_urlsafe(24)
+    token = token_from(_TOKEN)
     settings = CodecServerSettings(
         token=token,
         converters=_converters(namespaces, storage),
@@ -67,13 +66,17 @@ async def codec_server(
         private_key=str(private_key) if private_key else None,
     )
     async with serving(settings) as url:
-        shown = f"${_TOKEN}" if given else token
+        shown = f"${_TOKEN}" if os.environ.get(_TOKEN) else token
         say(f"Codec server at {url} for {', '.join(namespaces)}. Press Ctrl-C to stop.")
         say(f"  Command line: temporal … --codec-endpoint {url} --codec-auth 'Bearer {shown}'")
         say(f"  Web UI: click the glasses at the top, choose the browser's setting, and enter {url}/{shown}")
         say("Anyone who knows the token can read every session of these namespaces.")
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
+
+
+def check_settings() -> None:
+    token_from(_TOKEN)
 
 
 def _converters(namespaces: Sequence[str], usual_storage: str | None) -> "dict[str, DataConverter]":

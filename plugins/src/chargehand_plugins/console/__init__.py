@@ -14,3 +14,4 @@ def register(registry: Registry) -> None:
     if find_spec("starlette") and find_spec("uvicorn"):
         registry.verbs("Operate", f"{__name__}.verbs:app")
         registry.hook(Hook.BESIDE_UP, f"{__name__}.verbs:beside_up")
+        registry.hook(Hook.CHECK_SETTINGS, f"{__name__}.verbs:check_settings")

@@ -1,7 +1,6 @@
 """The verb `console`, and the console served by `up` with the embedded server."""
 
 import os
-import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import FILES, verb
+from chargehand_plugins.tokens import token_from
 
 if TYPE_CHECKING:
     from chargehand_plugins.console.backend import Backend
@@ -59,7 +59,7 @@ async def console(
     if tenant is not None:
         contract(SessionRequest, goal="checks the name", tenant=tenant)
     settings = ConsoleSettings(
-        _token(),
+        token_from(_TOKEN),
         decision_key=os.environ.get(_DECISION_KEY, ""),
         host=host,
         port=_port() if port is None else port,
@@ -82,13 +82,14 @@ async def beside_up(connection: Connection) -> AsyncGenerator[Sequence[str]]:
     from chargehand_plugins.console.server import serving
     from chargehand_plugins.console.settings import ConsoleSettings
 
-    settings = ConsoleSettings(_token(), decision_key=os.environ.get(_DECISION_KEY, ""), port=_port())
+    settings = ConsoleSettings(token_from(_TOKEN), decision_key=os.environ.get(_DECISION_KEY, ""), port=_port())
     async with serving(_backend(connection), settings) as running:
         yield _announcement(running, settings)
 
 
-def _token() -> str:
-    return os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+def check_settings() -> None:
+    token_from(_TOKEN)
+    _port()
 
 
 def _port() -> int | None:

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from chargehand.plugins import Registry
+from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
@@ -12,3 +12,4 @@ def register(registry: Registry) -> None:
     if find_spec("mcp"):
         registry.verbs("Operate", f"{__name__}.verbs:app")
         registry.variables("CHARGEHAND_MCP_TOKEN")
+        registry.hook(Hook.CHECK_SETTINGS, f"{__name__}.verbs:check_settings")

@@ -8,11 +8,11 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.verb import FILES, verb
+from chargehand_plugins.tokens import token_from
 
 app = typer.Typer()
 
 _TOKEN: Final = "CHARGEHAND_MCP_TOKEN"  # noqa: S105  # the name of a setting
-_LEAST_TOKEN: Final = 32
 
 
 @verb(app, location=FILES)
@@ -38,9 +38,9 @@ async def mcp(
 ) -> None:
     """Serve sessions to an assistant, as an MCP server on standard input and output, or by HTTP."""
     folders = [_folder(each) for each in docs or ()]
-    token = os.environ.get(_TOKEN, "")
-    if http is not None and len(token) < _LEAST_TOKEN:
-        raise typer.BadParameter(f"Set {_TOKEN} to {_LEAST_TOKEN} characters or more.", param_hint="--http")
+    if http is not None and not os.environ.get(_TOKEN):
+        raise typer.BadParameter(f"Set {_TOKEN}, which clients have to send.", param_hint="--http")
+    token = token_from(_TOKEN)
     connection.join()  # it starts while this process loads its modules
     from chargehand_plugins.mcp.server.server import build_server, serve_http
 
@@ -51,6 +51,10 @@ async def mcp(
         return await serve_http(server, http, token)
     except OSError as error:
         raise typer.BadParameter(f"The port cannot be used: {error.strerror}.", param_hint="--http") from error
+
+
+def check_settings() -> None:
+    token_from(_TOKEN)
 
 
 def _folder(path: Path) -> Path:

@@ -13,9 +13,10 @@ from typing import Final, cast
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand import NotReachable
+from chargehand import ChargehandError, NotReachable
 from chargehand.environment import describe_unknown
 from chargehand.messages import Messages
+from chargehand.plugins import Hook, installed
 from chargehand.visibility import OPEN, list_executions, pollers
 from chargehand.wire import WorkflowType
 from chargehand_cli.connection import WORKER_SECONDS, Connection
@@ -39,6 +40,11 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
     for unknown in describe_unknown(os.environ):
         findings.bad(unknown)
+    for check in installed().functions(Hook.CHECK_SETTINGS):
+        try:
+            check()
+        except ChargehandError as error:
+            findings.bad(one_safe_line(str(error)))
     await _check_worker_program(connection, findings)
     try:
         has_worker = await connection.open_to_query()

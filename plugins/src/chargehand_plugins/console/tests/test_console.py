@@ -17,8 +17,6 @@ from temporalio.client import Client
 
 from chargehand import SessionSummary
 from chargehand.contracts import DecisionRecord, Limits, SessionRequest
-from chargehand_cli.main import execute
-from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
 from chargehand_plugins.console.backend import KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, bare_headings, open_console
@@ -27,17 +25,6 @@ from chargehand_plugins.console.words import catalogue
 from chargehand_plugins.webhooks.links import Links
 from tests.scripted_model import Script, answer, say, subtask, topics
 from tests.waiting import until, until_state
-
-
-@pytest.mark.parametrize("port", ["eighty", "-1", "65536", "1e3", "¹"])
-def test_a_port_that_is_none_is_refused(
-    port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is connected."""
-    monkeypatch.setenv("CHARGEHAND_CONSOLE_PORT", port)
-
-    assert execute(["console", "--address", "127.0.0.1:1", "--state-dir", str(tmp_path)]) == Exit.BAD_INPUT
-    assert "CHARGEHAND_CONSOLE_PORT must be a port from 0 to 65535" in capsys.readouterr().err
 
 
 async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:

@@ -304,7 +304,6 @@ def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"token": "short"},
         {"token": TOKEN, "host": "0.0.0.0"},
         {"token": TOKEN, "host": "0.0.0.0", "certificate": "c.pem", "private_key": "k.pem"},
         {"token": TOKEN, "certificate": "c.pem"},

@@ -25,6 +25,7 @@ from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import WorkerCommand
 from chargehand_cli.location import LocationOptions
+from chargehand_cli.main import execute
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
@@ -285,6 +286,27 @@ async def test_slow_is_told_from_wrong(program: str, error: type[Exception], wor
     with pytest.raises(error, match=re.escape(words)):
         async with asyncio.timeout(30):  # half of what the slow one would take
             await explain(worker, timeout_seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("verb", "variable", "value"),
+    [
+        *(("console", "CHARGEHAND_CONSOLE_PORT", port) for port in ("eighty", "-1", "65536", "1e3", "¹")),
+        ("console", "CHARGEHAND_CONSOLE_TOKEN", "short"),
+        ("codec-server", "CHARGEHAND_CODEC_TOKEN", "with/slashes/in/the/token"),
+        ("mcp", "CHARGEHAND_MCP_TOKEN", "short"),
+    ],
+)
+def test_wrong_settings_of_servers_are_told(
+    verb: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command that needs them, before anything is connected, and by doctor."""
+    monkeypatch.setenv(variable, value)
+
+    assert execute([verb]) == Exit.BAD_INPUT
+    assert f"{variable} must" in capsys.readouterr().err
+    assert execute(["doctor", "--address", "127.0.0.1:1"]) == Exit.UNREACHABLE
+    assert f"✘ {variable} must" in capsys.readouterr().out
 
 
 @pytest.mark.nightly
