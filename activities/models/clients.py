@@ -33,7 +33,7 @@ CONNECT_SECONDS: Final = 10.0
 _WARM_UP_SECONDS: Final = 2.0
 """Maximum time that a worker's start waits for a provider."""
 COUNT_SECONDS: Final = 10.0
-"""If a provider does not count a prompt within this time, the count is skipped."""
+"""If a provider does not count a prompt, or name a model, within this time, it is not waited for."""
 
 
 _STREAMED: Final = {"X-Stainless-Raw-Response": "stream"}
@@ -45,6 +45,9 @@ class Client(Protocol):
 
     @property
     def base_url(self) -> Any: ...
+
+    @property
+    def models(self) -> Any: ...
 
     async def post(self, path: str, *, cast_to: Any, body: Any, options: Any) -> Any: ...
 
@@ -60,6 +63,8 @@ class ProviderModel(ABC, Generic[ClientType]):
 
     provider: ClassVar[str]
     """The provider's name in reports and prices."""
+    lists_models: ClassVar[bool] = True
+    """Whether it tells which models it has, by the name by which they are called."""
     api_key: str = ""
     """Redacted from all errors."""
     base_url: str = ""
@@ -184,6 +189,18 @@ class ProviderModel(ABC, Generic[ClientType]):
                 await asyncio.to_thread(_load_httpx)
                 self._client = await asyncio.to_thread(self._make_client)
             return self._client
+
+    async def check(self, model: str) -> None:
+        """Ask the provider whether it has a model, free of charge, if it tells.
+
+        Raises:
+            ProviderError: it does not, it refuses the key, or it is not reachable.
+        """
+        if not self.lists_models:
+            return
+        with translating(self.provider, self._secrets):
+            client = await self.warm_up()
+            await client.models.retrieve(model, timeout=COUNT_SECONDS)
 
     async def connect(self) -> None:
         """Create the client and open a connection to the provider, by a request without key and free of charge."""

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from activities.contracts.rounds import ToolCall
 from activities.models.abilities import is_bound_with_tools
 from activities.models.clients import ProviderModel
-from activities.models.failures import ReportedError, UnreadableReply
+from activities.models.failures import ProviderError, ReportedError, UnreadableReply
 from activities.models.prices import Tokens
 from activities.models.protocol import Content, ModelCall
 from activities.models.replies import arguments_text, read_content, shaped, token_count, within
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 PROVIDER: Final = "openai-compatible"
+_LISTS_NO_MODELS: Final = frozenset({404, 405, 501})
+"""What servers answer that do not tell which models they have."""
 
 Entry = dict[str, Any]
 _NOT_TAKEN_BACK: Final = frozenset({"annotations", "audio", "function_call", "refusal"})
@@ -49,6 +51,13 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         key = self.api_key or "none"  # the SDK requires one
         network = self._limited(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=network)
+
+    async def check(self, model: str) -> None:
+        try:
+            await super().check(model)
+        except ProviderError as error:
+            if error.fault.status not in _LISTS_NO_MODELS:
+                raise
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         return await self._stream(client, "/chat/completions", request_body(call), call, ChatFold())

@@ -44,6 +44,7 @@ def _explained(provider: str) -> Generator[None]:
 class _CloudClaude(AnthropicModel):
     """Claude in a cloud: the Messages API at the cloud's address, without batches."""
 
+    lists_models = False
     client_class: ClassVar[tuple[str, str]]
     """Module and name of the vendor's client, which finds address and credentials itself."""
 
@@ -84,6 +85,7 @@ class AzureModel(OpenAIResponsesModel):
     """OpenAI's models on Azure; their names are the operator's deployments, so prices must be set."""
 
     provider = "azure"
+    lists_models = False
 
     def _make_client(self) -> "openai.AsyncOpenAI":
         import openai

@@ -1,15 +1,21 @@
 """The worker program's reports about its settings and crews, as JSON for commands."""
 
+import asyncio
 import json
 import os
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from activities.backends import Choice
 from activities.contracts.tool import acting_tools, tool_capabilities
 from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
+from activities.models.clients import ProviderModel
+from activities.models.failures import ProviderError
+from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
 from chargehand.plugins import installed
 from worker.composition import choose, crew_folders, encryption, open_tools
@@ -19,7 +25,8 @@ from worker.settings import Settings
 
 async def explain(settings: Settings, _: Path) -> int:
     """Print the chosen adapters with reasons, as JSON."""
-    chosen, tried = choose(settings), list[Choice]()
+    chosen = choose(settings)
+    tried = [] if any(each.replaces_all for each in chosen.values()) else [await _tried(settings, chosen["model"])]
     for extension in installed().examinations:
         tried += await extension.load_function()(settings, os.environ)
     for choice in tried:
@@ -28,6 +35,20 @@ async def explain(settings: Settings, _: Path) -> int:
     report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
+
+
+async def _tried(settings: Settings, choice: Choice) -> Choice:
+    """Ask the providers for the models of all tiers, which costs nothing."""
+    async with AsyncExitStack() as closing:
+        models = build_models(settings, choice.adapter, closing)
+        try:
+            for each in filter(None, (models, models.fallback)):
+                if isinstance(each.adapter, ProviderModel):
+                    adapter = cast("ProviderModel[Any]", each.adapter)
+                    await asyncio.gather(*(adapter.check(name) for name in {card.name for card in each.cards.values()}))
+        except ProviderError as error:
+            return replace(choice, problem=error.message)
+    return choice
 
 
 async def list_crews(settings: Settings, file: Path) -> int:

@@ -1,6 +1,7 @@
 """What `doctor` says of sessions that do not get on, on a real server."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.client import Chargehand
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import SessionRequest, Tier
 from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
@@ -30,13 +31,16 @@ from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
+from chargehand_plugins.operations import self_checks
 from chargehand_plugins.operations.doctor import Findings, examine
 from chargehand_plugins.operations.stuck_sessions import check_sessions
 from chargehand_plugins.operations.worker_program import explain
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
+from tests.loopback_http import LoopbackHandler, serve_http
 from tests.waiting import eventually, until
+from worker.settings import Settings
 
 _SECRET = "what the user wrote"  # nothing that doctor says may hold it
 _STEP = "T1.turn-1"
@@ -307,6 +311,42 @@ def test_wrong_settings_of_servers_are_told(
     assert f"{variable} must" in capsys.readouterr().err
     assert execute(["doctor", "--address", "127.0.0.1:1"]) == Exit.UNREACHABLE
     assert f"✘ {variable} must" in capsys.readouterr().out
+
+
+class Catalogue(LoopbackHandler):
+    """Knows one key, and the models whose name does not say that they are retired."""
+
+    def reply(self) -> None:
+        named = self.path.rpartition("/models/")[2]
+        key = self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ")
+        known = "retired" not in named
+        status = 401 if key != "right" else 200 if known else 404
+        body = {"id": named, "object": "model", "type": "model", "created": 1, "created_at": "2026-01-01T00:00:00Z"}
+        told = body if status == 200 else {"type": "error", "error": {"type": "refused", "message": f"no {named}"}}
+        self.answer(status, json.dumps(told).encode(), Content_Type="application/json")
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
+async def test_the_provider_is_asked_for_its_models(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong key, a retired model and an address where nothing answers; many compatible servers list no models."""
+    name = "ANTHROPIC" if provider == "anthropic" else "OPENAI"
+    retired = "" if provider == "openai_compatible" else "Check the model's name and the base URL"
+    with serve_http(Catalogue) as url:
+        for key, base_url, model, problem in (
+            ("right", url, "m", ""),
+            ("wrong", url, "m", "Check the API key."),
+            ("right", url, "retired", retired),
+            ("right", "http://127.0.0.1:9/v1", "m", "Check the network and the base URL"),
+        ):
+            monkeypatch.setenv(f"{name}_API_KEY", key)
+            monkeypatch.setenv(f"{name}_BASE_URL", base_url)
+            settings = Settings(provider=provider, models=dict.fromkeys(Tier, model), prices={model: (1, 2)})  # pyright: ignore[reportArgumentType]  # numbers
+            await self_checks.explain(settings, tmp_path)
+            told = {each["backend"]: each for each in json.loads(capsys.readouterr().out)["active"]}["model"]
+            assert problem in told["problem"]
+            assert bool(problem) == bool(told["problem"])
 
 
 @pytest.mark.nightly
