@@ -1,4 +1,4 @@
-"""Read the words and figures of charts and of diagrams (SmartArt), which Office files keep in files of their own."""
+"""Read what Office files tell of drawings: the words and figures of charts and diagrams (SmartArt), and descriptions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -21,7 +21,12 @@ _REFERENCES: Final = {_CHARTS + "chart": _RELATION + "id", _DIAGRAMS + "relIds":
 
 
 def drawn_lines(element: Any, parts: Mapping[str, Any]) -> Iterator[str]:  # XML without types
-    """Yield the texts of what is drawn in an element, and each series of a chart as a row below its categories."""
+    """Yield the texts of what is drawn in an element, and each series of a chart as a row below its categories.
+
+    A description, as of a picture for those who do not see it, stands before them, once.
+    """
+    described = (" ".join(each.get("descr", "").split()) for each in element.iter("{*}docPr", "{*}cNvPr"))
+    yield from (f"Described: {text}" for text in dict.fromkeys(filter(None, described)))
     for reference in element.iter(*_REFERENCES):
         part = parts.get(reference.get(_REFERENCES[reference.tag], ""))
         if part is not None:

@@ -103,6 +103,8 @@ def _slides() -> bytes:
     names = f'xmlns="{office}drawingml/2006/diagram" xmlns:r="{office}officeDocument/2006/relationships"'
     frame.graphic.graphicData[:] = [parse_xml(f'<relIds {names} r:dm="{relation}"/>')]
     slide.shapes._spTree.append(frame)
+    for each in (frame, shape._element):
+        each.nvGraphicFramePr.cNvPr.set("descr", "A way  to ask")
     file = io.BytesIO()
     presentation.save(file)
     return file.getvalue()
@@ -112,4 +114,7 @@ async def test_what_is_drawn_on_a_slide_is_read(tmp_path: Path) -> None:
     """Figures stand below their categories, those that are not there stay empty; a hidden slide is said to be one."""
     [read] = await texts_of(tmp_path, a__pptx=_slides())
 
-    assert read == "(hidden slide)\nOccupied\n | May | June | July\nBerths | 12 |  | 34.5\nAsk first"
+    assert (
+        read
+        == "(hidden slide)\nDescribed: A way to ask\nOccupied\n | May | June | July\nBerths | 12 |  | 34.5\nAsk first"
+    )

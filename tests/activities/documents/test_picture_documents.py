@@ -108,7 +108,8 @@ def report(*pictures: bytes) -> bytes:
     cell = document.add_table(1, 1).cell(0, 0)
     cell.text = "Signed"
     for _ in range(2):
-        cell.paragraphs[0].add_run().add_picture(io.BytesIO(pictures[-1]))
+        seal = cell.paragraphs[0].add_run().add_picture(io.BytesIO(pictures[-1]))
+        seal._inline.docPr.set("descr", "The seal of the harbour")
     document.add_paragraph("The end.")
     file = io.BytesIO()
     document.save(file)
@@ -124,10 +125,15 @@ async def test_pictures_in_a_docx_are_shown_where_they_stand(tmp_path: Path) -> 
     answer = await _read(tmp_path, uri, "q3.docx")
     contents = [await opened.picture(name) for name in answer.pictures]
 
-    pictured = ("A picture of 400 × 200 pixels.", "Signed", "A picture of 90 × 80 pixels.")
+    pictured = (
+        "A picture of 400 × 200 pixels.",
+        "Signed",
+        "Described: The seal of the harbour",
+        "A picture of 90 × 80 pixels.",
+    )
     read = "\n".join(("Results", "The chart shows the quarter.", *pictured, "The end."))
     assert [source.quote for source in answer.sources] == [read]
-    assert answer.pictures == ("q3.docx#paragraph=3", "q3.docx#paragraph=5")
+    assert answer.pictures == ("q3.docx#paragraph=3", "q3.docx#paragraph=6")
     assert all(content and PLACE.encode() not in content for content in contents)
 
 
