@@ -1,4 +1,4 @@
-"""Read what Office files tell of drawings: the words and figures of charts and diagrams (SmartArt), and descriptions."""
+"""Read what Office files tell of drawings: words and figures of charts and diagrams (SmartArt), and descriptions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

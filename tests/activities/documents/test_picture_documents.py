@@ -3,6 +3,7 @@
 import base64
 import io
 from pathlib import Path
+from typing import Any
 
 import docx
 import pytest
@@ -108,7 +109,7 @@ def report(*pictures: bytes) -> bytes:
     cell = document.add_table(1, 1).cell(0, 0)
     cell.text = "Signed"
     for _ in range(2):
-        seal = cell.paragraphs[0].add_run().add_picture(io.BytesIO(pictures[-1]))
+        seal: Any = cell.paragraphs[0].add_run().add_picture(io.BytesIO(pictures[-1]))
         seal._inline.docPr.set("descr", "The seal of the harbour")
     document.add_paragraph("The end.")
     file = io.BytesIO()
