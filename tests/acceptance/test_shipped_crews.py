@@ -72,6 +72,7 @@ async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: P
     for score in scores:
         assert score.passed, score
         assert score.citations in {1, None}, score  # a review, or an answer to be sent, has none
+        assert score.gaps_named is not False, score
 
 
 @pytest.mark.nightly

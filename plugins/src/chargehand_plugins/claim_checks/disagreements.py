@@ -145,9 +145,10 @@ def _statement(text: str) -> _Statement:
     common = frozenset(word for code in codes for word in languages()[code].common)
     tokens = _TOKEN.findall(plain)
     said = " ".join(token for token in tokens if token.casefold() not in common)
-    words = frozenset(word for word in content(said) if not word[0].isdigit())
-    names = {_stem(token) for token in tokens if _is_name(token)} & words
     years, labels, amounts = _figures(in_figures(undated), tokens, common)
+    counted = {_stem(each.written) for each in amounts if each.is_word}
+    words = frozenset(word for word in content(said) if not word[0].isdigit()) - counted
+    names = {_stem(token) for token in tokens if _is_name(token)} & words
     return _Statement(
         text=text,
         is_negated=is_negated(text),

@@ -39,6 +39,10 @@ BOTH_RIGHT = {
     "other unit": ("The tower is 3 metres high.", "The tower is 300 cm high."),
     "other definition": ("Net revenue was 5 million euros.", "Gross revenue was 6 million euros."),
     "denied": ("The tower is 3 metres high.", "The tower is not 4 metres high."),
+    "alike in how often": (
+        "Amendment 1 replaces clause 2.2: prices change once a year by an index, at most 4 per cent.",
+        "Indexed prices are acceptable once a year with a cap of 5 per cent.",
+    ),
 }
 # fmt: on
 
