@@ -24,6 +24,8 @@ _SEEING: Final = re.compile(
     r"claude-(?!instant|2).*|(chat)?gpt-(4\.1|4-turbo|4o(?!-mini)|[5-9]).*|o[1-4](?!-mini|-preview).*|gemini-.*"
 )
 _BOUND_WITH_TOOLS: Final = re.compile(r"(chat)?gpt-(4\.1|4o|[5-9]).*|o[1-4](?!-mini|-preview).*")
+_CAPS_COMPLETION: Final = re.compile(r"(chat)?gpt-([5-9]|\d\d).*|o[1-4](-.*)?")
+_REASONS_WITHOUT_TOOLS: Final = re.compile(r"gpt-(5\.[2-9]|[6-9]|\d\d)(?!.*chat-latest).*")
 _BY_NAME: Final = tuple(
     (re.compile(pattern), Abilities(takes_effort, takes_temperature, most))
     for pattern, takes_effort, takes_temperature, most in (
@@ -59,6 +61,16 @@ def can_see(model: str) -> bool:
 def is_bound_with_tools(model: str) -> bool:
     """Whether chat servers bind a model to a schema while it has tools: OpenAI does; Gemini's and Groq's refuse it."""
     return bool(_BOUND_WITH_TOOLS.fullmatch(_bare(model)))
+
+
+def caps_completion(model: str) -> bool:
+    """Whether chat servers cap a model's output by `max_completion_tokens`: these of OpenAI refuse `max_tokens`."""
+    return bool(_CAPS_COMPLETION.fullmatch(_bare(model)))
+
+
+def reasons_without_tools(model: str) -> bool:
+    """Whether OpenAI's chat API refuses a model tools unless its effort is `none`; gateways have ways around that."""
+    return bool(_REASONS_WITHOUT_TOOLS.fullmatch(model))
 
 
 def _bare(model: str) -> str:

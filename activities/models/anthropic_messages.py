@@ -129,14 +129,15 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
 
 
 def _tools(call: ModelCall) -> list[Block]:
+    # Not as `strict` tools: of seven or more, the provider may refuse the grammar as too large.
     listed: list[Block] = [
-        {"name": tool.name, "description": tool.description, "input_schema": strict(tool.parameters), "strict": True}
+        {"name": tool.name, "description": tool.description, "input_schema": strict(tool.parameters)}
         for tool in call.tools
     ]
     # The provider requires all tools used in the conversation to be listed.
     mentioned = {use.tool for message in call.messages for use in message.calls} - {tool.name for tool in call.tools}
     return listed + [
-        {"name": name, "description": "Not available.", "input_schema": strict({"type": "object"}), "strict": True}
+        {"name": name, "description": "Not available.", "input_schema": strict({"type": "object"})}
         for name in sorted(mentioned)
     ]
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.rounds import ToolCall
-from activities.models.abilities import is_bound_with_tools
+from activities.models.abilities import caps_completion, is_bound_with_tools, reasons_without_tools
 from activities.models.clients import ProviderModel
 from activities.models.failures import ProviderError, ReportedError, UnreadableReply
 from activities.models.prices import Tokens
@@ -100,13 +100,14 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
             {"role": "system", "content": system},
             *(e for message in call.messages for e in _entries(message)),
         ],
-        "max_tokens": call.max_output_tokens,
+        "max_completion_tokens" if caps_completion(call.model) else "max_tokens": call.max_output_tokens,
         "stream": True,
         # Without this option, a stream does not report its usage.
         "stream_options": {"include_usage": True},
     }
-    if call.effort is not None:
-        body["reasoning_effort"] = call.effort
+    effort = "none" if lists_tools and reasons_without_tools(call.model) else call.effort
+    if effort is not None:
+        body["reasoning_effort"] = effort
     elif call.temperature is not None:
         body["temperature"] = call.temperature
     if lists_tools:

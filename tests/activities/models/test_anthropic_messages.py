@@ -19,7 +19,7 @@ async def test_a_request_is_written_so() -> None:
     cached = {"cache_control": {"type": "ephemeral"}}
     asked = {"type": "tool_use", "id": "toolu_1", "name": "read_document", "input": {"name": "timetable.pdf"}}
     told = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such document", "is_error": True, **cached}
-    tool = {"name": "read_document", "description": READ.description, "input_schema": READ_PARAMETERS, "strict": True}
+    tool = {"name": "read_document", "description": READ.description, "input_schema": READ_PARAMETERS}
     schema = answer_schema(call.answer_type, call.agent_names)
     assert request.body == {
         "model": "claude-haiku-5-5",

@@ -69,6 +69,34 @@ async def test_a_turn_that_must_answer_keeps_the_beginning_of_the_prompt() -> No
     assert (working.body.get("tool_choice"), due.body.get("tool_choice")) == (None, "none")
 
 
+@pytest.mark.parametrize(
+    ("model", "cap", "effort_with_tools"),
+    [
+        ("house-model", "max_tokens", None),
+        ("gpt-oss-120b", "max_tokens", "high"),
+        ("gpt-4.1", "max_tokens", None),
+        ("gemini-3.8-flash", "max_tokens", "high"),
+        ("o4-mini", "max_completion_tokens", "high"),
+        ("gpt-5.1", "max_completion_tokens", "high"),
+        ("gpt-5.4", "max_completion_tokens", "none"),
+        ("gpt-6-sol", "max_completion_tokens", "none"),
+        ("openai/gpt-6-sol", "max_completion_tokens", "high"),
+        ("gpt-5.3-chat-latest", "max_completion_tokens", None),
+    ],
+)
+async def test_a_model_gets_only_what_its_server_accepts(model: str, cap: str, effort_with_tools: str | None) -> None:
+    """OpenAI's newer models refuse `max_tokens`, and an effort beside tools; other servers know no other cap."""
+    call = a_call("chat").model_copy(update={"model": model, "effort": "high"})
+    bare = call.model_copy(update={"tools": ()})
+
+    sent = [request.body for request in await requests_of("chat", call, bare)]
+
+    caps = [{name: body[name] for name in ("max_tokens", "max_completion_tokens") if name in body} for body in sent]
+    assert caps == [{cap: 500}] * 2
+    takes = None if effort_with_tools is None else "high"
+    assert [body.get("reasoning_effort") for body in sent] == [effort_with_tools, takes]
+
+
 def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
     return raw(json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode())
 
