@@ -84,6 +84,7 @@ def _language(words: Mapping[str, Any]) -> Language:
     return Language(**{**words, **compiled})
 
 
+@cache
 def _whole(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 

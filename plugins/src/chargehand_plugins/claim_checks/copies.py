@@ -15,7 +15,7 @@ CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|co
 _COPIED: Final = 0.7
 """Which part of its words a claim has in the order of its source, if it copies it."""
 _LEAST_TOKENS: Final = 3
-_MOST_TOKENS: Final = 200
+_MOST_TOKENS: Final = 100
 """Of a sentence; a longer one is not compared word for word."""
 LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
@@ -64,7 +64,7 @@ def copy_of(claim: str, sentence: str) -> Copy | None:
     """Compare a claim with a sentence word for word; None if it has words of its own."""
     codes = spoken_in(claim, sentence)
     (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
-    if len(mine) < _LEAST_TOKENS or len(theirs) > _MOST_TOKENS:
+    if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > _MOST_TOKENS:
         return None
     matcher = SequenceMatcher(None, [each.place for each in theirs], [each.place for each in mine], autojunk=False)
     blocks = matcher.get_matching_blocks()

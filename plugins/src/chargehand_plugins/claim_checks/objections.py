@@ -8,15 +8,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from heapq import nlargest
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import LEAST_NAME
-from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, quantities, roundings
+from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, roundings
 from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
+    breaks_off,
     extreme_of,
+    fails_in_rows,
     is_computed_from,
     misplaced,
     read_table,
@@ -24,10 +27,11 @@ from chargehand_plugins.claim_checks.table_figures import (
 )
 from chargehand_plugins.claim_checks.words import months_of, sentences_of, sides_of, without_months
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import language_of, spoken_in
+from workflows.rules.claim_words import content, language_of, spoken_in
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _POSSESSIVE: Final = re.compile(r"['’]s$")
+_DIGITS: Final = re.compile(r"\d+")
 _STEM: Final = 4
 _PERCENT: Final = Decimal(100)
 _DOZEN: Final = 13
@@ -35,7 +39,11 @@ _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00
 """A letter of a language whose number words are not known: up to twelve, a figure may stand there as a word."""
 _MOST_COMPARED: Final = 20_000
 """Characters on which a claim may rest: workflows have little time, and judges read less."""
+_MOST_FIGURES: Final = 1_000
+_MOST_SENTENCES: Final = 40
+"""Those that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
+_IN_BRACKETS: Final = re.compile(r"[(\[]([^()\[\]]{1,60})[)\]]")
 _BOUND: Final = 12
 """Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
 
@@ -51,15 +59,21 @@ def objections_of(
         results: what queries and programs returned, with titles of their columns in the first line.
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
-    if sum(map(len, (*said, *results, *titles))) > _MOST_COMPARED:
+    figures = sum(len(_DIGITS.findall(text)) for text in (claim, *said))
+    if sum(map(len, (*said, *results, *titles))) > _MOST_COMPARED or figures > _MOST_FIGURES:
         return (Objection("It rests on more than can be compared with it.", is_certain=True),)
-    sentences = [part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)]
+    sentences = list(dict.fromkeys(part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)))
+    if len(sentences) > _MOST_SENTENCES:
+        stems, lowered = content(claim), {each: each.casefold() for each in sentences}
+        nearest = nlargest(_MOST_SENTENCES, sentences, key=lambda each: sum(stem in lowered[each] for stem in stems))
+        sentences = sorted(nearest, key=sentences.index)
     cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
     known = "\n".join((*said, *cells, *titles))
     tables = [table for result in results if (table := read_table(result))]
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
-    found = [*_figures(claim, named, tables), *_names(claim, known)]
-    if months_of(claim) - months_of(known, spoken_in(claim)):
+    found = [*_figures(claim, named, tables, _scale_of(titles)), *_names(claim, known)]
+    months = months_of(claim)
+    if months and months - months_of(known, spoken_in(claim)):
         found.append(Objection("It names a month that its source does not name."))
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
@@ -93,12 +107,20 @@ def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]
     if all(extreme_of(claim, table) is False for table in tables):
         is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
         yield Objection("Another row has the most or the least.", is_certain=is_clear)
-    if all(runs_against(claim, table) for table in tables):
+    if all(runs_against(claim, table) or breaks_off(claim, table) for table in tables):
         yield Objection("The figures run the other way.", is_certain=True)
+    if all(fails_in_rows(claim, table) for table in tables):
+        yield Objection("It is not so in each row, or in that row only.", is_certain=True)
 
 
-def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
-    there = quantities(without_months(text))
+def _scale_of(titles: Sequence[str]) -> str:
+    """Return what a title says its table counts in: `Visitors (in thousands)`; empty if it says nothing."""
+    words = (word for title in titles for part in _IN_BRACKETS.findall(title) for word in _WORD.findall(part))
+    return next((word for word in words if len(word) > 1 and factors_of(word)), "")
+
+
+def _figures(claim: str, text: str, tables: Sequence[ResultTable], scale: str) -> Iterator[Objection]:
+    there = list({(each.values, each.unit, each.size): each for each in quantities(without_months(text))}.values())
     cells = [cell.quantity for table in tables for cell in table.cells]
     for figure in quantities(without_months(claim)):
         if figure.is_in(there) or figure.values <= {Decimal(1)}:
@@ -109,9 +131,10 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
             is_bound = bool(sides_of("amount", before, spoken_in(claim)))
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
         elif places or any(is_computed_from(figure, claim, table) for table in tables):
-            continue
+            if places and scale and figure.scale == 1 and not figure.is_year:
+                yield Objection(f"Its source counts in {scale}.")
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
-            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=True)
+            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not scale)
         elif not (
             (
                 figure.is_word and figure.scale == 1 and not any(map(figure.counts_as, there))

@@ -102,15 +102,11 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     words = [
         (match, value, code)
         for code in codes
-        for value, pattern in _number_words(code).items()
-        for match in pattern.finditer(text)
+        for match in _number_pattern(code).finditer(text)
+        for value, pattern in languages()[code].numbers.items()
+        if re.fullmatch(pattern, match[0], re.IGNORECASE)
     ]
-    shares = [match for match, value, _ in words if " " in value]  # "three quarters" is no "three"
-    whole = (
-        _word_quantity(text, match, value, code)
-        for match, value, code in words
-        if " " in value or not any(share.start() <= match.start() < share.end() for share in shares)
-    )
+    whole = (_word_quantity(text, match, value, code) for match, value, code in words)
     found = (*_distributed([*figures], text), *whole)
     return tuple(
         replace(each, unit="", digits=each.digits | _times(each.digits, _CENT)) if each.unit == "cent" else each
@@ -304,11 +300,12 @@ def _figure_pattern() -> re.Pattern[str]:
 
 
 @cache
-def _number_words(code: str) -> dict[str, re.Pattern[str]]:
-    return {
-        value: re.compile(rf"(?<![\w-])(?:{words})(?!\w)", re.IGNORECASE)
-        for value, words in languages()[code].numbers.items()
-    }
+def _number_pattern(code: str) -> re.Pattern[str]:
+    numbers = languages()[code].numbers.items()
+    shares, plain = ([words for value, words in numbers if (" " in value) is is_share] for is_share in (True, False))
+    return re.compile(
+        rf"(?<![\w-])(?:{'|'.join(shares + plain)})(?!\w)", re.IGNORECASE
+    )  # "three quarters" is no "three"
 
 
 @cache

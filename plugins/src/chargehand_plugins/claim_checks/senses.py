@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from functools import cache
+from itertools import pairwise, product
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
-from chargehand_plugins.claim_checks.quantities import is_derived, quantities
+from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, is_derived, quantities
 from chargehand_plugins.claim_checks.roles import follows, is_in_order
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, covered, has_number, language_of, languages, spoken_in, units
 
+_PART_END: Final = re.compile(r"[,;:](?!\d)|\s(?:and|und|et|y|e|i|en|och|og)\s")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
@@ -47,6 +50,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     yield from _opposed(claim, sentences)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
+    yield from _elsewhere(claim, sentences)
     yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
 
 
@@ -107,6 +111,31 @@ def _are_said_apart(copy: Copy, sentence: str) -> bool:
     theirs = [sentence.find(each.theirs) for each in copy.replacements]
     mine = [sentence.find(each.mine) for each in copy.replacements]
     return len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
+
+
+def _elsewhere(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
+    """Find a figure beside a word that its source has beside another figure of the same sentence."""
+    claimed = _parts(claim)
+    for (mine, figures), sentence in product(claimed, sentences if claimed else ()):
+        parts = _parts(sentence)
+        homes = [at for at, (_, there) in enumerate(parts) if all(each.is_in(there) for each in figures)]
+        if len(homes) == 1:
+            home, before, after = parts[homes[0]][0], parts[: homes[0]], parts[homes[0] :]
+            # Of what stands before, all but the last word may be said of both.
+            others = content(" ".join([part for part, _ in after] + [part.split()[-1] for part, _ in before]))
+            if apart := content(mine) & others - content(home):
+                yield Objection(f"Its source says {_written(apart, mine)} of other figures.")
+
+
+def _parts(sentence: str) -> list[tuple[str, list[Quantity]]]:
+    """Return the parts of a sentence that have figures but for years, each with these."""
+    text = in_figures(sentence)
+    ends = [0, *(mark.end() for mark in _PART_END.finditer(text)), len(text)]
+    figures = [each for each in quantities(text) if not (each.is_year or each.values <= {Decimal(1)})]
+    parts = [
+        (text[start:end], [each for each in figures if start <= each.start < end]) for start, end in pairwise(ends)
+    ]
+    return [(part, there) for part, there in parts if there]
 
 
 def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:

@@ -6,18 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, unit_of, values_of
-from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_of
+from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of, values_of
+from chargehand_plugins.claim_checks.words import is_negated, months_of, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
+from workflows.rules.claim_words import spoken_in
 
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
 _TOGETHER: Final = re.compile(
-    r"\b(?:together|combined|zusammen|insgesamt|ensemble|junt[oa]s|insieme|samen|(?:in|au|en) totale?)\b", re.IGNORECASE
+    r"\b(?:together|combined|zusammen|insgesamt|ensemble|junt[oa]s|insieme|samen|razem|łącznie|tillsammans"
+    r"|(?:in|au|en) totale?)\b",
+    re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
@@ -27,8 +31,14 @@ _MOST_ROWS: Final = 200
 _MOST_PAIRED: Final = 8
 """Figures of which any two may be compared; more are so many that a figure would arise by accident."""
 _STEM: Final = 5
-_ANY: Final = 2
-"""Place in the list of extremes of those that may be either end."""
+_EITHER: Final = frozenset({2, 3})
+"""Places in the list of extremes of those that may be either end of a column."""
+_ALL, _NONE = 0, 2
+"""Places in the list of extents."""
+_BOUND: Final = 20
+"""Characters before a figure in which `exceeds` or `less than` makes it a bound."""
+_EACH_TIME: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
+"""As `year by year`, or `von Jahr zu Jahr`."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class ResultTable:
 
     def named_columns(self, text: str) -> frozenset[int]:
         """List the columns of figures of whose titles a text has the most words."""
-        stems = {word[:_STEM] for word in _words(text)}
+        stems = {word[:letters] for word in _words(text) for letters in (_STEM - 1, _STEM)}
         fits = {cell.column: len(self.stems(cell.column) & stems) for cell in self.cells}
         best = max(fits.values(), default=0)
         return frozenset(column for column, fit in fits.items() if best and fit == best)
@@ -116,7 +126,8 @@ class ResultTable:
     def in_time(self, columns: frozenset[int]) -> frozenset[int]:
         """Add to columns those with the same titles but for the year; if there are none, find the only such ones."""
         titles = [
-            frozenset(stem for stem in self.stems(each) if not stem.isdigit()) for each in range(len(self.header))
+            frozenset(stem for stem in self.stems(each) if not (stem.isdigit() or _months([stem])))
+            for each in range(len(self.header))
         ]
         alike = {title for title in titles if titles.count(title) > 1}
         if columns or len(alike) == 1:
@@ -151,7 +162,8 @@ def _months(labels: Iterable[str]) -> list[str]:
 
 
 def _is_inflected(word: str, words: Iterable[str]) -> bool:
-    return len(word) >= _STEM and any(each.startswith(word) and len(each) <= len(word) + 2 for each in words)
+    """Whether a text has a word with another ending, or as the first part of a long one: `Technikmuseum`."""
+    return len(word) >= _STEM and any(each.startswith(word) for each in words)
 
 
 @lru_cache(maxsize=128)
@@ -206,7 +218,7 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
         not cells or end(cells, key=lambda cell: cell.value).row in rows
         for cells in by_column
         for side, end in enumerate((max, min))
-        if side in sides or sides == frozenset({_ANY})
+        if side in sides or sides <= _EITHER
     )
 
 
@@ -214,9 +226,11 @@ def runs_against(claim: str, table: ResultTable) -> bool:
     """Whether two figures that a claim compares, in time or as it names them, differ the other way round."""
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     sides = sides_of("direction", claim)
-    if sides:
+    if sides and not (len(rows) > 1 and sides_of("amount", claim)):  # `more than double` is no direction
         columns = table.in_time(columns)
         rows = rows or frozenset(range(len(table.rows)))
+    else:
+        sides = frozenset[int]()
     chosen = [cell for cell in table.cells if cell.row in rows and (not columns or cell.column in columns)]
     is_by_row = len({cell.column for cell in chosen}) == 1
     if sides:
@@ -229,6 +243,67 @@ def runs_against(claim: str, table: ResultTable) -> bool:
         return False
     (_, first), *_, (_, last) = sorted(zip(order, (cell.value for cell in chosen), strict=True))
     return first > last if 0 in sides else 1 in sides and first < last
+
+
+def fails_in_rows(claim: str, table: ResultTable) -> bool:
+    """Whether rows contradict what a claim says of all of them, of none, or of the only one that it names."""
+    rows, columns = table.named_rows(claim), table.named_columns(claim)
+    every = [row for row in range(len(table.rows)) if not table.is_total(row)]
+    extents = sides_of("extent", claim)
+    is_counted = any(len(every) in each.digits and each.noun for each in quantities(claim))  # `in the three towns`
+    is_of_all = extents == frozenset({_ALL}) or (is_counted and bool(sides_of("direction", claim)))
+    is_only = bool(phrase_in("only", claim)) and len(rows) == 1
+    if is_only or (not rows and (is_of_all or extents == frozenset({_NONE}))):
+        holds = [_holds(claim, table, row, columns, is_only=is_only) for row in every]
+        if None in holds or sides_of("extremes", claim):
+            return False
+        if is_only:
+            return [row for row, each in zip(every, holds, strict=True) if each] != [*rows]
+        return any(holds) if _NONE in extents else not (all(holds) or is_negated(claim))
+    return False
+
+
+def _holds(claim: str, table: ResultTable, row: int, columns: frozenset[int], *, is_only: bool) -> bool | None:
+    """Whether a row is as a claim says: by direction, by comparison of columns or with a figure, or by having any."""
+    directions, amounts = sides_of("direction", claim), sides_of("amount", claim)
+    if directions:
+        columns = table.in_time(columns)
+    cells = [cell for cell in table.cells if cell.row == row and cell.column in columns]
+    if len(cells) > 1 and len(directions or amounts) == 1 and 2 not in directions:
+        times = [table.time_of(cell, is_by_row=False) for cell in cells]
+        places = times if directions else [table.place_of(cell, claim, is_by_row=False) for cell in cells]
+        (place, first), *_, (other, last) = sorted(zip(places, (cell.value for cell in cells), strict=True))
+        is_up = 0 in directions if directions else 1 in amounts  # of "more than", the second falls short
+        is_clear = place != other and bool(directions) == any(map(str.isdigit, "".join(times)))
+        return (last > first if is_up else last < first) if is_clear else None
+    bounds = [each for each in quantities(claim) if not (each.is_year or each.values <= {Decimal(1)})]
+    if len(cells) != 1 or len(bounds) > 1 or (directions and not bounds):
+        return None
+    if bounds:
+        amounts = sides_of("amount", claim[max(bounds[0].start - _BOUND, 0) : bounds[0].start], spoken_in(claim))
+        bound = max((value for value in bounds[0].values if isinstance(value, Decimal)), default=Decimal(0))
+        return (cells[0].value > bound if 0 in amounts else cells[0].value < bound) if len(amounts) == 1 else None
+    column = [cell.value for cell in table.cells if cell.column in columns]
+    return None if amounts or all(column) else (not cells[0].value) == (is_only and is_negated(claim))
+
+
+def breaks_off(claim: str, table: ResultTable) -> bool:
+    """Whether figures that a claim has rise or fall each time do not between two times that follow each other."""
+    columns, directions = table.named_columns(claim), sides_of("direction", claim)
+    is_each = sides_of("extent", claim) == frozenset({_ALL}) or _EACH_TIME.search(claim)
+    if not is_each or directions not in (frozenset({0}), frozenset({1})):
+        return False
+    rows = table.named_rows(claim)
+    is_by_row = len(columns) == 1 and table.in_time(columns) == columns
+    cells = [cell for cell in table.cells if cell.column in table.in_time(columns) and (is_by_row or cell.row in rows)]
+    series = sorted((table.time_of(cell, is_by_row=is_by_row), cell.row, cell.value) for cell in cells)
+    if len(series) < 2 or len({time for time, *_ in series} - {""}) < len(series):
+        return False
+    if is_by_row and len(rows) > 1:  # from one time to another
+        first, last = ([row for _, row, _ in series].index(row) for row in (min(rows), max(rows)))
+        series = series[min(first, last) : max(first, last) + 1]
+    values = [value for *_, value in series]
+    return any(one >= other if 0 in directions else one <= other for one, other in pairwise(values))
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
