@@ -149,7 +149,8 @@ def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
     chosen_words: list[frozenset[str]] = []
     for passage in passages:
         own = frozenset(words(passage.text))
-        if any(len(own & other) > _REPEATS_ABOVE * len(own | other) for other in chosen_words):
+        figures = frozenset(word for word in own if any(map(str.isdigit, word)))  # of another year, or another branch
+        if any(figures <= other and len(own & other) > _REPEATS_ABOVE * len(own | other) for other in chosen_words):
             continue
         chosen.append(passage)
         chosen_words.append(own)

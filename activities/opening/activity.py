@@ -105,7 +105,7 @@ class SessionActivities:
         crew = pinned.crew
         terms, schema = settle_terms(request, crew), request.output_schema
         problems = [
-            *self._ceiling_problems(terms.limits),
+            *self._ceiling_problems(terms),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
             *_absent_plugins(request),
@@ -169,11 +169,13 @@ class SessionActivities:
             and (entry.opening or entry.headings or any(check(entry.name) for check in self.document_checks))
         }
 
-    def _ceiling_problems(self, limits: Limits) -> list[str]:
+    def _ceiling_problems(self, terms: SessionTerms) -> list[str]:
+        usual, by = PROFILES[terms.profile], "" if terms.profile == "standard" else f" of the profile {terms.profile}"
         return [
-            f"limits.{name}: {asked} is above this installation's ceiling of {ceiling}; ask for less"
+            f"limits.{name}: {asked}{by if asked == getattr(usual, name) else ''} is above this installation's ceiling "
+            f"of {ceiling}; ask for less"
             for name in Limits.model_fields
-            if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
+            if name != "on_limit" and (asked := getattr(terms.limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:

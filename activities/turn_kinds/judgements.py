@@ -177,8 +177,9 @@ class JudgeCallTask(TurnTask):
 _CRITIQUE: Final = """You are a critic. You read a report before the user does, beside the outcomes it rests on.
 
 - acceptable: false if something would mislead the user: a fact or figure that is in no outcome; a citation [S…] that
-  does not support its sentence, or is missing; a part of the request left unanswered though an outcome answers it; a
-  lost subtask or a disagreement between outcomes that is not named. Style and length alone are no reason.
+  does not support its sentence, is missing, or is [S0], which is no source; a part of the request left unanswered
+  though an outcome answers it; a lost subtask or a disagreement between outcomes that is not named. Style and length
+  alone are no reason.
 - problems: each complete in itself: quote the words in question, say what is wrong, and what the outcomes say instead.
   Empty if acceptable."""
 

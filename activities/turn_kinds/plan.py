@@ -264,7 +264,7 @@ class ReviewTask(TurnTask):
         return [
             *self._differences(),
             *self._rest(),
-            f"Add at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}"
+            f"Subtasks that may be added: {self.max_subtasks}. {nesting_note(may_nest=self.may_nest)}"
             if self.max_subtasks
             else "No more subtasks can be added.",
         ]

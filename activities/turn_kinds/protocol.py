@@ -161,8 +161,10 @@ class TurnTask(Contract):
         )
         own = "".join(f"\n{_SUBTASK_FIELDS[name]}" for name in crew.subtask_fields) if cls.writes_subtasks else ""
         is_chosen = crew.strategy and "strategy" in cls.answer_type.model_fields
+        has_none = not (setting.has_web or setting.has_documents)
+        facts = "\n\nThis session has no documents and no web search." if has_none else ""
         strategy = f"\n\nThe strategy of this crew is {crew.strategy}." if is_chosen else ""
-        return f"{cls.instructions}{own}\n\n{setting.fit(crew.guidance)}{strategy}\n\nAgents:\n{agents}"
+        return f"{cls.instructions}{own}\n\n{setting.fit(crew.guidance)}{strategy}\n\nAgents:\n{agents}{facts}"
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
         """Return the JSON Schema of the answer's `data`, if any; `agent` is None for the supervisor."""

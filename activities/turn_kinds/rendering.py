@@ -186,5 +186,5 @@ def _issue_line(named: tuple[str, Issue]) -> str:
 
 def _finding_line(finding: Finding) -> str:
     sources = " ".join(f"[{ref}]" for ref in finding.sources) or "[no source]"
-    quote = f" “{finding.quote}”" if finding.quote else ""
+    quote = f" “{finding.quote}”" if finding.quote not in {"", finding.claim} else ""
     return f"- {finding.claim} {sources}{quote} (confidence {finding.confidence})"

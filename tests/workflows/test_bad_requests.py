@@ -107,6 +107,9 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
             for limits in [least.model_copy(update={name: above[name]}).model_dump(mode="json")]
         ]
 
+        by_profile = await _failure(opened, _raw(b'{"goal": "a goal", "profile": "deep"}'))
+
+    assert "limits.max_turns: 300 of the profile deep is above this installation's ceiling of 4;" in by_profile.message
     assert set(above) == set(Limits.model_fields) - {"on_limit"}
     for name, error in refused:
         assert re.search(rf"limits\.{name}: \S+ is above this installation's ceiling", error.message)

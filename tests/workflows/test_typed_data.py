@@ -80,9 +80,8 @@ async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
 
     [record] = result.subtasks
     told = work_task(opened.model.of_kind("work")[-1]).rounds
-    assert [past.correction for past in told] == ["its data is not valid: data.total: '12' is not of type 'number'"] * (
-        turns - 1
-    )
+    problem = "the data of the reply is not valid: data.total: '12' is not of type 'number'"
+    assert [past.correction for past in told] == [problem] * (turns - 1)
     assert (record.state, record.reason) == (state, "" if state == "success" else "invalid_output")
     assert "It comes to that." in result.answer
 

@@ -170,12 +170,12 @@ def _limit_errors(
     if needed > turns:
         yield (
             f"subtasks: they take at least {needed} turns (an agent with tools {2 if is_one else 3}, without 1, a "
-            f"nested session 3, for_each 1 more), but the limits leave {turns}; {fewer}"
+            f"nested session 3, for_each 1 more), but {turns} were left; {fewer}"
         )
     if funds is not None and not is_one and funds.first + funds.others > funds.usd:
         yield (
             f"subtasks: they take at least ${funds.first + funds.others:.4f} (${funds.first:.4f} to start the first, "
-            f"${funds.others:.4f} for the others), but the limits leave ${funds.usd:.4f}; {fewer}"
+            f"${funds.others:.4f} for the others), but ${funds.usd:.4f} was left; {fewer}"
         )
 
 

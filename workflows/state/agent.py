@@ -286,15 +286,15 @@ class AgentWork:
 
 def complaint(result: TurnResult) -> str:
     if result.data_problems:
-        return f"its data is not valid: {result.data_problems}"
+        return f"the data of the reply is not valid: {result.data_problems}"
     match result.stop:
         case "truncated":
-            return "it was too long and was cut off; answer in fewer words"
+            return "the reply was too long and was cut off; answer in fewer words"
         case "empty":
-            return "it was empty"
+            return "the reply was empty"
         case "refused":
-            return "The model declined to answer."
+            return "the model declined to answer"
         case "malformed":
-            return f"it was not the required JSON: {result.problem}"
+            return f"the reply was not the required JSON: {result.problem}"
         case _:
             return "no more tools can be used; only the answer is expected"

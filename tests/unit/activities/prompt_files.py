@@ -110,7 +110,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             goal=_GOAL,
             instruction="Find from which date the notice period runs.",
             inputs=(_FOUND, _LOST),
-            rounds=(_ROUND, Round(correction="it was empty")),
+            rounds=(_ROUND, Round(correction="the reply was empty")),
             must_answer=True,
         ),
     ),

@@ -145,8 +145,14 @@ CREWS: Final = sorted(_crews(has_web=True))
 
 @pytest.mark.parametrize("name", CREWS)
 def test_no_prompt_contradicts_itself(name: str) -> None:
-    """Of two sentences that deny each other a prompt has one at most; no part of a crew's text is left open."""
+    """Of two sentences that deny each other a prompt has one at most; no part of a crew's text is left open.
+
+    Where agents are listed that could search nothing, it says so.
+    """
     for prompt in _prompts(name):
+        says_so = "no documents and no web search" in prompt.system
+        has_none = not (prompt.setting.has_web or prompt.setting.has_documents)
+        assert says_so is (has_none and prompt.call.task.lists_agents)
         text = json.dumps(prompt.body, ensure_ascii=False)
         assert [pair for pair in _NOT_TOGETHER if pair[0] in text and pair[1] in text] == []
 

@@ -27,7 +27,7 @@ CREW = CrewCard(
 )
 TOO_FEW = (
     "subtasks: they take at least {} turns (an agent with tools 3, without 1, a nested session 3, for_each 1 more), "
-    "but the limits leave {}; write fewer, and name what has no room in omitted"
+    "but {} were left; write fewer, and name what has no room in omitted"
 )
 VAGUE = "the instruction is too vague; name its object, and what a good answer contains"
 
@@ -134,7 +134,7 @@ def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cen
         assert len(_check(draft, turns=27, funds=funds).subtasks) == readers
     else:
         [error] = _errors(draft, turns=27, funds=funds)
-        assert f"($0.3000 to start the first, ${others:.4f} for the others), but the limits leave ${usd:.4f}" in error
+        assert f"($0.3000 to start the first, ${others:.4f} for the others), but ${usd:.4f} was left" in error
 
 
 def test_all_reasons_come_together() -> None:

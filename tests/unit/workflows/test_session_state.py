@@ -153,7 +153,7 @@ def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:
     agent = work()
 
     assert [agent.correct(reply(stop="empty")) for _ in range(2)] == [True, False]
-    assert [each.correction for each in agent.conversation.rounds] == ["it was empty"]
+    assert [each.correction for each in agent.conversation.rounds] == ["the reply was empty"]
     assert not work().correct(reply(stop="refused"))
 
 
