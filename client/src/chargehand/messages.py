@@ -65,6 +65,9 @@ class SessionMessage(Generic[Fields, Input, Output]):
         return attribute_docstrings(self._table)[self.name].rstrip(".")
 
     def content(self, *args: Fields.args, **fields: Fields.kwargs) -> Input:
+        if args:
+            first = next(iter(self.takes.model_fields), "") if self.takes else ""
+            raise TypeError(f"{self.name}() takes its fields by name" + (f": {self.name}({first}=…)" if first else ""))
         return cast("Input", None if self.takes is None else contract(self.takes, *args, **fields))
 
     @overload

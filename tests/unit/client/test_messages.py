@@ -58,6 +58,8 @@ def test_sessions_offer_it_with_and_without_await(row: Row) -> None:
 
     assert isinstance(answer, row.returns)
     assert stand_in.sent[session.id] == ([(row.name, contents[0] if contents else None)] if row.name in UPDATES else [])
+    with pytest.raises(TypeError, match=rf"{row.name}\(\) takes its fields by name"):
+        getattr(session, row.name)("hello")
 
 
 def test_the_command_line_has_a_verb_for_each() -> None:
