@@ -25,6 +25,20 @@ _SPEED_TAIL: Final = """
   Web UI shows none of it without a codec server; with the report, and from 512 bytes on, 50. Outcomes by reference,
   fetched by one local activity before the report, leave 79, and every report then needs a store beside Temporal.
 
+## At a provider that throttles
+
+| sessions at once, turns, faults | Chargehand, s | by hand, s | ratio | asked |
+|---|--:|--:|--:|--:|
+| 20, 0.2 s, 3 % 429 | 11 | 5.8 | 1.91 | 1.25 |
+| 20, 5 s, 3 % 429 | 33 | 31 | 1.06 | 1.25 |
+| 20, 20 s, 3 % 429 | 109 | 106 | 1.03 | 1.25 |
+| 40, 0.2 s, 30 % 429 and 500 | 33 | 45 | 0.74 | 1.50 |
+| 40, 5 s, none | 39 | 43 | 0.91 | 1.25 |
+| 20, 0.2 s, the provider down for 60 s | 73 | 68 | 1.07 | 1.25 |
+
+All sessions ended well, and no reply was paid twice. While the provider was down, Chargehand sent 14 calls, by
+hand 300. Once each (`make bench ARGS=throttling`), on 2026-11-28, 2 cores at load 1.9.
+
 ## Method
 
 A job is a plan, five subtasks of turn, tool and turn, a report, and a turn that checks it: 200 ms a turn, 100 ms a
