@@ -22,7 +22,7 @@ def plan(sight: Sight) -> Draft:
     """Plan by the first rule that understands the request, and leave out what a refusal says there is no room for."""
     found, rule = next((match, rule) for pattern, rule in _RULES.items() if (match := re.search(pattern, sight.task)))
     draft = rule(found, sight)
-    if allowed := re.findall(r"limits leave (\d+)", sight.task):
+    if allowed := re.findall(r"but (\d+) were left", sight.task):
         most = max(int(allowed[-1]) // 3, 1)
         draft["omitted"] = [subtask["instruction"].partition(" Open ")[0] for subtask in draft["subtasks"][most:]]
         draft["subtasks"] = draft["subtasks"][:most]
