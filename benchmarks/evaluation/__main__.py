@@ -18,18 +18,20 @@ from temporalio.client import Client
 from activities.backends import SettingsError
 from activities.models.registry import DEFAULT_MODELS
 from benchmarks import processes
-from benchmarks.evaluation.dataset import Backend, Dataset, NoDataset, read_datasets
+from benchmarks.evaluation.dataset import DESKS, Backend, Dataset, NoDataset, read_datasets
 from benchmarks.evaluation.desks.checkout import TAU2
-from benchmarks.evaluation.desks.desk import OWN, read_desk
+from benchmarks.evaluation.desks.desk import read_desk
 from benchmarks.evaluation.desks.runs import DeskJob, run_desk
 from benchmarks.evaluation.estimate import estimate
-from benchmarks.evaluation.fanoutqa import WrongFile, read_fanoutqa
+from benchmarks.evaluation.fanoutqa import read_fanoutqa
 from benchmarks.evaluation.judge import CALIBRATION, Judge, calibrate, open_judge, read_calibration
 from benchmarks.evaluation.results import (
+    Evaluated,
     ResultsFile,
     RunLine,
     ScoreLine,
     SettingDiffers,
+    WrongFile,
     differences,
     read_results,
     regressions,
@@ -149,6 +151,7 @@ def main() -> int:
             asyncio.run(_calibrate(chosen))
             return 0
         jobs, desks = _jobs(chosen), _desks(chosen)
+        earlier = {file: read_results(file) for file in (chosen.compare, chosen.gate) if file}
         if chosen.variants:
             rows = [try_scoring(job.dataset) for job in jobs]
             show("Golden answers in other forms, and with one thing wrong", _command(), rows)
@@ -162,10 +165,10 @@ def main() -> int:
             quiet()
         desks = [replace(job, done=results.done(job.desk.name)) for job in desks]
         left = asyncio.run(_run([_left(job, results) for job in jobs], desks, chosen, results))
-    except (MissingDiffs, NoDataset, SettingDiffers, SettingsError, WrongFile) as error:
+    except (MissingDiffs, NoDataset, SettingDiffers, SettingsError, WrongFile, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 2
-    worse = _show(chosen, results)
+    worse = _show(chosen, results, earlier)
     if left:
         print(left, file=sys.stderr)
     return 3 if left else worse
@@ -179,7 +182,7 @@ def _jobs(chosen: argparse.Namespace) -> list[Job]:
 
 
 def _datasets(chosen: argparse.Namespace) -> Mapping[str, Dataset]:
-    names = [each for each in chosen.names if each not in {*OWN, *TAU2}]
+    names = [each for each in chosen.names if each not in {*DESKS, *TAU2}]
     if chosen.tau2 or (chosen.names and not names):
         datasets = []
     elif chosen.fanoutqa:
@@ -194,7 +197,7 @@ def _datasets(chosen: argparse.Namespace) -> Mapping[str, Dataset]:
 
 def _desks(chosen: argparse.Namespace) -> list[DeskJob]:
     """Choose the desks: those that are named, or all where everything is run that can be."""
-    known = tuple(TAU2) if chosen.tau2 else OWN
+    known = tuple(TAU2) if chosen.tau2 else DESKS
     names = [each for each in known if each in chosen.names]
     runs_all = not (chosen.names or chosen.fanoutqa or chosen.review_comments)
     backend: Backend = chosen.on or "oracle"
@@ -230,17 +233,17 @@ def _models() -> dict[Tier, str]:
     return {**DEFAULT_MODELS.get(choose(settings)["model"].adapter, {}), **settings.models}
 
 
-def _show(chosen: argparse.Namespace, results: ResultsFile) -> int:
+def _show(chosen: argparse.Namespace, results: ResultsFile, kept: Mapping[Path, list[Evaluated]]) -> int:
     evaluated = results.evaluated
     show("Evaluation: averages over the cases", _command(), [summary(each, chosen.repeat) for each in evaluated])
     if chosen.cases:
         failed = [each for one in evaluated for each in one.scores if not each.passed]
         print(*(each.model_dump_json(exclude_none=True) for each in failed), sep="\n")
     if chosen.compare:
-        show("Compared, case by case", _command(), differences(read_results(chosen.compare), evaluated))
+        show("Compared, case by case", _command(), differences(kept[chosen.compare], evaluated))
     if not chosen.gate:
         return 0
-    earlier = {each.dataset: each for each in read_results(chosen.gate)}
+    earlier = {each.dataset: each for each in kept[chosen.gate]}
     worse = [
         problem for each in evaluated if each.dataset in earlier for problem in regressions(earlier[each.dataset], each)
     ]

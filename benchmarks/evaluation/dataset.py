@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import yaml
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 
 from benchmarks.evaluation.answers.verdict import GoldenAnswer
 from chargehand.contracts import SessionRequest, TypedByPeople
 from chargehand.contracts.limits import Profile
+from chargehand.contracts.problems import describe_problems, join_problems
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(__file__).resolve().parent / "datasets"
 
+DESKS: Final = ("bookshop", "sleeper")
+"""Conversations with customers, in `desks/`."""
 _ELSEWHERE: Final = {
     "fanoutqa": "Take fanoutqa/data/fanout-final-dev.json of https://github.com/zhudotexe/fanoutqa: --fanoutqa FILE.",
     "review-comments": "Take offline/golden_comments of https://github.com/withmartian/code-review-benchmark: "
@@ -102,17 +105,22 @@ def read_dataset(file: Path) -> Dataset:
     """
     try:
         dataset = Dataset.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise NoDataset(f"{file}: {join_problems(describe_problems(error, Dataset))}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise NoDataset(f"{file}: {error}") from error
     return dataset.model_copy(update={"cases": tuple(_located(case, file.parent) for case in dataset.cases)})
 
 
 def _located(case: Case, folder: Path) -> Case:
-    """Find the files of a case."""
+    """Find the files of a case, before any of the run is paid."""
     found: dict[str, str] = {}
     for name in ("documents", "tape"):
         if (path := getattr(case, name)) is not None:
-            found[name] = str(next((each for each in (folder / path, ROOT / path) if each.exists()), ROOT / path))
+            there = next((each for each in (folder / path, ROOT / path) if each.exists()), None)
+            if there is None:
+                raise NoDataset(f"{case.id}.{name}: there is no file or folder {folder / path}.")
+            found[name] = str(there)
     return case.model_copy(update=found)
 
 
@@ -127,7 +135,7 @@ def read_datasets(names: Iterable[str]) -> Mapping[str, Dataset]:
         path = FOLDER / f"{name}.yaml" if (FOLDER / f"{name}.yaml").exists() else Path(name)
         own = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
         if not own or not own[0].exists():
-            known = ", ".join(each.stem for each in sorted(FOLDER.glob("*.yaml")))
+            known = ", ".join([*(each.stem for each in sorted(FOLDER.glob("*.yaml"))), *DESKS])
             raise NoDataset(
                 _ELSEWHERE.get(name) or f"'{name}' is neither a dataset ({known}) nor a file or folder of YAML files."
             )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from benchmarks.evaluation.dataset import Case, Dataset, GoldSubtask
+from benchmarks.evaluation.results import WrongFile
 
 EDITIONS: Final = {
     "359300b029c6891567816f351bf8786e9b018d7af8a1a44b7da9ba5ef4651288": "2023-11",
@@ -19,10 +20,6 @@ EDITIONS: Final = {
 }
 """The editions that were released, by their SHA-256."""
 _Node = dict[str, Any]
-
-
-class WrongFile(ValueError):  # noqa: N818  # reads as a statement
-    """The file does not have the development questions."""
 
 
 def read_fanoutqa(file: Path) -> Dataset:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Final
+from typing import Final, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -59,6 +59,10 @@ class SettingDiffers(ValueError):  # noqa: N818  # reads as a statement
     """The kept results are of another setting."""
 
 
+class WrongFile(ValueError):  # noqa: N818  # reads as a statement
+    """A file does not hold what it is named for."""
+
+
 class ResultsFile:
     """Results as JSON lines, each written as its case ends: a run that is stopped loses nothing."""
 
@@ -71,9 +75,14 @@ class ResultsFile:
 
         Raises:
             SettingDiffers: the file is of another setting.
+            WrongFile: it holds no results, or would lose results that were paid for.
         """
         if self.file is None:
             return
+        if not resume and self.file.exists() and self.file.stat().st_size:
+            paid = sum(line.score.usd + line.score.judge_usd for line in read_lines(self.file)[1])
+            if paid:
+                raise WrongFile(f"{self.file} holds results of ${paid:.2f}: --resume it, or name another file.")
         if resume and self.file.exists():
             kept, self.lines = read_lines(self.file)
             if differing := [name for name in run.setting if run.setting[name] != kept.setting.get(name)]:
@@ -99,16 +108,21 @@ class ResultsFile:
 
 
 def read_lines(file: Path) -> tuple[RunLine, list[ScoreLine]]:
-    """Read results; a last line that was cut off is left out."""
-    first, *others = file.read_text(encoding="utf-8").splitlines()
-    lines: list[ScoreLine] = []
-    for number, line in enumerate(others):
+    """Read results; a last line that was cut off is left out.
+
+    Raises:
+        WrongFile: another line is no result.
+    """
+    written = file.read_text(encoding="utf-8").splitlines() or [""]
+    read: list[RunLine | ScoreLine] = []
+    for number, line in enumerate(written, start=1):
         try:
-            lines.append(ScoreLine.model_validate_json(line))
-        except ValidationError:
-            if number < len(others) - 1:
-                raise
-    return RunLine.model_validate_json(first), lines
+            read.append((ScoreLine if read else RunLine).model_validate_json(line))
+        except ValidationError as error:
+            if not read or number < len(written):
+                raise WrongFile(f"{file}, line {number}: it is no result that --save kept.") from error
+    run, *lines = read
+    return cast("RunLine", run), cast("list[ScoreLine]", lines)
 
 
 def by_dataset(lines: Sequence[ScoreLine]) -> list[Evaluated]:

@@ -16,8 +16,6 @@ from benchmarks.evaluation.dataset import NoDataset
 from chargehand.contracts import TypedByPeople
 
 _FOLDER: Final = Path(__file__).resolve().parent
-OWN: Final = ("bookshop", "sleeper")
-"""The desks of this repository."""
 
 
 class Action(TypedByPeople):

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from benchmarks.evaluation.dataset import NoDataset
-from benchmarks.evaluation.desks.desk import OWN, Action, Desk, Task, read_desk
+from benchmarks.evaluation.dataset import DESKS, NoDataset
+from benchmarks.evaluation.desks.desk import Action, Desk, Task, read_desk
 from benchmarks.evaluation.desks.oracle import ScriptedUser, steps_of
 from benchmarks.evaluation.desks.plugin import desk_tool
 from benchmarks.evaluation.desks.runs import DeskJob, run_desk
@@ -67,7 +67,7 @@ def books_of(desk: Desk, *actions: Action) -> Books:
         return service.end("c")
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", DESKS)
 async def test_the_golden_actions_of_our_desks_are_calls_that_its_tools_take(name: str) -> None:
     """Each fits the schema that models are told, and each that changes something is applied but where that is tried."""
     desk = read_desk(name, None)

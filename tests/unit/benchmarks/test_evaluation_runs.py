@@ -14,7 +14,7 @@ from activities.contracts.model import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
 from benchmarks.evaluation.dataset import Case, NoDataset, read_datasets
 from benchmarks.evaluation.judge import Judge, calibrate, open_judge, read_calibration
-from benchmarks.evaluation.results import ResultsFile, RunLine, ScoreLine, SettingDiffers, read_results
+from benchmarks.evaluation.results import ResultsFile, RunLine, ScoreLine, SettingDiffers, WrongFile, read_results
 from benchmarks.evaluation.scores import Scores, score
 from benchmarks.evaluation.sessions import Runner, Traces, Variant
 from benchmarks.evaluation.spending import NotAffordable, Spending
@@ -65,6 +65,20 @@ def test_results_of_another_setting_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(SettingDiffers, match="cannot be resumed with other models"):
         ResultsFile(file).begin(other, resume=True)
     ResultsFile(file).begin(other, resume=False)
+
+
+def test_a_damaged_file_and_paid_results_are_refused(tmp_path: Path) -> None:
+    """Only the last line of a file may be cut off; what was paid for is not begun anew."""
+    file = tmp_path / "run.jsonl"
+    begun = ResultsFile(file)
+    begun.begin(RUN, resume=False)
+    begun.append(line("a"))
+    with pytest.raises(WrongFile, match=r"holds results of \$1\.00: --resume it"):
+        ResultsFile(file).begin(RUN, resume=False)
+    for text, number in (("garbage{", 1), (f"{file.read_text()}{{\n{line('b').model_dump_json()}", 3)):
+        file.write_text(text)
+        with pytest.raises(WrongFile, match=f"line {number}: it is no result"):
+            read_results(file)
 
 
 async def test_no_case_starts_that_could_pass_the_sum() -> None:
@@ -200,8 +214,13 @@ def test_a_folder_of_ones_own_is_a_dataset(tmp_path: Path) -> None:
 
     assert dataset.cases[0].documents == str(tmp_path / "papers")
     assert [case.answer for case in dataset.cases] == ["26 knots", {"Arden": ("Left", "Right"), "Belm": 3}]
-    with pytest.raises(NoDataset, match=r"'nothing' is neither a dataset \(crews, .*ferries"):
+    with pytest.raises(NoDataset, match=r"'nothing' is neither a dataset \(crews, .*ferries.*bookshop"):
         read_datasets(["nothing"])
+    for old, new, problem in (("papers,", "gone,", "a.documents: there is no file"), ("goal:", "gaol:", "gaol: ")):
+        (tmp_path / "wrong.yaml").write_text((tmp_path / "mine.yaml").read_text().replace(old, new))
+        with pytest.raises(NoDataset, match=problem):
+            read_datasets([str(tmp_path / "wrong.yaml")])
+    (tmp_path / "wrong.yaml").unlink()
     (tmp_path / "mine.yaml").write_text("name: mine\nanswers: 3\n")
     with pytest.raises(NoDataset, match=r"(?s)mine\.yaml: .*answers"):
         read_datasets([str(tmp_path)])
