@@ -14,7 +14,7 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     subtask: str = left_out("")
-    """For an acting tool: id of the planned subtask, whose attempts together make a call once."""
+    """For an acting tool: path of the planned subtask, whose attempts together make a call once."""
     call: ToolCall
     decision: str = left_out("")
     """A person's decision about it and who made it, if any."""

@@ -73,8 +73,8 @@ class CallReport(Contract):
     kind: Literal["call_report"] = "call_report"
     keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
     """Keys of successes that policies depend on."""
-    acted: Annotated[str, Field(max_length=64)] = left_out("")
-    """Hash of an acting call whose outcome is known."""
+    acted: Annotated[str, Field(max_length=400)] = left_out("")
+    """An acting call whose outcome is known, as `acting_call` identifies it."""
     is_applied: bool = left_out(False)
 
 

@@ -35,11 +35,13 @@ _READ: Final = "it comes from an agent that has read private text"
 
 
 def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
-    """Identify a call by its caller, its tool and its arguments in any order.
-
-    The caller of an acting call is its subtask, whichever attempt makes the call.
-    """
+    """Identify a call by its caller, its tool and its arguments in any order."""
     return sha256(canonical([owner, tool, dict(arguments)]).encode()).hexdigest()
+
+
+def acting_call(path: str, tool: str, arguments: Arguments) -> str:
+    """Identify an acting call by its subtask's path, whichever attempt makes it."""
+    return f"{path} {call_hash('', tool, arguments)}"
 
 
 def success_key(watched: Watched, arguments: Arguments) -> str:

@@ -12,7 +12,7 @@ from chargehand.contracts.problems import join_problems
 from workflows.carried import Carried
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.refusal import Refused
-from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash, doubts, is_judged
+from workflows.rules.tool_policy import Arguments, PolicyLedger, acting_call, call_hash, doubts, is_judged
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 
@@ -42,9 +42,7 @@ class Approvals(Carried):
     asked: int = left_out(0)
     policy: PolicyLedger = left_out(PolicyLedger())
     acted: dict[str, bool] = left_out({})
-    """Acting calls that were made, by hash; true if known to be applied."""
-    unsure: dict[str, str] = left_out({})
-    """Acting calls of unknown outcome, with the hash shared by the same call of other subtasks."""
+    """Acting calls that were made, by path of the subtask and hash; true if known to be applied."""
     _pending: dict[str, Pending] = PrivateAttr(default_factory=dict[str, Pending])
     """Calls without a decision, by id."""
 
@@ -65,14 +63,14 @@ class Approvals(Carried):
         """Whether a model has to judge a call that otherwise needs no person."""
         if request.is_doubtful or request.needs_approval or request.why or not is_judged(request.policy):
             return False
-        is_new = not request.acts or _acting_hash(request, request.arguments) not in self.acted
+        is_new = self._before(request, request.arguments) is None
         bound = self._against(request, request.arguments, "enforce") or doubts(request.policy, request.arguments)
         return is_new and not bound
 
     def doubt_of_another(self, request: CallRequest) -> str:
         """Explain why the same call of another subtask requires a person's decision; empty if it does not."""
-        own, same = _acting_hash(request, request.arguments), _same_hash(request, request.arguments)
-        if request.acts and any(each == same for acted, each in self.unsure.items() if acted != own):
+        made = self._made(request, request.arguments)
+        if any(not is_applied for path, is_applied in made.items() if path != request.subtask):
             return "the same call was made before, and it is not known whether it was applied"
         return ""
 
@@ -80,7 +78,7 @@ class Approvals(Carried):
         """Decide about a call by policy; None if a person has to, for instance because of a model's doubt."""
         if request.is_doubtful:
             return None
-        is_applied = self.acted.get(_acting_hash(request, request.arguments)) if request.acts else None
+        is_applied = self._before(request, request.arguments)
         if is_applied is not None:
             return CallReply(verdict="applied_before" if is_applied else "unknown_before")
         enforced = _in_mode(request.policy, "enforce")
@@ -98,7 +96,6 @@ class Approvals(Carried):
             self.acted[acted] = True
         else:
             self.acted.pop(acted, None)
-        self.unsure.pop(acted, None)
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Hold a requested call until a person decides."""
@@ -153,21 +150,31 @@ class Approvals(Carried):
         if reply.verdict not in ALLOWED:
             return
         arguments = request.arguments if reply.arguments is None else reply.arguments
-        self.note_outcome(_acting_hash(request, arguments), is_applied=False)
+        self.note_outcome(acting_call(request.subtask, request.tool, arguments), is_applied=False)
         self.policy.count(request.policy, arguments, -1)
         if request.is_doubtful:
             self._begin(request, request.arguments)
             self.policy.count(request.policy, request.arguments)
 
     def _begin(self, request: CallRequest, arguments: Arguments) -> None:
-        acted = _acting_hash(request, arguments)
-        self.acted[acted], self.unsure[acted] = False, _same_hash(request, arguments)
+        self.acted[acting_call(request.subtask, request.tool, arguments)] = False
+
+    def _made(self, request: CallRequest, arguments: Arguments) -> dict[str, bool]:
+        """Find the same acting call of any subtask, by path."""
+        same = acting_call("", request.tool, arguments)
+        made = self.acted.items() if request.acts else ()
+        return {acted.removesuffix(same): is_applied for acted, is_applied in made if acted.endswith(same)}
+
+    def _before(self, request: CallRequest, arguments: Arguments) -> bool | None:
+        """Whether the same call was applied for this subtask, or for one that replaces it or is replaced by it."""
+        own, made = f"{request.subtask}/", self._made(request, arguments).items()
+        same = (is_applied for path, is_applied in made if own.startswith(f"{path}/") or f"{path}/".startswith(own))
+        return max(same, default=None)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
         """Refuse what a person may not allow: a call that the policy denies or that was already made."""
-        made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
-        if made in self.acted and not is_own:
+        if self._before(request, arguments) is not None and not is_own:
             raise Refused("The same call was made before, for this subtask. Reject it.")
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments, -1)
@@ -200,11 +207,3 @@ def _in_mode(policy: Sequence[Obligation], mode: PolicyMode) -> list[Obligation]
 
 def _decided(pending: Pending, decision: CallDecision) -> Arguments:
     return pending.request.arguments if decision.arguments is None else decision.arguments
-
-
-def _acting_hash(request: CallRequest, arguments: Arguments) -> str:
-    return call_hash(request.subtask.rpartition("/")[2], request.tool, arguments)
-
-
-def _same_hash(request: CallRequest, arguments: Arguments) -> str:
-    return call_hash("", request.tool, arguments)

@@ -28,7 +28,7 @@ from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.information_flow import reads_of
 from workflows.rules.repetition import made_together, positions_to_make, refuse_repetition
-from workflows.rules.tool_policy import call_hash, success_key, why_approved
+from workflows.rules.tool_policy import acting_call, success_key, why_approved
 from workflows.state.agent import AgentWork
 from workflows.state.agent_conversation import Conversation
 from workflows.state.call_approvals import ALLOWED
@@ -190,7 +190,7 @@ def _tool_request(
         ToolRequest,
         step=step,
         agent=request.agent.name,
-        subtask=request.subtask.id if acts else "",
+        subtask=(request.path or request.subtask.id) if acts else "",
         call=call,
         decision=f"{reply.verdict} by {reply.by or 'a person'}" if reply and reply.verdict in _DECIDED else "",
         decided_at=decided_at,
@@ -264,7 +264,7 @@ async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> N
     watched = [each for each in request.agent.watched if each.tool == call.tool and result.ok]
     keys = tuple(success_key(each, call.arguments) for each in watched)
     is_certain = call.tool in request.agent.acting and not result.is_unknown
-    acted = call_hash(request.subtask.id, call.tool, call.arguments) if is_certain else ""
+    acted = acting_call(request.path or request.subtask.id, call.tool, call.arguments) if is_certain else ""
     if keys or acted:
         await notify(mailbox, mailbox.outbox(request.session), CallReport(keys=keys, acted=acted, is_applied=result.ok))
         raise_if_cancelled()

@@ -52,6 +52,22 @@ async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> 
         assert ("This call was made and applied before" in run.turns[-1].prompt) is (made == 1)
 
 
+async def test_each_subtask_makes_its_own_call_wherever_it_is_planned(crews: Path) -> None:
+    """A subtask of a nested session is another one than that of the same id above it: its call is made, with a key of
+    its own."""
+    refund, calls = refunds()
+    script = (
+        Script()
+        .plan(subtask("T1", "clerk", "Settle order A-17."), subtask("T2", "supervisor", "Settle the branch, too."))
+        .plan(subtask("T1", "clerk", "Settle the branch's order."), goal="branch")
+        .work("order", use("refund", order="A-17"), answer("It is settled."))
+    )
+
+    await run_session(REQUEST, script, crews=crews, tools=[refund])
+
+    assert len(set(calls)) == len(calls) == 2
+
+
 async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
     """The agent is told that it made the call already, and nothing about it is unknown."""
     refund, calls = refunds()

@@ -17,7 +17,7 @@ from chargehand.contracts import CallDecision, Obligation, ToolRule, Watched
 from chargehand.converter import PayloadConverter
 from workflows.mailbox.contracts import CallRequest, Envelope
 from workflows.rules.refusal import Refused
-from workflows.rules.tool_policy import PolicyLedger, call_hash, success_key
+from workflows.rules.tool_policy import PolicyLedger, acting_call, call_hash, success_key
 from workflows.state.call_approvals import Approvals, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
@@ -70,6 +70,24 @@ def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
     assert approvals.doubt_of_another(_request(7, subtask="T2")) == ""
     approvals.note_outcome(acted, is_applied=True)
     assert approvals.doubt_of_another(_request(subtask="T2")) == ""
+
+
+@pytest.mark.parametrize(
+    "pair", ["T1 T1", "T1 T1/T1", "T1/T2/T1 T1", "T1 T2/T1", "T1/T1 T1/T2", "j1/T1 j2/T1", "T1 T10"]
+)
+def test_a_subtask_and_the_nested_session_in_its_place_make_a_call_once(pair: str) -> None:
+    """Whichever of them made it; any other subtask makes its own, whatever its id within its session."""
+    before, now = pair.split()
+    is_once = pair in {"T1 T1", "T1 T1/T1", "T1/T2/T1 T1"}
+    approvals = Approvals()
+    for outcome, verdict in (None, "unknown_before"), (True, "applied_before"), (False, "allowed"):
+        assert (reply := approvals.judge(_request(subtask=before)))
+        if outcome is not None:
+            approvals.note_outcome(acting_call(before, "refund", {"amount": 100}), is_applied=outcome)
+        reply = Approvals.model_validate_json(approvals.model_dump_json()).judge(_request(subtask=now))
+
+        assert reply
+        assert reply.verdict == (verdict if is_once else "allowed")
 
 
 @pytest.mark.parametrize(("decision", "amount"), [("approve", 100), ("edit", 300)])
@@ -126,7 +144,7 @@ def test_a_new_run_remembers_which_calls_act() -> None:
     """What was applied before the session continued as new is not made again, and no id is used twice."""
     before = Approvals()
     assert before.judge(_request()) is not None
-    before.note_outcome(call_hash("T1", "refund", {"amount": 100}), is_applied=True)
+    before.note_outcome(acting_call("T1", "refund", {"amount": 100}), is_applied=True)
     before.expire(_open(before, _request(7, needs_approval=True)), "it was not approved in time")
     before.policy.count(_LIMITED, {"amount": 99.5})
     before.policy.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
