@@ -350,10 +350,7 @@ class Session(Execution, Messages):
 
 
 class Conversation(Execution, ConversationMessages):
-    """A conversation: its messages, and how it ended.
-
-    Methods raise errors of `chargehand.errors` only, as those of `Session` do.
-    """
+    """A conversation. Its methods raise only errors of `chargehand.errors`, as those of `Session` do."""
 
     def __init__(self, client: Client, conversation_id: str) -> None:
         self.id = conversation_id

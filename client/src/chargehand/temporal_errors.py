@@ -1,6 +1,7 @@
 """Translate the errors of Temporal's SDK into those of `chargehand.errors`."""
 
 import asyncio
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
@@ -35,6 +36,10 @@ from chargehand.wire import ErrorType
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body from connection")
 """SDK messages for a connection lost during a call, as at a restart of the server."""
+_OVER: Final = ("already completed", "aborted by closing workflow")
+"""The server's answers to an update of a workflow that has ended, or ends before it answers."""
+_UNKNOWN_UPDATE: Final = re.compile(r"^Update handler for .* known updates: \[(.*)\]", re.DOTALL)
+"""The SDK's words for an update that a session or conversation does not have."""
 _NO_POLLER: Final = "no poller seen for task queue"
 """The server's immediate answer to a query if no worker has polled for minutes."""
 _DENIED: Final = {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}
@@ -86,7 +91,7 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
     if error.status is RPCStatusCode.NOT_FOUND:
         if error.message.startswith("Namespace "):
             return NoNamespace(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
-        return AlreadyEnded(session_id) if "already completed" in error.message else SessionNotFound(session_id)
+        return AlreadyEnded(session_id) if any(map(error.message.count, _OVER)) else SessionNotFound(session_id)
     if error.status in _UNANSWERED or error.message.startswith(_CUT_OFF) or _NO_POLLER in error.message:
         return NotReachable(_NO_ANSWER)
     if error.status in _DENIED:
@@ -116,6 +121,8 @@ def ending(session_id: str, cause: BaseException) -> ChargehandError:
 
 
 def _reason(cause: BaseException) -> tuple[str, ErrorType | None]:
+    if known := _UNKNOWN_UPDATE.search(str(cause)):
+        return f"It takes no such message, only: {', '.join(known[1].split())}.", None
     if isinstance(cause, ApplicationError):
         return cause.message, ErrorType(cause.type) if cause.type in set(ErrorType) else None
     return str(cause), None

@@ -57,6 +57,7 @@ def test_every_error_is_one_of_ours() -> None:
     assert {error for error in defined if issubclass(error, SessionEnded)} == ends
 
 
+_OTHER_KIND = ServerError("Update handler for 'tell' expected but not found. known updates: [close say]")
 _ACTIVITY_ERROR = ActivityError(
     "Activity task failed",
     scheduled_event_id=1,
@@ -93,6 +94,8 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
         (_refusal("no poller seen for task queue recently", RPCStatusCode.FAILED_PRECONDITION), NotReachable, ""),
         (_refusal("Namespace no is not found.", RPCStatusCode.NOT_FOUND), NoNamespace, "set TEMPORAL_NAMESPACE"),
         (_refusal("workflow execution already completed", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
+        (_refusal("update was aborted by closing workflow", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
+        (WorkflowUpdateFailedError(_OTHER_KIND), UpdateRefused, "It takes no such message, only: close, say."),
         (WorkflowQueryFailedError("no query"), ServerRefused, "'session-1' cannot answer: it is no session, or was"),
         (WorkflowFailureError(cause=CancelledError("x")), SessionCancelled, "Session 'session-1' was cancelled."),
         (WorkflowFailureError(cause=TerminatedError("by hand")), SessionTerminated, "was terminated: by hand"),
