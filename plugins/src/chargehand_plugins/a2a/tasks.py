@@ -24,6 +24,7 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from a2a.utils.task import HistoryLengthConfig, apply_history_length, validate_history_length
 
 from chargehand import (
     Chargehand,
@@ -32,7 +33,7 @@ from chargehand import (
     ConversationMessage,
     InvalidInput,
     QuestionEvent,
-    Report,
+    Reply,
     Session,
     SessionCancelled,
     SessionEnded,
@@ -51,6 +52,8 @@ from chargehand_cli.rendering.text import report_markdown
 
 _LONGEST_WAIT: Final = 50
 """Maximum seconds to wait for an answer; longer tasks have to be polled by id."""
+_SENDING: Final = 1.0
+"""Seconds to send a message whose reply is not waited for."""
 _USUAL_PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _FILTERS: Final[dict[int, dict[str, Any]]] = {
@@ -75,37 +78,43 @@ class Tasks(RequestHandler):
 
         The first message of a conversation names its crew; each message waits for its reply.
         """
-        message = params.message
+        message, waits = params.message, not params.configuration.return_immediately
         with _translated():
-            crew = message.metadata.fields["conversation"].string_value if message.metadata.fields else ""
+            crew = _crew(message)
             if crew and not message.task_id:
-                opened = await self._connect().converse(crew=crew, conversation_id=_session_id(message))
+                opened = await self._connect().converse(crew=crew, conversation_id=_name(message))
+                await opened.opened()
                 message.task_id = opened.id
             found = (await self._find(message.task_id))[0] if message.task_id else None
+            if found and message.context_id not in {"", found.id}:
+                raise InvalidParamsError(f"message.contextId: the task's is {found.id}")
             if isinstance(found, Conversation):
-                await _say(found, message)
-                return await self._task(found.id)
+                reply = await _say(found, message, waits=waits)
+                return await self._task(found.id, params.configuration, reply)
             if found:
                 await _answer(found, _text(message))
             else:
                 request = SessionRequest(goal=_text(message), questions="allowed")
-                found = await self._connect().start(request, session_id=_session_id(message))
-            if not params.configuration.return_immediately:
+                found = await self._connect().start(request, session_id=_name(message))
+            if waits:
                 await _wait(found)
             return await self._task(found.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
-            return await self._task(params.id)
+            return await self._task(params.id, params)
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """List sessions page by page, with reports only on request, since each is read separately."""
         with _translated("params"):
             found, page = await _find_page(self._connect(), params)
             for each in found:
+                if each.ended_at is None:
+                    state = a2a.TASK_STATE_INPUT_REQUIRED if each.waiting_for else a2a.TASK_STATE_WORKING
+                else:
+                    state = _ENDED.get(each.state, a2a.TASK_STATE_FAILED)
                 whole = params.include_artifacts and each.ended_at is not None
-                told = await self._task(each.id) if whole else _as_task(each.id, _state_in_list(each), each.shown)
-                page.tasks.append(told)
+                page.tasks.append(await self._task(each.id) if whole else _as_task(each.id, state, each.shown))
             return page
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:
@@ -141,16 +150,23 @@ class Tasks(RequestHandler):
         is_talk = found.type.name == WorkflowType.CONVERSATION
         return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(found)
 
-    async def _task(self, session_id: str) -> a2a.Task:
+    async def _task(
+        self, session_id: str, asked: HistoryLengthConfig | None = None, reply: Reply | None = None
+    ) -> a2a.Task:
+        validate_history_length(asked)
         found, goes_on = await self._find(session_id)
         if isinstance(found, Conversation):
-            return await _talk_task(found, goes_on=goes_on)
+            return apply_history_length(await _talk_task(found, reply, goes_on=goes_on), asked)
         if goes_on:
             return _open_task(await found.status())
         try:
-            return _ended_task(await found.result())
+            report = await found.result()
         except SessionEnded as error:
             return _as_task(session_id, _state_of(error), str(error))
+        task = _as_task(session_id, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.ending.words}.")
+        text = a2a.Part(text=report_markdown(report), media_type="text/markdown")
+        task.artifacts.append(a2a.Artifact(artifact_id="report", name="report.md", parts=[text]))
+        return task
 
 
 async def _find_page(
@@ -166,7 +182,10 @@ async def _find_page(
         offered = ", ".join(a2a.TaskState.Name(state) for state in _FILTERS if state)
         raise UnsupportedOperationError(f"Tasks are listed by contextId, and by a status of {offered}.")
     filters: dict[str, Any] = _FILTERS[params.status] | ({"ids": [params.context_id]} if params.context_id else {})
-    before = _time(params.page_token) if params.page_token else None
+    try:
+        before = datetime.fromisoformat(params.page_token).astimezone(UTC) if params.page_token else None
+    except (ValueError, OverflowError) as error:
+        raise InvalidParamsError("pageToken: must be the nextPageToken of a list") from error
     found = [each async for each in chargehand.list(size + 1, before=before, **filters)]
     with translated(""):
         total = (await chargehand.client.count_workflows(sessions_query(**filters))).count
@@ -174,45 +193,37 @@ async def _find_page(
     return found[:size], a2a.ListTasksResponse(page_size=size, total_size=total, next_page_token=more)
 
 
-def _state_in_list(summary: SessionSummary) -> a2a.TaskState:
-    """Derive the state of a task from the list."""
-    if summary.ended_at is None:
-        return a2a.TASK_STATE_INPUT_REQUIRED if summary.waiting_for else a2a.TASK_STATE_WORKING
-    return _ENDED.get(summary.state, a2a.TASK_STATE_FAILED)
-
-
-def _time(token: str) -> datetime:
-    try:
-        return datetime.fromisoformat(token).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise InvalidParamsError("pageToken: must be the nextPageToken of a list") from error
-
-
 def _state_of(error: SessionEnded) -> a2a.TaskState:
     return a2a.TASK_STATE_CANCELED if isinstance(error, SessionCancelled) else a2a.TASK_STATE_FAILED
 
 
-async def _talk_task(talk: Conversation, *, goes_on: bool) -> a2a.Task:
-    """Build the task of a conversation: its last reply, and whether it accepts the next message."""
-    replies = [line.text for line in (await talk.transcript()).lines if line.kind == "reply"]
-    if goes_on:
-        status = await talk.status()
-        if status.state != "awaiting_message":
-            return _open_task(status)
-        return _as_task(talk.id, a2a.TASK_STATE_INPUT_REQUIRED, replies[-1] if replies else "Say something.")
-    try:
-        ended = f"The conversation ended: {(await talk.result()).ending.words}."
-        return _as_task(talk.id, a2a.TASK_STATE_COMPLETED, replies[-1] if replies else ended)
-    except SessionEnded as error:
-        return _as_task(talk.id, _state_of(error), str(error))
+async def _talk_task(talk: Conversation, reply: Reply | None, *, goes_on: bool) -> a2a.Task:
+    """Build the task of a conversation: its lines, the given or last reply, and whether it accepts another message."""
+    lines = [line for line in (await talk.transcript()).lines if line.kind in {"message", "reply"}]
+    last = next((line.text for line in reversed(lines) if line.kind == "reply"), "Say something.")
+    if goes_on and reply is None and (status := await talk.status()).state != "awaiting_message":
+        task = _open_task(status)
+    elif goes_on:
+        task = _as_task(talk.id, a2a.TASK_STATE_INPUT_REQUIRED, reply.text if reply else last)
+        task.status.message.parts.extend(a2a.Part(text=f"Gap: {gap}") for gap in (reply.gaps if reply else ()))
+    else:
+        try:
+            ended = f"The conversation ended: {(await talk.result()).ending.words}."
+            task = _as_task(talk.id, a2a.TASK_STATE_COMPLETED, reply.text if reply else ended)
+        except SessionEnded as error:
+            task = _as_task(talk.id, _state_of(error), str(error))
+    for line in lines:
+        role = a2a.ROLE_USER if line.kind == "message" else a2a.ROLE_AGENT
+        task.history.append(_message(talk.id, f"{line.number}", line.text, role))
+    return task
 
 
-async def _say(talk: Conversation, message: a2a.Message) -> None:
-    """Send a message exactly once, and wait briefly for the reply."""
+async def _say(talk: Conversation, message: a2a.Message, *, waits: bool) -> Reply | None:
+    """Send a message exactly once, and wait briefly for its reply."""
     said = ConversationMessage(text=_text(message))
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LONGEST_WAIT):
-            await talk.send(ConversationMessages.say, said, id=message.message_id)
+        async with asyncio.timeout(_LONGEST_WAIT if waits else _SENDING):
+            return await talk.send(ConversationMessages.say, said, id=_name(message))
 
 
 def _open_task(status: Status) -> a2a.Task:
@@ -225,26 +236,27 @@ def _open_task(status: Status) -> a2a.Task:
     return _as_task(status.session, a2a.TASK_STATE_WORKING, told)
 
 
-def _ended_task(report: Report) -> a2a.Task:
-    task = _as_task(report.session, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.ending.words}.")
-    text = a2a.Part(text=report_markdown(report), media_type="text/markdown")
-    task.artifacts.append(a2a.Artifact(artifact_id="report", name="report.md", parts=[text]))
-    return task
-
-
 def _as_task(session_id: str, state: a2a.TaskState, words: str) -> a2a.Task:
-    told = a2a.Message(
-        message_id=hashlib.sha256(f"{session_id}\n{state}\n{words}".encode()).hexdigest()[:32],
-        task_id=session_id,
-        context_id=session_id,
-        role=a2a.ROLE_AGENT,
-        parts=[a2a.Part(text=words)],
-    )
+    told = _message(session_id, f"{state}\n{words}", words)
     return a2a.Task(id=session_id, context_id=session_id, status=a2a.TaskStatus(state=state, message=told))
 
 
-def _session_id(message: a2a.Message) -> str:
-    """Derive the session id from the message, so that a repeated message starts no second session."""
+def _message(task: str, name: str, text: str, role: a2a.Role = a2a.ROLE_AGENT) -> a2a.Message:
+    name = hashlib.sha256(f"{task}\n{name}".encode()).hexdigest()[:32]
+    return a2a.Message(message_id=name, task_id=task, context_id=task, role=role, parts=[a2a.Part(text=text)])
+
+
+def _crew(message: a2a.Message) -> str:
+    """Read the crew of a conversation from a message's metadata; empty for a session."""
+    if "conversation" not in message.metadata.fields:
+        return ""
+    if crew := message.metadata.fields["conversation"].string_value:
+        return crew
+    raise InvalidParamsError("message.metadata.conversation: must be the name of a crew")
+
+
+def _name(message: a2a.Message) -> str:
+    """Derive the id of what a message starts or says, so that a repeated message takes effect once."""
     named = f"{message.message_id} {_text(message)}"
     return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 

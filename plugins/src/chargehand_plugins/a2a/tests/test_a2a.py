@@ -1,5 +1,6 @@
 """Sessions as tasks of an A2A agent that the console serves, in the trace of their caller."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,31 +175,49 @@ async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_pat
 
 @pytest.mark.slow
 async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
-    """Each reply is the task's status, which requires input until it is cancelled; what is sent again is said once."""
-    script = Script().replies("Hello", say("Hello. What can I do?")).replies("pump", say("Its valve is closed."))
+    """Each message gets its own reply, and what is sent again is said once; wrong ids and crews are refused by name."""
+    held = Held(say("Its valve is closed."))
+    script = Script().replies("", say("Hm.")).replies("Hello", say("Hello. What can I do?")).replies("pump", held)
     async with open_console(client, tmp_path, script) as console:
 
-        async def call(method: str, **parameters: object) -> tuple[str, str, str]:
+        async def call(method: str, **parameters: object) -> list[str]:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
             answered = await console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0"}, timeout=60)
-            result = answered.json()["result"]
-            task = result.get("task", result)
-            return task["id"], task["status"]["state"], task["status"]["message"]["parts"][0]["text"]
+            if "error" in (told := answered.json()):
+                return [told["error"]["message"]]
+            task = told["result"].get("task", told["result"])
+            assert task["contextId"] == task["id"]
+            lines = [each["parts"][0]["text"] for each in (task["status"]["message"], *task.get("history", ()))]
+            return [task["id"], task["status"]["state"].removeprefix("TASK_STATE_"), *lines]
 
-        def message(text: str, name: str, **fields: object) -> dict[str, object]:
-            return {"messageId": name, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+        async def send(text: str, name: str, *, waits: bool = True, **fields: object) -> list[str]:
+            message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+            return await call("SendMessage", message=message, configuration={"returnImmediately": not waits})
 
-        opening = message("Hello", "1", metadata={"conversation": "research"})
-        opened, again = [await call("SendMessage", message=opening) for _ in range(2)]
-        pump = message("Why does the pump not run?", "2", taskId=opened[0])
-        told, repeated = [await call("SendMessage", message=pump) for _ in range(2)]
-        read = await call("GetTask", id=opened[0])
-        ended = await call("CancelTask", id=opened[0])
+        opened, again = [await send("Hello", "1", metadata={"conversation": "research"}) for _ in range(2)]
+        task = opened[0]
+        pump = asyncio.create_task(send("Why does the pump not run?", "2", taskId=task))
+        await held.reached.wait()
+        working = await send("And the lamp?", "3", taskId=task, waits=False)
+        lamp = asyncio.create_task(send("And the lamp?", "3", taskId=task))
+        held.released.set()
+        told, last, repeated = await pump, await lamp, await send("And the lamp?", "3", taskId=task, contextId=task)
+        refused = [
+            *await send("Hello", "4", taskId=task, contextId="another"),
+            *[(await send("Hello", "5", metadata={"conversation": crew}))[0] for crew in (5, "", "none")],
+        ]
+        read = await call("GetTask", id=task, historyLength=1)
+        ended = await call("CancelTask", id=task)
+        refused += await send("Hello?", "6", taskId=task)
 
-    waiting = "TASK_STATE_INPUT_REQUIRED"
-    assert opened == again == (opened[0], waiting, "Hello. What can I do?")
-    assert told == repeated == read == (opened[0], waiting, "Its valve is closed.")
-    assert ended[1] == "TASK_STATE_CANCELED"
+    said = ["Hello", "Hello. What can I do?", "Why does the pump not run?"]
+    assert opened == again == [task, "INPUT_REQUIRED", said[1], *said[:2]]
+    assert (working[1], working[3:6], told[1:3]) == ("WORKING", said, ["INPUT_REQUIRED", "Its valve is closed."])
+    assert last == repeated == [task, "INPUT_REQUIRED", "Hm.", *said, "And the lamp?", "Its valve is closed.", "Hm."]
+    assert read == [task, "INPUT_REQUIRED", "Hm.", "Hm."]
+    assert (ended[1], ended[3:]) == ("CANCELED", last[3:])
+    for problem, reason in zip(refused, ("contextId", "metadata", "metadata", "crew 'none'", "cancelled"), strict=True):
+        assert reason in problem
 
 
 PARENT: Final = f"00-{'ab' * 16}-{'cd' * 8}-01"
