@@ -11,10 +11,12 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.contracts import SessionRequest
+from chargehand.contracts.conversation import USUAL_GOAL
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.server import RunningConsole, serving
 from chargehand_plugins.console.settings import ConsoleSettings
-from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
+from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, OpenConsole, open_console
+from chargehand_plugins.webhooks.links import Links
 from tests.browser.chromium import Chromium, Tab, accessibility_problems
 from tests.crew_files import crew_folder
 from tests.environment import open_environment
@@ -217,7 +219,8 @@ async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path
 
 
 async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path, chromium: Chromium) -> None:
-    """Each is read and typed in a field of its own, without scripts; what nobody has changed stays to the character."""
+    """Each is read and typed in a field of its own, by a link too, without scripts; what is not changed stays
+    as it was."""
     kept: dict[str, Any] = {
         "reference": "1200",
         "note": "\nTwo lines,\r\nand a \u202ehidden\u202c turn. " + "Long. " * 60,
@@ -229,32 +232,41 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
     }
     asked = {"amount": 7, "urgent": True, "to": "ann@example.org", **kept}
     crew = crew_folder(tmp_path, "desk", clerk='tools = ["refund"]\napprove = ["refund"]')
-    script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", **asked), answer("Paid."))
+    script = Script().replies("money", request_tool("refund", **asked), say("Paid."))
     async with (
         open_environment(client, tmp_path, script, own_crews=(crew,), acting=("refund",)) as opened,
-        serving(Backend(lambda: opened.chargehand, str(tmp_path)), ConsoleSettings(TOKEN, port=0)) as running,
+        serving(
+            Backend(lambda: opened.chargehand, str(tmp_path)), ConsoleSettings(TOKEN, DECISION_KEY, port=0)
+        ) as running,
         chromium.tab(scripts=False) as tab,
     ):
-        session = await opened.chargehand.start(SessionRequest(goal="Pay back.", crew="desk"))
-        await eventually(session.status, lambda status: bool(status.calls))
-        page = await sign_in(tab, running, session.id)
+        talk = await opened.chargehand.converse(crew="desk")
+        saying = asyncio.create_task(talk.say(text="I want my money back."))
+        waits = (await eventually(talk.status, lambda status: bool(status.calls))).waits
+        page = await sign_in(tab, running, talk.id)
         shown = dict(
             zip(*[await page.locator(f".values {each}").all_inner_texts() for each in ("dt", "dd")], strict=True)
         )
         await look(page, "call", scripts=False)
+        link = Links(running.url, DECISION_KEY.encode()).make(talk.id, waits[0], "ntfy-1")
+        await page.goto(link)
+        await look(page, "decide", scripts=False)
+        opens = await page.inner_text("main")
         await page.click("text=Edit the arguments")
         await look(page, "call-editor", scripts=False)
         await page.get_by_label("amount").fill("seven")
-        await page.click("details[open] button:has-text('Approve the call')")
+        await page.click("text=Approve with these arguments")
         refused = await page.inner_text(".problem:not([hidden])")
         assert await page.get_by_label("amount").input_value() == "seven"
         await page.get_by_label("amount").fill("6.5")
         await page.get_by_label("urgent").select_option("false")
         await page.get_by_label("to", exact=True).fill("bob@example.org")
         await page.get_by_label("Further arguments").fill('{"copies": 2}')
-        await page.click("details[open] button:has-text('Approve the call')")
-        await page.wait_for_selector(".done")
-        await session.result()
+        await page.click("text=Approve with these arguments")
+        await page.wait_for_selector("text=it is decided")
+        await saying
+        await page.goto(link)
+        used = await page.inner_text("main")
 
     assert shown["amount"] == "7"
     assert shown["reference"] == '"1200"'
@@ -262,6 +274,10 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
     assert "a <U+202E>hidden" in shown["note"]
     assert len(shown["note"]) < 200
     assert "amount: is not written as JSON" in refused
+    assert "I want my money back." in opens
+    assert "Each call of this tool needs approval." in opens
+    assert USUAL_GOAL not in opens
+    assert "it was edited (link sent to ntfy-1)" in used
     changed = {"amount": 6.5, "urgent": False, "to": "bob@example.org", "copies": 2}
     assert list(map(dict, opened.tools["refund"].calls)) == [asked | changed]
 

@@ -26,7 +26,7 @@ USER: Final = "user"
 """The speaker of a person's messages."""
 JOB: Final = "job"
 """The speaker of the results of delegated jobs."""
-_GOAL: Final = "Talk with the user."
+USUAL_GOAL: Final = "Talk with the user."
 _SHORTEST_GOAL: Final = 2
 
 
@@ -64,7 +64,7 @@ class ConversationRequest(StartRequest):
         named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
         return self.make(
             SessionRequest,
-            goal=self.goal if len(self.goal) > _SHORTEST_GOAL else _GOAL,
+            goal=self.goal if len(self.goal) > _SHORTEST_GOAL else USUAL_GOAL,
             limits=Limits(**{name: getattr(self.limits, name) for name in named}),
             review="never",
         )

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from chargehand import ChargehandError, Status, Wait
 from chargehand.contracts import Answer, CallDecision, WaitKind
+from chargehand.contracts.conversation import USUAL_GOAL
 from chargehand.messages import UPDATES
 from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
@@ -35,7 +36,13 @@ _ACTIONS: Final[dict[WaitKind, tuple[str, ...]]] = {
 async def _show(request: Request) -> Response:
     link = _link(request)
     status = await _status(request, link)
-    return _page(request, status, _wait(status, link))
+    if wait := _wait(status, link):
+        return _page(request, status, wait)
+    made = [each for each in status.decisions if each.wait == link.wait and each.at >= link.since]
+    if not made or made[-1].decision == "none":
+        return _page(request, status, None)
+    by = f" ({made[-1].by})" if made[-1].by else ""
+    return _page(request, status, None, note=words("decide", "was", decision=made[-1].decision, by=by))
 
 
 async def _act(request: Request) -> Response:
@@ -71,11 +78,16 @@ def _page(
 ) -> Response:
     view = view_of_status(status, None)
     if wait is not None:
+        questions = tuple(each for each in view.questions if f"question-{each.subtask}" == wait.id)
+        calls = tuple(each for each in view.calls if each.id == wait.id)
+        asking = {each.subtask.partition("/")[0] for each in (*questions, *calls)}
         view = replace(
             view,
+            goal="" if view.goal == USUAL_GOAL else view.goal,
+            subtasks=tuple(each for each in view.subtasks if each.id in asking),
             plan=view.plan if wait.kind == "plan" else None,
-            questions=tuple(each for each in view.questions if f"question-{each.subtask}" == wait.id),
-            calls=tuple(each for each in view.calls if each.id == wait.id),
+            questions=questions,
+            calls=calls,
         )
     values = {"view": view, "base": f"/decide/{request.path_params['link']}", "wait": wait, "csrf": "", "here": ""}
     actions = _ACTIONS[wait.kind] if wait else ()
