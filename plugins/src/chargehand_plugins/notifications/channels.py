@@ -17,7 +17,7 @@ from chargehand.contracts import WaitKind
 from chargehand.converter import non_retryable_error
 from chargehand.local_server import is_loopback
 from chargehand.wire import ActivityType, ErrorType
-from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice, post
+from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice, await_turn, post
 from chargehand_plugins.webhooks.links import Links
 
 _SECONDS: Final = 10
@@ -48,10 +48,6 @@ class Text:
     link: str
     """The decision link; empty if there is none or nothing is left to decide."""
 
-    @property
-    def plain(self) -> str:
-        return "\n".join((*self.lines, *([self.link] if self.link else [])))
-
 
 @dataclass(frozen=True)
 class NotificationActivities:
@@ -72,6 +68,7 @@ class NotificationActivities:
         address = self.channels.get(notice.channel, "")
         if not address or not isinstance(notice.about, WaitNotice):
             raise non_retryable_error(ErrorType.INVALID_INPUT, f"No channel '{notice.channel}' is set.")
+        await await_turn(notice)
         text = text_of(notice.about, notice.link(self.links))
         kind, _, target = address.partition(":")
         if kind == "mailto":
@@ -88,7 +85,7 @@ class NotificationActivities:
         message = EmailMessage()
         message["Subject"], message["From"], message["To"] = text.title, self.mail.sender, to
         message["Message-ID"] = f"<{id_.encode().hex()}@chargehand>"
-        message.set_content(text.plain)
+        message.set_content("\n".join((*text.lines, *([text.link] if text.link else []))))
         try:
             with smtplib.SMTP(host, server.port or _SUBMISSION, timeout=_SECONDS) as smtp:
                 smtp.ehlo()

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -20,8 +21,11 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait
+from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait, left_out
 from chargehand.converter import non_retryable_error
+from chargehand.errors import SessionNotFound
+from chargehand.temporal_errors import translated
+from chargehand.visibility import describe, is_open
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.links import NO_LINKS, Links
 
@@ -65,6 +69,8 @@ class WebhookNotice(Contract):
     """The operator's channel, instead of an address."""
     about: SessionEnd | WaitNotice
     at: datetime
+    after: str = left_out("")
+    """Id of an earlier message to the same receiver, which arrives first."""
 
     @property
     def type(self) -> str:
@@ -113,7 +119,7 @@ class WebhookRules:
     @property
     def internal(self) -> frozenset[str]:
         """The hosts whose addresses are not checked."""
-        return frozenset(host for host in self.hosts if _port_of(host))
+        return frozenset(host for host in self.hosts if host.rpartition("]")[2].partition(":")[2])
 
     def _is_allowed(self, address: str) -> bool:
         try:
@@ -127,10 +133,6 @@ class WebhookRules:
         if usual and f"{url.hostname}:{port or usual}" in self.hosts:
             return True
         return url.scheme == "https" and port in (None, _HTTPS) and url.hostname in self.hosts
-
-
-def _port_of(host: str) -> str:
-    return host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,20 @@ class WebhookActivities:
         """
         if problems := self.rules.problems(notice.url):
             raise non_retryable_error(ErrorType.INVALID_INPUT, problems[0])
+        await await_turn(notice)
         body = notice.body(self.links)
         headers = sign(self.rules.secret, notice.id, int(time.time()), body)
         await post(notice.url, body, headers, self.rules.internal)
+
+
+async def await_turn(notice: WebhookNotice) -> None:
+    """Raise as long as an earlier message is being sent, so that it goes first."""
+    if not notice.after:
+        return
+    with suppress(SessionNotFound), translated(notice.after):
+        if is_open((await describe(activity.client(), notice.after)).workflow_execution_info):
+            words = "An earlier message has not been accepted yet."
+            raise ApplicationError(words, type=ErrorType.PROVIDER_UNAVAILABLE)
 
 
 async def post(url: str, body: bytes, headers: dict[str, str], internal: frozenset[str]) -> None:

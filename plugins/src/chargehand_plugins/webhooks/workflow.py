@@ -66,8 +66,10 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
     about = SessionEnd(
         session=workflow.info().workflow_id, state=session.progress.state, stop_reason=stop_reason, error=error
     )
+    decisions = session.progress.waits.decisions
+    after = _id(session, f"{decisions[-1].wait}/ended/webhook") if decisions else ""
     starting = asyncio.create_task(
-        _start(WebhookNotice(id=_id(session, "webhook"), url=url, about=about, at=workflow.now()))
+        _start(WebhookNotice(id=_id(session, "webhook"), url=url, about=about, at=workflow.now(), after=after))
     )
     try:
         await workflow.wait([starting])
@@ -83,10 +85,11 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     Only the webhook is notified when a conversation waits for its user.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
-    name = f"{wait.id}/{'ended' if decision else 'began'}"
+    began, now = _id(session, f"{wait.id}/began"), workflow.now()
+    name = _id(session, f"{wait.id}/ended") if decision else began
     if url := session.request.webhook:
-        id_ = _id(session, f"{name}/webhook")
-        await _start(WebhookNotice(id=id_, url=url, about=about, at=workflow.now()))
+        after = f"{began}/webhook" if decision else ""
+        await _start(WebhookNotice(id=f"{name}/webhook", url=url, about=about, at=now, after=after))
     if wait.kind == "message":
         return
     earlier: dict[str, int] = {}
@@ -95,11 +98,16 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
             break
         before = earlier.get(step.channel, 0)
         earlier[step.channel] = before + 1
+        sent = [
+            each for each in session.facts.notices if each.channel == step.channel and wait.since + each.after <= now
+        ]
+        last = len(sent) - 1 if decision else before - 1
         notice = WebhookNotice(
-            id=_id(session, f"{name}/{step.channel}/{before}"),
+            id=f"{name}/{step.channel}/{before}",
             channel=step.channel,
             about=about.model_copy(update={"times_before": before}),
             at=workflow.now(),
+            after=f"{began}/{step.channel}/{last}" if last >= 0 else "",
         )
         await _start(notice)
 

@@ -103,6 +103,23 @@ async def _has_lines(talk: Conversation, count: int) -> bool:
     return len((await talk.transcript()).lines) == count
 
 
+async def test_after_an_outage_messages_arrive_in_their_order(client: Client, tmp_path: Path) -> None:
+    """How a wait ended is not told before that it began, nor the session's end before either."""
+    with receiver(*[503] * 8) as (url, taken):
+        rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
+        async with worker(client, tmp_path, rules) as opened:
+            session = await opened.chargehand.start(
+                SessionRequest(goal="What is known?", approval="plan", webhook=f"{url}/hook")
+            )
+            await until_state(session, "awaiting_approval")
+            await session.approve()
+            await session.result()
+            told = [await asyncio.to_thread(taken.get, timeout=60) for _ in range(8 + 3)]
+
+    types = [json.loads(body)["type"] for _, body in told]
+    assert types == [*["wait.began"] * 9, "wait.ended", "session.finished"]
+
+
 async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
     """A receiver that is out of order gets the same message again; it has nothing of what the session is about."""
     with receiver(503) as (url, taken):
