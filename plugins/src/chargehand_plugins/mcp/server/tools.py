@@ -315,7 +315,25 @@ class SessionTools:
         return f"Session {session.id} is {status.standing.words}{spent}.{needs}"
 
     async def _position(self, session: Session) -> Position:
-        return _position_of(await session.status())
+        status = await session.status()
+        return Position(
+            session=status.session,
+            state=status.state,
+            shown=status.standing.words,
+            next_tools=_next_tools(status),
+            plan=status.plan if status.state == "awaiting_approval" else None,
+            questions=status.questions,
+            calls=status.calls,
+            subtasks=tuple(
+                Work(id=each.id, agent=each.agent, task=each.instruction[:_MOST_TASK], state=each.state)
+                for each in status.subtasks
+            ),
+            turns=status.turns,
+            max_turns=status.max_turns,
+            spent_usd=float(status.spent_usd),
+            budget_usd=float(status.budget_usd),
+            deadline_at=status.deadline_at,
+        )
 
     async def _goes_on(self, session_id: str) -> bool:
         with translated(session_id):
@@ -329,28 +347,9 @@ class SessionTools:
         return store_documents(paths, place, encryption=encryption_of(os.environ))
 
 
-def _position_of(status: Status) -> Position:
-    return Position(
-        session=status.session,
-        state=status.state,
-        shown=status.standing.words,
-        next_tools=_next_tools(status),
-        plan=status.plan if status.state == "awaiting_approval" else None,
-        questions=status.questions,
-        calls=status.calls,
-        subtasks=tuple(
-            Work(id=each.id, agent=each.agent, task=each.instruction[:_MOST_TASK], state=each.state)
-            for each in status.subtasks
-        ),
-        turns=status.turns,
-        max_turns=status.max_turns,
-        spent_usd=float(status.spent_usd),
-        budget_usd=float(status.budget_usd),
-        deadline_at=status.deadline_at,
-    )
-
-
 def _next_tools(status: Status) -> str:
+    if status.stop_reason in {"closed", "idle"}:  # of a conversation
+        return "transcript"
     return RESULT if status.state in ENDED else NEXT.get(status.state, "")
 
 
