@@ -164,35 +164,35 @@ class Record:
 
     def begin_call(self, begun: CallBegun) -> bool:
         """Record that a call is about to be made; False if another worker has recorded this attempt."""
-        return self._add(_folder(begun.session), _call(begun.key, begun.number, "begun"), begun)
+        return self._add(_digest(begun.session), _call(begun.key, begun.number, "begun"), begun)
 
     def end_call(self, begun: CallBegun, ended: CallEnded) -> None:
-        self._add(_folder(begun.session), _call(begun.key, begun.number, "ended"), ended)
+        self._add(_digest(begun.session), _call(begun.key, begun.number, "ended"), ended)
 
     def last_call(self, session: str, key: str) -> Call | None:
         """Read the last attempt at a call; None if there was none."""
         number, last = 0, None
-        while begun := self._read(_folder(session), _call(key, number, "begun"), CallBegun):
+        while begun := self._read(_digest(session), _call(key, number, "begun"), CallBegun):
             number, last = number + 1, begun
         return last and self._call(last)
 
     def calls(self, session: str) -> list[Call]:
         """Read the last attempts at all calls of a session, in order of their start."""
-        keys = {name.split("-")[1] for name in self._files.names(_folder(session)) if name.startswith("call-")}
+        keys = {name.split("-")[1] for name in self._files.names(_digest(session)) if name.startswith("call-")}
         calls = [call for key in keys if (call := self.last_call(session, key))]
         return sorted(calls, key=lambda call: call.begun.at)
 
     def add_charge(self, charge: Charge) -> Sequence[Charge]:
         """Record a charge; return charges of the same activity from a lost history."""
         number = 0
-        while not self._add(_folder(charge.session), _charge(charge.activity, number), charge):
+        while not self._add(_digest(charge.session), _charge(charge.activity, number), charge):
             number += 1
         return self.lost_charges(charge.session, charge.activity, charge.scheduled_at) if number else []
 
     def lost_charges(self, session: str, activity: Activity, scheduled_at: datetime) -> list[Charge]:
         """Read the charges of the activity in a lost history, where it was scheduled at another time."""
         number, lost = 0, list[Charge]()
-        while charge := self._read(_folder(session), _charge(activity, number), Charge):
+        while charge := self._read(_digest(session), _charge(activity, number), Charge):
             number += 1
             if charge.scheduled_at != scheduled_at:
                 lost.append(charge)
@@ -203,12 +203,12 @@ class Record:
 
     def book(self, charge: Charge, booker: str) -> bool:
         """Claim a charge from a lost history for booking; False if already claimed."""
-        folder, name, claim = _folder(charge.session), f"booked-{charge_id(charge)}", BookedBy(booker=booker)
+        folder, name, claim = _digest(charge.session), f"booked-{charge_id(charge)}", BookedBy(booker=booker)
         return self._add(folder, name, claim) or self._read(folder, name, BookedBy) == claim
 
     def is_booked(self, charge: Charge) -> bool:
         """Whether a charge from a lost history was booked by a turn or sent to its session."""
-        folder, name = _folder(charge.session), f"booked-{charge_id(charge)}"
+        folder, name = _digest(charge.session), f"booked-{charge_id(charge)}"
         claim = self._read(folder, name, BookedBy)
         return claim is not None and (claim != _TELLING or self._read(folder, f"{name}-told", BookedBy) is not None)
 
@@ -217,22 +217,22 @@ class Record:
         return self.book(charge, _TELLING.booker)
 
     def end_telling(self, charge: Charge) -> None:
-        self._add(_folder(charge.session), f"booked-{charge_id(charge)}-told", _TELLING)
+        self._add(_digest(charge.session), f"booked-{charge_id(charge)}-told", _TELLING)
 
     def add_decision(self, decision: Decision) -> None:
         name = f"decision-{_digest(decision.workflow_id, decision.run_id, decision.update_id)}"
-        self._add(_folder(decision.session), name, decision)
+        self._add(_digest(decision.session), name, decision)
 
     def decisions(self, session: str) -> list[Decision]:
         """Read people's decisions in order."""
         return sorted(self._all(session, "decision", Decision), key=lambda decision: decision.at)
 
     def _call(self, begun: CallBegun) -> Call:
-        ended = self._read(_folder(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)
+        ended = self._read(_digest(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)
         return Call(begun, ended and ended.answer)
 
     def _all(self, session: str, prefix: str, kind: type[_Entry]) -> list[_Entry]:
-        folder = _folder(session)
+        folder = _digest(session)
         names = [name for name in self._files.names(folder) if name.startswith(f"{prefix}-")]
         return [entry for name in names if (entry := self._read(folder, name, kind))]
 
@@ -255,10 +255,6 @@ def _charge(activity: Activity, number: int) -> str:
 
 def _call(key: str, number: int, what: str) -> str:
     return f"call-{key}-{number}-{what}"
-
-
-def _folder(session: str) -> str:
-    return _digest(session)
 
 
 def _day(day: date) -> str:

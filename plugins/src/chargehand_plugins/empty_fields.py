@@ -33,9 +33,9 @@ def with_empty_fields(
     if not isinstance(value, dict) or "properties" not in schema:
         return value
     properties = cast("Mapping[str, Mapping[str, Any]]", schema["properties"])
-    absent = {name: _empty(properties[name]) for name in schema.get("required", ()) if name not in value}
+    absent = {
+        name: properties[name].get("enum", [_EMPTY.get(str(properties[name].get("type")))])[0]
+        for name in schema.get("required", ())
+        if name not in value
+    }
     return absent | {name: with_empty_fields(each, properties.get(name, {}), known) for name, each in value.items()}
-
-
-def _empty(schema: Mapping[str, Any]) -> JsonValue:
-    return schema["enum"][0] if "enum" in schema else _EMPTY.get(str(schema.get("type")))

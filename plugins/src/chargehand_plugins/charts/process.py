@@ -130,7 +130,6 @@ def _draw(question: dict[str, Any], positions: list[Position], series: dict[str,
 def _draw_axes(
     axes: "Axes", question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]
 ) -> None:
-    from matplotlib.ticker import FuncFormatter
 
     kind = question["kind"]
     # Repeated names are separate positions.
@@ -156,7 +155,7 @@ def _draw_axes(
         )
     elif isinstance(positions[0], datetime.date):
         _date_axis(axes, [position for position in positions if isinstance(position, datetime.date)])
-    axes.yaxis.set_major_formatter(FuncFormatter(_amount))
+    axes.yaxis.set_major_formatter("{x:,.10g}")
     axes.set_xlabel(_label(question["x"]))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
@@ -165,10 +164,6 @@ def _draw_axes(
         axes.legend(frameon=False)
     else:
         axes.set_ylabel(_label(next(iter(series))))
-
-
-def _amount(value: float, _: int | None) -> str:
-    return f"{value:,.10g}"
 
 
 def _date_axis(axes: "Axes", dates: list[datetime.date]) -> None:

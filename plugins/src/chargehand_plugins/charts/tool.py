@@ -96,8 +96,9 @@ class DrawChart:
         if isinstance(selected, str):
             return failed(selected)
         output, source, answer = selected
+        named = re.sub(r"[^\w]+", "-", (chart.title or chart.kind).lower()).strip("-")[:60] or "chart"
         file = ToolOutput(
-            name=f"{_slug(chart.title or chart.kind)}.{chart.form}",
+            name=f"{named}.{chart.form}",
             content=base64.b64decode(answer["image"]),
             title=chart.title,
         )
@@ -128,7 +129,3 @@ def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
     if not isinstance(title, str):
         return "`title` must be a text."
     return _Chart(kind, x, list(dict.fromkeys(names)), " ".join(title.split())[:_LONGEST_TITLE], form)
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^\w]+", "-", title.lower()).strip("-")[:60] or "chart"

@@ -110,18 +110,15 @@ def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
 
 def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> bool:
     return any(
-        _counts_the_same(one, other) and not _is_there(one, theirs) and not _is_there(other, mine)
+        not _is_there(one, theirs) and not _is_there(other, mine)
         for one in mine
         for other in theirs
+        if (one.unit, one.noun[:_NOUN]) == (other.unit, other.noun[:_NOUN])
     )
 
 
 def _is_there(amount: Quantity, amounts: Iterable[Quantity]) -> bool:
     return any(amount.is_one_with(other) for other in amounts)
-
-
-def _counts_the_same(one: Quantity, other: Quantity) -> bool:
-    return one.unit == other.unit and one.noun[:_NOUN] == other.noun[:_NOUN]
 
 
 def _texts(entry: InputOutcome) -> list[str]:
@@ -148,7 +145,8 @@ def _statement(text: str) -> _Statement:
     years, labels, amounts = _figures(in_figures(undated), tokens, common)
     counted = {_stem(each.written) for each in amounts if each.is_word}
     words = frozenset(word for word in content(said) if not word[0].isdigit()) - counted
-    names = {_stem(token) for token in tokens if _is_name(token)} & words
+    codes_and_names = (token for token in tokens if token[0].isupper() or not (token.isalpha() or token.isdigit()))
+    names = {*map(_stem, codes_and_names)} & words
     return _Statement(
         text=text,
         is_negated=is_negated(text),
@@ -188,10 +186,6 @@ def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple
 def _is_title(word: str, tokens: Sequence[str], common: Collection[str]) -> bool:
     """Whether a word before a figure makes it part of a name; a month is not among the words."""
     return word.istitle() and word in tokens and word.casefold() not in common
-
-
-def _is_name(token: str) -> bool:
-    return token[0].isupper() or not (token.isalpha() or token.isdigit())
 
 
 def _stem(token: str) -> str:

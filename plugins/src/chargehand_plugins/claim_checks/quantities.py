@@ -91,7 +91,7 @@ class Quantity:
         is_same = self.unit != other.unit or self.size == other.size
         mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
         least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
-        return not mine.isdisjoint(theirs) or _is_rounded(mine, theirs, least)
+        return not mine.isdisjoint(theirs) or any(not mine.isdisjoint(roundings(each, least)) for each in theirs)
 
 
 @lru_cache(maxsize=4096)
@@ -156,13 +156,10 @@ def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
 
 @lru_cache(maxsize=256)
 def _derived(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
-    numbers = sorted(filter(_is_number, there), key=lambda each: each.is_word and not each.unit)[:_MOST_COMPARED]
+    numbers = [each for each in there if any(isinstance(value, Decimal) for value in each.values)]
+    numbers = sorted(numbers, key=lambda each: each.is_word and not each.unit)[:_MOST_COMPARED]
     results = (result for one, other in permutations(numbers, 2) for result in _of_two(one, other))
     return tuple(Quantity("", frozenset({value}), unit) for value, unit in results)
-
-
-def _is_number(quantity: Quantity) -> bool:
-    return any(isinstance(value, Decimal) for value in quantity.values)
 
 
 def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
@@ -248,10 +245,6 @@ def _word_quantity(text: str, match: re.Match[str], value: str, code: str) -> Qu
 def _noun(text: str, end: int) -> str:
     following = _NEXT_WORD.match(text, end)
     return following[1].casefold() if following else ""
-
-
-def _is_rounded(mine: frozenset[Decimal | str], theirs: Iterable[Decimal | str], least: int) -> bool:
-    return any(not mine.isdisjoint(roundings(each, least)) for each in theirs)
 
 
 @lru_cache(maxsize=8192)

@@ -154,16 +154,12 @@ class ResultTable:
         label = _words(cell)
         if not any(map(_YEAR.fullmatch, words)):
             label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
-        return bool(label) and all(word in words or _is_inflected(word, words) for word in label)
+        inflected = {each[:end] for each in words for end in (len(each) - 2, len(each) - 1) if end >= _STEM}
+        return bool(label) and label <= {*words, *inflected}
 
 
 def _months(labels: Iterable[str]) -> list[str]:
     return [f"{min(months):02}" for label in labels if (months := months_of(f"{label} 1"))]
-
-
-def _is_inflected(word: str, words: Iterable[str]) -> bool:
-    """Whether a text has a word with another ending, or as the first part of a long one: `Technikmuseum`."""
-    return len(word) >= _STEM and any(each.startswith(word) for each in words)
 
 
 @lru_cache(maxsize=128)
@@ -172,13 +168,9 @@ def read_table(result: str) -> ResultTable | None:
     lines = [line for line in result.strip().split("\n") if line.strip()]
     if len(lines) < 2:  # a header and a row
         return None
-    header, *rows = (_cells(line) for line in lines[: _MOST_ROWS + 1])
+    header, *rows = (tuple(map(str.strip, line.strip().strip("|").split("|"))) for line in lines[: _MOST_ROWS + 1])
     rows = [row for row in rows if len(row) == len(header)]
     return ResultTable(header, tuple(rows)) if rows else None
-
-
-def _cells(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
 def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objection, ...] | None:

@@ -72,7 +72,8 @@ class ChangeReader:
         await self._repositories.close()
 
     async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
-        changed = await asyncio.to_thread(_changed_in, self._sources, files)
+        diffs = (_text(self._sources, file) for file in files if _is_of(file, _DIFFS))
+        changed = await asyncio.to_thread(lambda: parse_diff(*diffs))
         if not any(_is_of(file, _DIFFS) for file in files) and repository is not None:
             try:
                 changed = await repository.change()
@@ -117,10 +118,6 @@ def _text(sources: DocumentSources, file: Found) -> str:
             return sources.fetch(file, Path(folder) / "document").read_bytes().decode(errors="replace")
         except (ArtifactError, OSError) as error:
             raise NoChangeError(f"{file.name} cannot be read") from error
-
-
-def _changed_in(sources: DocumentSources, files: list[Found]) -> tuple[ChangedFile, ...]:
-    return parse_diff(*(_text(sources, file) for file in files if _is_of(file, _DIFFS)))
 
 
 def _git_folders(documents: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:

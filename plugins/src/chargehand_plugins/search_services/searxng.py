@@ -40,11 +40,13 @@ class SearxngSearch:
         answer = await self._engine.ask(_Answer, self._url, params={"q": query, "format": "json"})
         # Calculators and converters are listed too, without an address.
         hits = [hit for hit in answer.results if hit.url][:limit]
+        score = max([0.0, *(hit.score for hit in hits)])
         silent = ", ".join(sorted({engine[0] for engine in answer.unresponsive_engines if engine and engine[0]}))
         return SearchResults(
             query=query,
             results=tuple(web_hit(hit.url or "", hit.title, hit.content, hit.publishedDate) for hit in hits),
-            confidence=_confidence(max((hit.score for hit in hits), default=0.0)),
+            # A first place at one engine scores 1, and each agreeing engine adds to it.
+            confidence=round(100 * score / (score + 1)),
             note=f"Engines that did not answer: {silent}." if silent else "",
         )
 
@@ -64,8 +66,3 @@ class _Answer(BaseModel):
     results: list[_Hit]
     unresponsive_engines: list[tuple[str | None, ...]] = []
     """Name and error of each."""
-
-
-def _confidence(score: float) -> int:
-    """Map SearXNG's score to 0-100: a first place at one engine scores 1, and each agreeing engine adds to it."""
-    return round(100 * score / (score + 1)) if score > 0 else 0

@@ -15,7 +15,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.converter import decode_typed_search_attributes
 
 from activities.contracts.session import AdmissionTerms, SessionFacts
-from chargehand.contracts import SessionRequest, Step
+from chargehand.contracts import SessionRequest
 from chargehand.history.tree import read_trace
 from chargehand.listing import summarise
 from chargehand.record import PlaceTaken, Record
@@ -187,7 +187,9 @@ class _Sessions:
             return None
         # The history of a terminated workflow does not distinguish a running call from an unstarted one.
         turns = [step for step in steps if step.kind == "turn"]
-        is_known = all(map(_is_billed, turns))
+        is_known = all(
+            turn.state == "completed" and turn.attempts == 1 and turn.usage.input_tokens > 0 for turn in turns
+        )
         spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
         return EndedSession(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
 
@@ -248,8 +250,3 @@ async def _each(look: Callable[[_T], Awaitable[None]], several: Iterable[_T]) ->
             await look(each)
 
     await asyncio.gather(*map(one, several))
-
-
-def _is_billed(turn: Step) -> bool:
-    """Whether a turn's cost is known: reported by the provider, with no lost attempts."""
-    return turn.state == "completed" and turn.attempts == 1 and turn.usage.input_tokens > 0

@@ -121,7 +121,8 @@ class StandInSession(Session):
         """Record an update in `sent`; return the script's status or plan, or the decision's plan."""
         run = self._run()
         plan = content.plan if isinstance(content, PlanDecision) and content.plan else run.script.plan
-        answer = plan if message.returns is not Status else run.script.status or _status(self.id, run)
+        status = Status(session=self.id, goal=run.request.goal, state=_state(run), plan=run.script.plan)
+        answer = plan if message.returns is not Status else run.script.status or status
         if message.kind == "update":
             if answer is None:
                 raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)
@@ -359,10 +360,6 @@ def _write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return {name: folder / name for name in files}
-
-
-def _status(session_id: str, run: _Run) -> Status:
-    return Status(session=session_id, goal=run.request.goal, state=_state(run), plan=run.script.plan)
 
 
 def _state(run: _Run) -> SessionState:

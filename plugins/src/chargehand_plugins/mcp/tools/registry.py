@@ -13,6 +13,7 @@ from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import Tool
 from activities.crews.files import mcp_declarations
 from activities.documents.artifacts import Artifacts
+from chargehand_cli.rendering.text import count
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from worker.composition import crew_folders
@@ -83,15 +84,12 @@ async def examine(declared: Mapping[str, Iterable[McpDeclaration]], environment:
         Choice(
             f"mcp {server.declared.name}",
             "stdio" if server.declared.command else "http",
-            _allowed(len(server.declared.tools)) + (f"; digest {server.digest}" if server.digest else ""),
+            f"{count(len(server.declared.tools), 'tool')} allowed"
+            + (f"; digest {server.digest}" if server.digest else ""),
             server.problem,
         )
         for server in servers
     ]
-
-
-def _allowed(count: int) -> str:
-    return "1 tool allowed" if count == 1 else f"{count} tools allowed"
 
 
 async def _built(declared: Mapping[str, Iterable[McpDeclaration]], environment: Mapping[str, str]) -> list[McpServer]:

@@ -35,10 +35,6 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
 
 
-def _definitions() -> dict[str | None, workflow._Definition]:
-    return {each.name: each for each in map(_definition_of, [*WORKFLOWS, *added_workflows()])}
-
-
 def _any_activity_is_valid(_: str) -> None:
     """Accept any local activity, as the SDK's replayer does."""
 
@@ -173,11 +169,12 @@ class Execution:
         )
 
     def instantiate(self) -> WorkflowInstance:
+        definitions = {each.name: each for each in map(_definition_of, [*WORKFLOWS, *added_workflows()])}
         details = WorkflowInstanceDetails(
             payload_converter_factory=_CONVERTER._new_payload_converter,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
             interceptor_classes=_INTERCEPTORS,
-            defn=_definitions()[self.workflow_type],
+            defn=definitions[self.workflow_type],
             info=self._info(),
             randomness_seed=crc32(self.run_id.encode()),
             extern_functions={
