@@ -10,7 +10,7 @@ from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
-from chargehand_plugins.extractive.lexicon import language_of, sentence, undecided
+from chargehand_plugins.extractive.lexicon import data, language_of, sentence
 from chargehand_plugins.extractive.planner import read_instruction
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
@@ -26,7 +26,7 @@ def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
         case CompressTask():
             return compress(task)
         case _:
-            return answer_type.model_validate(undecided(task.kind))
+            return answer_type.model_validate(data()["undecided"][task.kind])
 
 
 def judge(task: JudgeTask) -> JudgeAnswer:

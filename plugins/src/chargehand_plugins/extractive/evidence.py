@@ -4,7 +4,7 @@ They are what the documents say where a passage has every telling word of a ques
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Final, NamedTuple
 
@@ -16,9 +16,10 @@ from activities.documents.words import content_words, function_words, stem, word
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
-from chargehand_plugins.extractive.grammar import read_figure, why_unread
-from chargehand_plugins.extractive.lexicon import is_grammar, language_of, one_line, says, sentence
+from chargehand_plugins.extractive.lexicon import empty_words, is_grammar, language_of, one_line, says, sentence
+from chargehand_plugins.extractive.reading import read_query, why_unread
 
+SEARCHES: Final = ("search_documents", "search")
 _CONFIDENCE: Final = 30
 _QUOTED_CONFIDENCE: Final = 60
 _PASSAGES: Final = 3
@@ -27,9 +28,8 @@ _COVERED: Final = 0.3
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _LONGEST: Final = 900
 _LONGEST_QUERY: Final = 400
-_DATE: Final = re.compile(r"\b((?:19|20)\d\d)(?:-(\d\d)(?:-(\d\d))?)?")
+_DATE: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
-SEARCHES: Final = ("search_documents", "search")
 
 
 class _Found(BaseModel):
@@ -60,31 +60,33 @@ def find_evidence(
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
         return answer_from(question, results, catalog)
-    query = question[:_LONGEST_QUERY]
-    arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
-    return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
+    arguments: dict[str, JsonValue] = {"query": question[:_LONGEST_QUERY]}
+    return (
+        ToolCall(id="search-1", tool=tool, arguments=arguments | ({"document": ""} if tool == SEARCHES[0] else {})),
+    )
 
 
 def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
     """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
     language = language_of(question)
-    quotes = _quotes(question, results, catalog)
+    found = _quotes(question, language, results, catalog)
+    quotes = sorted(found, key=lambda quote: "" if quote.lacking else quote.date, reverse=True)
+    quotes.sort(key=lambda quote: (bool(quote.lacking), quote.is_outdated, quote.is_table))
     needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
-    texts = [quote for quote in quotes if not quote.is_table]
-    is_plain = not (needs_model or (reason and says("limits", question)))
     # Rows are no answer where a figure is asked for.
-    whole = [quote for quote in (texts if reason else quotes) if not quote.lacking and is_plain]
-    whole.sort(key=lambda quote: quote.date, reverse=True)
-    whole.sort(key=lambda quote: (quote.is_outdated, quote.is_table))
-    if not (whole or texts):
+    quotes = [quote for quote in quotes if not (quote.is_table and (reason or quote.lacking))]
+    if not quotes:
         return unanswered(language, *reason) if reason else declined(language, "nothing")
-    texts.sort(key=lambda quote: quote.is_outdated)
-    gap = "" if whole else _gap(texts[0].lacking, reason, language, needs_model=needs_model)
-    confidence = _QUOTED_CONFIDENCE if whole else _CONFIDENCE
-    parts = [] if whole else [f"*{gap}*"]
+    is_plain = not (needs_model or (reason and says("limits", question)))
+    whole = [quote for quote in quotes if not quote.lacking and is_plain]
+    key, *filled = reason or (("lacks", quotes[0].lacking) if quotes[0].lacking and not needs_model else ("evidence",))
+    gap, confidence = sentence(key, language).format(*filled), _CONFIDENCE
+    if whole:
+        gap, confidence, quotes = "", _QUOTED_CONFIDENCE, whole
+    parts = [f"*{gap}*"] if gap else []
     findings: list[FindingDraft] = []
-    for quote in (whole or texts)[:_PASSAGES]:
+    for quote in quotes[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote.text)
         parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{quote.ref}]")
         claim = f"“{one_line(plain)}”"
@@ -99,50 +101,53 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     )
 
 
-def _gap(lacking: str, reason: tuple[str, ...] | None, language: str, *, needs_model: bool) -> str:
-    key, *filled = reason or (("lacks", lacking) if lacking and not needs_model else ("evidence",))
-    return sentence(key, language).format(*filled)
-
-
-def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> list[_Quote]:
-    language = language_of(question)
-    plain = {stem(word, language) for word in function_words(language)}
-    stemmed = {word: stem(word, language) for word in content_words(question)}
-    wanted = {word: found for word, found in stemmed.items() if found not in plain} or stemmed
+def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog: Catalog) -> Iterator[_Quote]:
+    silent = {stem(word, language) for word in (*function_words(language), *empty_words(language))}
+    said = {word: stem(word, language) for word in content_words(question)}
+    wanted = {
+        word: root for word, root in said.items() if root not in silent and not is_grammar(word, language)
+    } or said
     entries = {entry.name: entry for entry in catalog.documents}
-    found: list[_Quote] = []
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
         for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
             passage = _passage(source, {*wanted.values()}, language) if share >= _COVERED else ""
             own, title = ({stem(word, language) for word in words(text)} for text in (passage, source.title))
             named = own | title if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
-            lacking = next((word for word, found in wanted.items() if found not in named), "")
+            lacking = next((word for word, root in wanted.items() if root not in named), "")
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
-            date = max(("-".join(filter(None, parts)) for parts in _DATE.findall(opening)), default="")
             is_table = bool(_TABLE.search(source.ref)) or all(
                 "|" in line for line in passage.split("\n") if line.strip()
             )
-            found += (
-                [_Quote(source.ref, passage, lacking, says("outdated", opening), date, is_table)] if passage else []
-            )
-    return found
+            date = max(_DATE.findall(opening), default="")
+            if passage:
+                yield _Quote(source.ref, passage, lacking, says("outdated", opening), date, is_table)
 
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
+    language = language_of(question)
     missing = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language_of(question)))]
-    if figure := read_figure(question, catalog):
-        return "doubt", "", figure.table.document
+    missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language))]
+    missing = [word for word in missing if word not in empty_words(language)]
+    if query := read_query(question, catalog):
+        return "doubt", "", query.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)
 
 
 def _passage(source: Source, wanted: set[str], language: str) -> str:
-    """Choose the passage of a place, or the row of a table other than its header, that has most of the words."""
+    """Choose the passage of a place, or the row of a table other than its header, that has most of the words.
+
+    A paragraph that has all of them is enough.
+    """
+
+    def share(text: str) -> int:
+        return len(wanted & {stem(word, language) for word in words(text)})
+
     is_table = _TABLE.search(source.ref) is not None
-    passages = [passage.strip() for passage in source.quote.split("\n" if is_table else PASSAGE_GAP)]
-    passages = [passage for passage in passages if passage and not (is_table and words(passage) == words(source.title))]
-    shares = [len(wanted & {stem(word, language) for word in words(passage)}) for passage in passages]
-    return passages[shares.index(max(shares))][:_LONGEST] if passages else ""
+    texts = [text.strip() for text in source.quote.split("\n" if is_table else PASSAGE_GAP)]
+    texts = [text for text in texts if text and not (is_table and words(text) == words(source.title))]
+    best = max(texts, key=share, default="")
+    whole = (text.strip() for text in best.split("\n\n") if share(text) == len(wanted))
+    return next(whole, best)[:_LONGEST]

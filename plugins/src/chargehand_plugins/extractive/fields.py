@@ -1,7 +1,8 @@
 """What the columns of a table hold, and how near a word is to naming one of them, or the rows."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final, TypeVar
@@ -12,13 +13,10 @@ from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.periods import DAY, read_calendar
 
 _T = TypeVar("_T")
-_NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_TIMES: Final = ("TIME", "TIMESTAMP")
-_SHORTEST_PART: Final = 5
-"""Letters of a part of a compound word."""
+_NUMBER: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*")
 _AMOUNT: Final = re.compile(r"[-+]?\d[\d.,\s]*\s?[^\W\d]{0,3}")
 """Such as `4.200 h`, which is left as a text."""
-YES, NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
+_YES, _NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
 
 
 class Field:
@@ -26,12 +24,12 @@ class Field:
 
     def __init__(self, column: Column, table: Table, language: str) -> None:
         self.column, self.name, self.label = column, column.name, column.title or column.name
-        self._table, self._language = table, language
-        tokens = lexicon.read_tokens(self.label.replace("_", " "), language)
-        self.words = tuple(token.word for token in tokens)
+        self._table, self._file = table, tuple(token.stem for token in _names_of(table, language))
+        tokens = lexicon.read_tokens(self.label, language)
+        words = [token.word for token in tokens]
+        self.words = (*words[:-1], *("minutes" if word == "min" else word for word in words[-1:]))
         self.units = frozenset(form for word in self.words for form in lexicon.unit_forms(word))
-        named = [token for token in tokens if token.word[:1].isalnum()]
-        empty = lexicon.empty_words(language)
+        named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
         telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
         self.title = tuple(telling or named)
         """The words that name it: all but its unit, unless it has nothing else."""
@@ -40,32 +38,27 @@ class Field:
         """What its days are of, such as `joined`; empty if it is only a date."""
         self.calendar = read_calendar(column)
         self.is_day = self.calendar is not None and self.calendar.length == DAY
-        self.is_time = column.type.startswith(_TIMES) or self.calendar is not None
-        self.examples = tuple(value for value in column.examples if value.casefold() not in lexicon.totals())
-        held = {value.casefold() for value in column.examples}
+        self.is_time = column.type.startswith("TIME") or self.calendar is not None
+        self.examples = tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])
         self.is_listed = column.distinct <= len(column.examples)
         """Whether all of its values are known."""
-        self.is_flag = bool(held) and held <= YES | NO
-
-    def has(self, name: str) -> bool:
-        """Whether a word of its title is one of those of a name."""
-        return any(lexicon.matches(name, word) for word in self.words)
-
-    @cached_property
-    def is_identifier(self) -> bool:
+        self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
+        is_whole = column.type == "BIGINT" and not self.units
+        self.is_repeated = is_whole and 2 * column.distinct <= table.rows
+        """Whether it may have the numbers of lines or courts, which name nothing that is counted."""
+        is_first = column is table.columns[0] and not self.has("quantity")
+        self.is_identifier = (is_whole and is_first and column.distinct == table.rows > 1) or self.has("identifiers")
         """Whether it has numbers that are names, as those of rooms and invoices are."""
-        is_first = self.column is self._table.columns[0] and self.column.type == "BIGINT" and not self.has("quantity")
-        is_plain = is_first and self.column.distinct == self._table.rows > 1 and not self.units
-        return is_plain or self.has("identifiers")
+        self.is_number = bool(_NUMBER.fullmatch(column.type)) and not (self.calendar or self.is_identifier)
 
-    @cached_property
-    def is_number(self) -> bool:
-        return self.column.type.startswith(_NUMBERS) and not (self.calendar or self.is_identifier)
+    def has(self, *names: str) -> bool:
+        """Whether a word of its title is one of those of a name."""
+        return any(lexicon.matches(name, word) for name in names for word in self.words)
 
     @cached_property
     def is_money(self) -> bool:
         """Whether it has numbers of a currency, or prices of no other unit."""
-        is_amount = self.words == ("total",) or any(map(self.has, ("priced", "amounts", "wages", "revenues")))
+        is_amount = self.words == ("total",) or self.has("priced", "amounts", "wages", "revenues")
         return self.is_number and (any(map(lexicon.is_currency, self.units)) or (not self.units and is_amount))
 
     @cached_property
@@ -74,25 +67,34 @@ class Field:
         is_amount = self.column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, self.column.examples))
         is_name = self.is_identifier or not (self.is_number or self.units or is_amount)
         values = chain.from_iterable(each.examples for each in self._table.columns)
-        rows = self._table.rows - sum(value.casefold() in lexicon.totals() for value in values)
+        rows = self._table.rows - sum(value.casefold() in lexicon.data()["totals"] for value in values)
         return is_name and self.column.distinct >= rows > 0 and not self.is_day
 
     def cost(self, token: Token) -> int | None:
         """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
-        if lexicon.matches("paying", token.word) and self.has("durations"):
+        is_taken_out = self.name.endswith("_currency")  # of the amounts that it is of
+        if is_taken_out or (lexicon.matches("paying", token.word) and self.has("durations")):
             return None
-        near = _nearness(token, self.title, self.words, self._table, self._language)
+        near = lexicon.nearness(token, self.title, self._file)
         if near is not None:
             return near
-        is_coin = lexicon.is_currency(token.word) and not self.units and self.is_money
-        if is_coin or (token.word in self.units and self.is_number):
+        is_coin = lexicon.is_currency(token.word)  # the kilo of a price is what it is for
+        is_unit = token.word in self.units and self.is_number and (is_coin or not self.has("priced"))
+        if is_unit or (is_coin and not self.units and self.is_money):
             return 1
-        is_kind = (lexicon.matches("money", token.word) and self.is_money) or (
-            lexicon.matches("dates", token.word) and self.is_time
-        )
-        if is_kind or lexicon.is_held(token.word, self.words):
+        is_kind = (self.is_money and "money") or (self.is_time and "dates")
+        if (is_kind and lexicon.matches(is_kind, token.word)) or lexicon.is_held(token.word, self.words):
             return 2
         return 3 if lexicon.is_held(token.word, self.words, "distant") else None
+
+    def cost_of_all(self, tokens: Sequence[Token]) -> float | None:
+        """How far words are from naming it; half a step for a title that is not said in full."""
+        costs = [cost for token in tokens if (cost := self.cost(token)) is not None]
+        return min(costs) + self.is_cut(tokens) / 2 if costs else None
+
+    def is_cut(self, tokens: Sequence[Token]) -> bool:
+        """Whether words leave some of its title out."""
+        return not set(self.stems) <= {token.stem for token in tokens}
 
 
 class Fields:
@@ -101,34 +103,55 @@ class Fields:
     def __init__(self, table: Table, language: str) -> None:
         self.table, self.language = table, language
         self.all = tuple(Field(column, table, language) for column in table.columns)
+        self.is_dated = any(field.calendar for field in self.all)
         self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
-        self.key = next((field for field in self.all if field.is_unique), None)
+        keys = [field for field in self.all if field.is_unique]
+        self.key = next(iter(keys), None)
         """The first column that names each row."""
+        is_code = self.key and all(any(map(str.isdigit, value)) for value in self.key.examples)
+        self.label = next((each for each in keys[1:] if is_code and each.has("labels")), None)
+        """The first column that says what a row is called whose key is a number or a code."""
         self.currency = only([each for each in self.all if _are_codes(each.column.examples)])
         """The column that holds nothing but currencies."""
         money = [field for field in self.all if field.is_money]
         self.amount = only([field for field in money if field.has("amounts")]) or only(money)
         """The one column of money."""
-        self.quantity = only(
-            [field for field in self.all if field.is_number and field.has("quantity") and not field.is_money]
-        )
+        numbers = [each for each in self.all if each.is_number and not each.is_money]
+        self.quantity = only([each for each in numbers if each.has("quantity")])
         """The column that says how many of a thing a row has."""
+        self.names = _names_of(table, language)
+        """The words of the table's name."""
+        days = [each for each in self.all if each.is_day and each.column.distinct == table.rows]
+        of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
+        self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
+        """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
+        days = [each for each in self.all if each.is_day and not each.has("event")]
+        is_often = self.dated_by(frozenset()) and any(2 * each.column.distinct >= table.rows for each in days)
+        self.is_series = bool(is_often) or any(each.calendar and each.calendar.is_series for each in self.all)
+        """Whether the rows follow each other in time, so that states in them do not add up."""
 
     @cached_property
-    def values(self) -> Sequence[tuple[tuple[str, ...], Field, str]]:
-        """List how questions call values: by their words, those of a flag by its title, currencies by their names."""
-        named = [(lexicon.stems(value, self.language), each, value) for each in self.texts for value in each.examples]
+    def titles(self) -> Mapping[tuple[str, ...], Sequence[Field]]:
+        """List the columns by the words of their titles."""
+        found = defaultdict[tuple[str, ...], list[Field]](list)
         for each in self.all:
-            yes, no = (
-                [value for value in each.examples if each.is_flag and value.casefold() in held] for held in (YES, NO)
-            )
-            named += [(each.stems, each, value) for value in yes]
-            named += [((f"un{each.stems[0]}",), each, value) for value in no if len(each.stems) == 1]
-        if coin := self.currency:
-            named += [
-                ((form,), coin, value) for value in coin.examples for form in lexicon.unit_forms(value.casefold())
-            ]
-        return [each for each in named if not each[2].isdigit()]
+            found[each.stems].append(each)
+        return found
+
+    @cached_property
+    def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
+        """List how questions call values: by their words, those of a flag by its title, currencies by their names."""
+        found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
+        for each, value in ((field, value) for field in self.all for value in field.examples):
+            word = value.casefold()
+            tokens = lexicon.read_tokens(value, self.language) if each in self.texts else ()
+            named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
+            named += [each.stems] * (each.is_flag and word in _YES)
+            named += [(f"un{each.stems[0]}",)] * (each.is_flag and word in _NO and len(each.stems) == 1)
+            named += [(form,) for form in lexicon.unit_forms(word) if each is self.currency]
+            for stems in dict.fromkeys(named):
+                found[stems] += [(each, value)] if stems and not value.isdigit() else []
+        return {stems: held for stems, held in found.items() if held}
 
     def dated_by(self, asked: frozenset[str]) -> Field | None:
         """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
@@ -137,44 +160,23 @@ class Fields:
         plain = [field for field in dated if not field.kind]
         return only(named or [field for field in plain if field.is_day] or plain)
 
-    @cached_property
-    def is_series(self) -> bool:
-        """Whether the rows follow each other in time, so that states in them do not add up."""
-        is_dated = self.dated_by(frozenset()) is not None
-        return any(field.calendar and field.calendar.is_series for field in self.all) or any(
-            is_dated and field.is_day and not field.has("event") and field.column.distinct * 2 >= self.table.rows
-            for field in self.all
-        )
-
     def adds_up(self, field: Field) -> bool:
         """Whether the values of a column over several rows make a sum."""
-        is_of_unit = (self.quantity is not None and field.has("unit_prices")) or any(
-            word.word == "unit" for word in field.title
-        )
-        is_never = field.has("not_added") or (field.has("priced") and is_of_unit)
+        is_of_unit = (self.quantity is not None and field.has("unit_prices")) or "unit" in field.words
+        is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
+        is_never = is_ratio or field.has("not_added") or (field.has("priced") and is_of_unit)
         return field.is_number and not (is_never or (self.is_series and field.has("states")))
-
-    @cached_property
-    def _names_of_rows(self) -> tuple[Token, ...]:
-        """The words of the table's name, the titles of its keys, and of `age` and the like what they are of."""
-        keys = (
-            each.title
-            for each in self.all
-            if each.is_unique or (each.is_day and each.column.distinct == self.table.rows)
-        )
-        things = (each.title[:-1] for each in self.all if each.has("attributes"))
-        return (*names_of(self.table, self.language), *chain.from_iterable(keys), *chain.from_iterable(things))
 
     def cost_of_rows(self, token: Token) -> int | None:
         """How far a word is from naming what the table's rows are."""
-        words = tuple(name.word for name in self._names_of_rows)
-        near = _nearness(token, self._names_of_rows, words, self.table, self.language)
-        return near if near is not None else 2 if lexicon.is_held(token.word, words, "things") else None
+        near = lexicon.nearness(token, self._rows, tuple(name.stem for name in self.names))
+        is_thing = lexicon.is_held(token.word, tuple(name.word for name in self._rows), "things")
+        return near if near is not None else 2 if is_thing else None
 
     def is_empty(self, token: Token) -> bool:
         """Whether a question means the same without a word, which then is not the last one of the table's name."""
-        names = names_of(self.table, self.language)[-1:]
-        return token.word in lexicon.empty_words(self.language) and token.stem not in {name.stem for name in names}
+        is_name = any(token.stem == name.stem for name in self.names[-1:])
+        return token.word in lexicon.empty_words(self.language) and not is_name
 
     def is_known(self, token: Token) -> bool:
         """Whether a word names something of the table."""
@@ -186,37 +188,14 @@ def fields_of(table: Table, language: str) -> Fields:
     return Fields(table, language)
 
 
-def names_of(table: Table, language: str) -> tuple[Token, ...]:
-    """List the words of the file's and the sheet's name."""
-    file = table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    return lexicon.read_tokens(f"{file} {table.sheet}".replace("_", " "), language)
-
-
 def only(found: Sequence[_T]) -> _T | None:
     return found[0] if len(found) == 1 else None
 
 
-def _nearness(token: Token, named: Sequence[Token], words: Sequence[str], table: Table, language: str) -> int | None:
-    """How far a word is from one of a name: 0 if it is the same, 1 if it is of its family; None if neither."""
-    if any(token.stem == name.stem for name in named):
-        return 0
-    if language == "en" and any(not lexicon.roots(token).isdisjoint(lexicon.roots(name)) for name in named):
-        return 1
-    return 1 if language == "de" and _is_compound(token.word, words, table) else None
-
-
-def _is_compound(said: str, words: Sequence[str], table: Table) -> bool:
-    """Whether a German word is the first or last part of one of a name, or ends with it after the table's name."""
-    if len(said) < _SHORTEST_PART:
-        return False
-    prefixes = (said.removesuffix(word) for word in words if len(word) >= _SHORTEST_PART)
-    names = tuple(token.stem for token in names_of(table, "de"))
-    rests = ((word, said.removeprefix(word)) for word in words if said.startswith(word) and word != said)
-    return (
-        any(word.startswith(said) or word.endswith(said) for word in words)
-        or any(prefix != said and prefix.startswith(names) for prefix in prefixes if prefix)
-        or any(lexicon.is_held(part, words) for _, rest in rests for part in (rest, rest.removeprefix("s")))
-    )
+def _names_of(table: Table, language: str) -> tuple[Token, ...]:
+    """List the words of the file's and the sheet's name."""
+    file = table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return lexicon.read_tokens(f"{file} {table.sheet}", language)
 
 
 def _are_codes(values: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The closed vocabulary and grammar of figures, which are data, and how a question is cut into words."""
+"""The closed vocabulary of figures, which is data, and how a question is cut into words."""
 
 import re
 import tomllib
@@ -17,21 +17,26 @@ OPENERS: Final = {
 }
 """What may open a question, and what it is read as."""
 RANKS: Final = frozenset({"max", "most", "min", "least", "early", "late"})
-AGGREGATES: Final = RANKS | {"share", "sum", "mean"}
-COMPARISONS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
+AGGREGATES: Final = RANKS | {"share", "sum", "mean", "median"}
+SIGNS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
 _TOKEN: Final = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
-_SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»")
+_SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»-–/&")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
 """The first part of a German word that says what becomes of the second."""
 _UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
-_ENDING: Final = re.compile(r"(?:ations?|ions?|ments?|ures?|als?|ages?|ings?|e[er]s?|ors?|ies|y|ed|es|s|e)$")
+_PARTICIPLE: Final = re.compile(r"(?<=\w{3})ee(?=s?$)")
+_ENDING: Final = re.compile(
+    r"(?:ations?|ions?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
+)
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
+_SHORTEST_PART, _SHORTEST_ROOT = 5, 3
+"""Letters of a part of a compound word, and of a word without its ending."""
 
 
 class Token(NamedTuple):
@@ -44,20 +49,28 @@ class Token(NamedTuple):
 
 
 @cache
-def _data() -> Mapping[str, Any]:
+def data() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 
-@cache
 def pattern(name: str) -> str:
     """Find a regular expression, or a list with `|`, of words of all languages."""
-    return str(_data()["tables"][name])
+    return str(data()["tables"][name])
+
+
+def says(name: str, text: str) -> bool:
+    return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
+
+
+@lru_cache(maxsize=10_000)
+def matches(name: str, word: str) -> bool:
+    return re.fullmatch(pattern(name), word) is not None
 
 
 @cache
 def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
     """List what says that something is held, and what that is called, both as patterns."""
-    tables = _data()["tables"]
+    tables = data()["tables"]
     same = [[each, each] for each in tables["same"]] if name != "distant" else []
     named = ([tables.get(part, part) for part in pair] for pair in [*tables[name], *same])
     return [(re.compile(said), re.compile(held)) for said, held in named]
@@ -70,44 +83,25 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def roots(token: Token) -> frozenset[str]:
-    """List the forms by which words of one family are known: `teach` and `teacher`, `delivered` and `delivery`."""
-    short = _ENDING.sub("", token.word)
-    return frozenset({token.word, token.stem, *([short] if len(short) > 2 else [])})
+def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
+    """How far a word is from one of a name: 0 if it is the same, 1 if it is of its family, as `teach` is of `teacher`.
 
-
-@cache
-def languages() -> tuple[str, ...]:
-    return tuple(_data()["languages"])
-
-
-@lru_cache(maxsize=1_000)
-def language_of(text: str) -> str:
-    """Name the language of a question: the one whose word it opens with, else the one whose words it has most of."""
-    tokens = read_tokens(text, "")[:2]
-    opened = (
-        {each for each in languages() for mark, _ in marks_at(tokens, 0, each) if mark in OPENERS} if tokens else ()
-    )
-    return opened.pop() if len(opened) == 1 else spelling.language_of(text)
-
-
-def sentence(key: str, language: str) -> str:
-    """Find a fixed sentence in the user's language, else in English."""
-    return str(_data()["sentences"][key][languages().index(language) if language in languages() else 0])
-
-
-def undecided(kind: str) -> Mapping[str, Any]:
-    """Find the answer to a kind of task that leaves everything as it is."""
-    return _data()["undecided"][kind]
-
-
-def says(name: str, text: str) -> bool:
-    return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
-
-
-@lru_cache(maxsize=10_000)
-def matches(name: str, word: str) -> bool:
-    return re.fullmatch(pattern(name), word) is not None
+    So are parts of compounds, and those that begin with the table's name. None if it is neither.
+    """
+    said, words = token.word, tuple(name.word for name in named)
+    if any(token.stem == name.stem for name in named):
+        return 0
+    root = _ENDING.sub("", said)
+    is_part = len(root) >= _SHORTEST_ROOT and any(root == _ENDING.sub("", word) for word in words)
+    if not is_part and len(said) >= _SHORTEST_PART:
+        long = [word for word in words if len(word) >= _SHORTEST_PART]
+        rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
+        is_part = (
+            any(word.startswith(said) or word.endswith(said) for word in words)
+            or any(said.removesuffix(word).startswith(table) for word in long if said.endswith(word))
+            or any(is_held(part, words) for part in rests)
+        )
+    return 1 if is_part else None
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
@@ -125,25 +119,37 @@ def _marks(phrase: str, language: str) -> list[str]:
 
 @cache
 def _forms(language: str) -> Sequence[tuple[str, re.Pattern[str]]]:
-    at = languages().index(language) if language in languages() else 0
-    return [(mark, re.compile(forms[at])) for mark, forms in _data()["marks"].items()]
+    return [(mark, re.compile(forms[_number(language)])) for mark, forms in data()["marks"].items()]
+
+
+def _number(language: str) -> int:
+    languages = data()["languages"]
+    return languages.index(language) if language in languages else 0
 
 
 def is_grammar(word: str, language: str) -> bool:
     """Whether a word says how something is asked, not what."""
-    literal = re.compile(rf"\b{re.escape(word)}\b")
-    return any(form.fullmatch(word) or literal.search(form.pattern) for _, form in _forms(language))
+    return any(
+        re.search(rf"\b{re.escape(word)}\b", form.pattern) or form.fullmatch(word) for _, form in _forms(language)
+    )
+
+
+@lru_cache(maxsize=1_000)
+def language_of(text: str) -> str:
+    """Name the language of a question: the one whose word it opens with, else the one whose words it has most of."""
+    tokens = read_tokens(text, "")[:2]
+    opened = {each for each in data()["languages"] for mark, _ in marks_at(tokens, 0, each) if mark in OPENERS}
+    return opened.pop() if len(opened) == 1 else spelling.language_of(text)
+
+
+def sentence(key: str, language: str) -> str:
+    """Find a fixed sentence in the user's language, else in English."""
+    return str(data()["sentences"][key][_number(language)])
 
 
 @cache
 def empty_words(language: str) -> frozenset[str]:
-    return frozenset(str(_data()["empty"].get(language, "")).split())
-
-
-@cache
-def totals() -> tuple[str, ...]:
-    """List what the row of a table is called that adds up the others."""
-    return tuple(pattern("totals").split("|"))
+    return frozenset(str(data()["empty"].get(language, "")).split())
 
 
 @cache
@@ -166,18 +172,14 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
-    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text))))
+    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text.replace("_", " ")))))
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 
 def _token(text: str, language: str) -> Token:
     word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
-    folded = _UMLAUT.sub(r"\1", word) if language == "de" else word
+    folded = _UMLAUT.sub(r"\1", word) if language == "de" else _PARTICIPLE.sub("e", word) if language == "fr" else word
     return Token(text, word, stem(folded, language) if language else folded)
-
-
-def stems(text: str, language: str) -> tuple[str, ...]:
-    return tuple(token.stem for token in read_tokens(text.replace("_", " "), language) if token.word[:1].isalnum())
 
 
 def read_number(text: str, language: str) -> float | None:
@@ -187,9 +189,7 @@ def read_number(text: str, language: str) -> float | None:
 
 def read_time(word: str) -> str:
     """Read a time of day, such as `9:30` or `noon`; empty if it is none."""
-    if matches("noon", word):
-        return "12:00"
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", word)
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", "12:00" if matches("noon", word) else word)
     return f"{int(found[1]):02}:{found[2]}" if found else ""
 
 

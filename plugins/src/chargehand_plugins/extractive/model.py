@@ -14,10 +14,10 @@ from activities.turn_kinds.work import ConverseTask, WorkAnswer, WorkTask
 from chargehand.contracts import Usage
 from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence
-from chargehand_plugins.extractive.figures import declined, sql_of, state
-from chargehand_plugins.extractive.grammar import read_figure
+from chargehand_plugins.extractive.figures import declined, state
 from chargehand_plugins.extractive.lexicon import language_of
 from chargehand_plugins.extractive.planner import QUOTE, plan, point, read_instruction
+from chargehand_plugins.extractive.reading import read_query
 
 MODEL_NAME: Final = "extractive"
 _UNHEARD: Final = "A message was not taken into account: no language model was used that could read it."
@@ -73,10 +73,10 @@ def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
 
 def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | WorkAnswer | None:
     """Ask the tables once; None if they do not answer."""
-    figure = read_figure(question, catalog)
+    query = read_query(question, catalog)
     results = [result for past in task.rounds for result in past.results if result.tool == "query_data"]
-    if figure is None or (task.must_answer and not results):
+    if query is None or (task.must_answer and not results):
         return None
     if not results:
-        return (ToolCall(id="query-1", tool="query_data", arguments={"sql": sql_of(figure)}),)
-    return state(figure, results[-1]) if results[-1].ok and results[-1].sources else None
+        return (ToolCall(id="query-1", tool="query_data", arguments={"sql": query.sql()}),)
+    return state(query, results[-1]) if results[-1].ok and results[-1].sources else None

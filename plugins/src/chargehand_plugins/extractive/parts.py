@@ -1,8 +1,8 @@
 """A question cut into parts, each as long as it can be: marks, conditions, periods, titles of columns and words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from activities.documents.sql_names import quoted_text
 from chargehand_plugins.extractive import lexicon
@@ -10,7 +10,13 @@ from chargehand_plugins.extractive.fields import Field, Fields, only
 from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.periods import Period, read_period
 
-_JOINTS: Final = frozenset("-–/&")
+UNREAD: Final = "unread"
+"""Marks what limits a question in a way that is not understood."""
+_MARKS: Final = (*lexicon.OPENERS, *lexicon.AGGREGATES, "per", "and", "or", "distinct")
+_NEAR: Final = 3
+"""How many words may stand between a number and the column that it compares."""
+_LONGEST_PHRASE: Final = 12
+_T = TypeVar("_T")
 
 
 class Condition(NamedTuple):
@@ -24,29 +30,19 @@ class Condition(NamedTuple):
     """Of a period: each row's moment in SQL, and the first of those that are meant."""
 
 
-class Limit(NamedTuple):
-    """What a column of numbers or times is compared with: signs, each with a number, a time or a column in SQL."""
-
-    sides: tuple[tuple[str, str], ...]
-    text: str
-    against: Field | None = None
-    is_time: bool = False
-
-
 class Part(NamedTuple):
     """One token or several that a question is read as; a word to be accounted for if nothing else is set."""
 
     tokens: tuple[Token, ...]
     mark: str = ""
     period: Period | None = None
-    limit: Limit | None = None
     condition: Condition | None = None
     field: Field | None = None
     """The column whose title these words are, if it has several."""
 
     @property
     def is_word(self) -> bool:
-        return not (self.mark or self.period or self.limit or self.condition)
+        return not (self.mark or self.period or self.condition)
 
 
 def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
@@ -58,69 +54,78 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     return found
 
 
-def equal(field: Field, values: Sequence[str]) -> Condition:
-    """Write that a column has one of several values."""
-    name = f'lower(CAST("{field.name}" AS VARCHAR))'
-    sql = " OR ".join(f"{name} = {quoted_text(value.lower())}" for value in values)
-    sql = f"({sql})" if len(values) > 1 else sql
-    return Condition(field, sql, f"{field.label} = {' / '.join(values)}", is_value=True)
-
-
 class _Reader:
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
         self._fields, self._language, self._tokens = fields, fields.language, tokens
-        self._is_dated = any(field.calendar for field in fields.all)
+        self._stems = tuple(token.stem for token in tokens)
 
     def parts_at(self, at: int) -> Iterator[Part]:
         """List what may begin at a token; the first is meant."""
         tokens, marks = self._tokens, dict(lexicon.marks_at(self._tokens, at, self._language))
         values = list(self._values_at(at))
-        titles = [
-            (end, each) for each in self._fields.all if len(each.title) > 1 and (end := self._end(at, each.stems))
-        ]
         yield from (part for part in values if len(part.tokens) > 1)
-        if titles:
-            end, field = max(titles, key=lambda found: found[0])
-            yield Part(tokens[at:end], field=field)
-        if self._is_dated and (period := read_period(tokens, at, self._language)):
+        titles, end = self._longest(at, self._fields.titles)
+        yield from (Part(tokens[at:end], field=field) for field in titles[:1] if end > at + 1)
+        if self._fields.is_dated and (period := read_period(tokens, at, self._language)):
             yield Part(tokens[at : period[1]], period=period[0])
         for mark, end in marks.items():
-            if limit := self._limit(mark, end):
-                yield Part(tokens[at : limit[1]], limit=limit[0])
+            yield from self._comparisons(at, mark, end)
         if "not" in marks and (place := self._skip(marks["not"])) < len(tokens):
             yield from self._negations(at, place, is_blank="lacking" in marks)
         yield from values
-        for kinds in (lexicon.OPENERS, lexicon.AGGREGATES, {"per", "and", "or", "distinct"}):
-            yield from (Part(tokens[at:end], mark=mark) for mark, end in marks.items() if mark in kinds)
+        yield from (Part(tokens[at : marks[mark]], mark=mark) for mark in _MARKS if mark in marks)
         yield Part(tokens[at : at + 1])
+
+    def _longest(self, at: int, phrases: Mapping[tuple[str, ...], Sequence[_T]]) -> tuple[Sequence[_T], int]:
+        """Find the longest phrase that begins at a token, and where it ends."""
+        ends = range(min(at + _LONGEST_PHRASE, len(self._tokens)), at, -1)
+        return next(((phrases[key], end) for end in ends if (key := self._stems[at:end]) in phrases), ((), at))
 
     def _skip(self, at: int) -> int:
         """Pass over articles and other words that say nothing."""
-        while at < len(self._tokens) and (
-            self._fields.is_empty(self._tokens[at]) or lexicon.matches("pointers", self._tokens[at].word)
-        ):
-            at += 1
-        return at
+        is_empty = self._fields.is_empty
+        rest = takewhile(lambda t: is_empty(t) or lexicon.matches("pointers", t.word), self._tokens[at:])
+        return at + len(list(rest))
 
-    def _limit(self, mark: str, end: int) -> tuple[Limit, int] | None:
+    def _comparisons(self, at: int, mark: str, end: int) -> Iterator[Part]:
         """Read `more than 5`, `between 2 and 4`, `after 9:00` and `below the minimum`."""
-        sign = lexicon.COMPARISONS.get(mark) or lexicon.BOUNDS.get(mark, "")
-        said = [lexicon.read_number(token.text, self._language) for token in self._tokens[end : end + 3]]
+        sign, place, number = (lexicon.SIGNS | lexicon.BOUNDS).get(mark, ""), self._skip(end), lexicon.read_number
+        said = [number(token.text, self._language) for token in self._tokens[end : end + 3]]
+        sides: list[tuple[str, str, str]] = []
+        against = None
         if mark == "between" and len(said) > 2 and None not in said[::2]:
-            return Limit(((">=", str(said[0])), ("<=", str(said[2]))), f"{said[0]} – {said[2]}"), end + 3
-        place = self._skip(end)
-        if not sign or place >= len(self._tokens):
-            return None
-        if time := lexicon.read_time(self._tokens[place].word):
-            return Limit(((sign, f"TIME '{time}'"),), f"{sign} {time}", is_time=True), place + 1
-        number = lexicon.read_number(self._tokens[place].text, self._language)
-        if mark in lexicon.BOUNDS:
-            return None
-        if number is not None:
-            return Limit(((sign, str(number)),), f"{sign} {lexicon.number(number, self._language)}"), place + 1
-        ends = ((each, self._end(place, each.stems)) for each in self._fields.all if each.is_number)
-        other = next((found for found in ends if found[1]), None)
-        return other and (Limit(((sign, f'"{other[0].name}"'),), f"{sign} {other[0].label}", other[0]), other[1])
+            sides, end = [(">=", str(said[0]), str(said[0])), ("<=", str(said[2]), str(said[2]))], end + 3
+        elif sign and place < len(self._tokens):
+            token, end = self._tokens[place], place + 1
+            if time := lexicon.read_time(token.word):
+                sides = [(sign, f"TIME '{time}'", time)]
+            elif mark in lexicon.SIGNS and (amount := number(token.text, self._language)) is not None:
+                sides = [(sign, str(amount), lexicon.number(amount, self._language))]
+            elif mark in lexicon.SIGNS:
+                titles, end = self._longest(place, self._fields.titles)
+                against = next((field for field in titles if field.is_number), None)
+                sides = [(sign, f'"{against.name}"', against.label)] if against else []
+        if sides:
+            is_time = sides[0][1].startswith("TIME")
+            field = self._compared(at, end, against, is_time=is_time)
+            name = field and (f'CAST("{field.name}" AS TIME)' if is_time else f'"{field.name}"')
+            sql = " AND ".join(f"{name} {sign} {value}" for sign, value, _ in sides)
+            text = " ".join(f"{sign} {text}" for sign, _, text in sides)
+            held = Condition(field, sql, f"{field.label} {text}") if field else None
+            yield Part(self._tokens[at:end], mark="" if held else UNREAD, condition=held)
+
+    def _compared(self, at: int, end: int, against: Field | None, *, is_time: bool) -> Field | None:
+        """Find the column that the words at a comparison name, those after it first, or the only one."""
+        fields = [each for each in self._fields.all if each is not against]
+        able = [each for each in fields if (each.column.type.startswith("TIME") if is_time else each.is_number)]
+        for tokens in (self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]):
+            costs = [(cost, each) for each in able if (cost := each.cost_of_all(tokens)) is not None]
+            nearest = [each for cost, each in costs if cost == min(cost for cost, _ in costs)]
+            if len(nearest) == 1:
+                return nearest[0]
+        if against:
+            able = [each for each in able if each.units == against.units and not each.has("priced")]
+        return self._fields.key if is_time and self._fields.key in able else only(able)
 
     def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:
         """Read `not yet paid` and `not open` over any value, and `no phone number` over what is blank."""
@@ -128,75 +133,68 @@ class _Reader:
             if held := part.condition:
                 turned = held._replace(sql=f"NOT ({held.sql})", text=held.text.replace(" = ", " ≠ ", 1), is_value=False)
                 yield Part(self._tokens[at : place + len(part.tokens)], condition=turned)
-        for field in self._fields.all:
-            end = self._end(place, field.stems)
-            if is_blank and field.is_number and not end and field.cost(self._tokens[place]) is not None:
-                end = place + 1
-            if end and (is_blank or (field.is_day and field.has("event"))):
+        titles, end = self._longest(place, self._fields.titles)
+        named = [each for each in self._fields.all if each.is_number and each.cost(self._tokens[place]) is not None]
+        for field in titles or (named if is_blank else []):
+            if is_blank or (field.is_day and field.has("event")):
+                end = max(end, place + 1)
                 end += any(lexicon.matches("dates", token.word) for token in self._tokens[end : end + field.is_time])
-                sql, none = f'"{field.name}" IS NULL', "–"
-                if field.is_number:
-                    sql, none = f'coalesce("{field.name}", 0) = 0', "0"
-                yield Part(self._tokens[at:end], condition=Condition(field, sql, f"{field.label} = {none}"))
+                sql = f'coalesce("{field.name}", 0) = 0' if field.is_number else f'"{field.name}" IS NULL'
+                none = f"{field.label} = {'0' if field.is_number else '–'}"
+                yield Part(self._tokens[at:end], condition=Condition(field, sql, none))
 
     def _values_at(self, at: int) -> Iterator[Part]:
         """Read the longest value that one column has, or the column that is named beside it."""
-        found = self._whole_values_at(at) or self._parts_of_values_at(at)
-        longest = max((end for *_, end in found), default=0)
-        found = [each for each in found if each[2] == longest]
-        beside = [self._tokens[place] for place in (at - 1, longest) if 0 <= place < len(self._tokens)]
+        found, end = self._whole_values_at(at)
+        if not found:
+            found, end = self._parts_of_values_at(at)
+        beside = [self._tokens[place] for place in (at - 1, end) if 0 <= place < len(self._tokens)]
         named_beside = [each for each in found if any(each[0].cost(token) in {0, 1} for token in beside)]
         if chosen := only(named_beside) or only(found):
-            field, value, end = chosen
-            values, end = self._others(field, [value], end)
-            yield Part(self._tokens[at:end], condition=equal(field, values))
+            values, end = self._others(chosen[0], [chosen[1]], end)
+            listed = ", ".join(quoted_text(value.lower()) for value in values)
+            sql, text = f'lower(CAST("{chosen[0].name}" AS VARCHAR)) IN ({listed})', " / ".join(values)
+            held = Condition(chosen[0], sql, f"{chosen[0].label} = {text}", is_value=True)
+            yield Part(self._tokens[at:end], condition=held)
 
     def _others(self, field: Field, values: list[str], end: int) -> tuple[list[str], int]:
         """Read on over `or` and `and` to further values of the same column."""
         for mark, close in lexicon.marks_at(self._tokens, end, self._language):
-            place = self._skip(close) if mark in {"or", "and"} else len(self._tokens)
-            for held, value, after in self._whole_values_at(place) if place < len(self._tokens) else []:
+            found, after = self._whole_values_at(self._skip(close)) if mark in {"or", "and"} else ((), 0)
+            for held, value in found:
                 if held is field and value not in values:
                     return self._others(field, [*values, value], after)
         return values, end
 
-    def _whole_values_at(self, at: int) -> list[tuple[Field, str, int]]:
-        said, before = self._tokens[at], self._tokens[at - 1] if at else None
-        is_empty = self._fields.is_empty(said)  # `a` is no bench A
-        found = [
-            (field, value, end)
-            for stems, field, value in self._fields.values
-            if (end := self._end(at, stems)) and not (is_empty and end == at + 1 and said.text != value)
-        ]
-        if said.text[0].isdigit() and before:  # `platform 2`, a number beside the name of its column
+    def _whole_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
+        found, end = self._longest(at, self._fields.values)
+        token, before = next(iter(self._tokens[at : at + 1]), None), self._tokens[at - 1] if at else None
+        if token and end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
+            found = [each for each in found if token.text == each[1]]
+        if token and before and end <= at + 1 and token.text[0].isdigit():  # `platform 2`, a number beside its column
             key = self._fields.key if self._fields.cost_of_rows(before) == 0 else None
-            numbered = (each for each in self._fields.all if each.cost(before) == 0 or each is key)
-            found += [(each, said.text, at + 1) for each in numbered if said.text in each.column.examples]
-        return found
+            beside = [each for each in self._fields.all if each is key or each.cost(before) == 0]
+            numbered = [(each, token.text) for each in beside if token.text in each.examples]
+            return list({*found, *numbered}), at + 1
+        return found, end
 
-    def _parts_of_values_at(self, at: int) -> list[tuple[Field, str, int]]:
+    def _parts_of_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
         """Read more than half of the words of a value, in any order, or one of a proper name, if no other has them."""
-        first, found = self._tokens[at], list[tuple[Field, str, int]]()
-        if self._fields.is_empty(first) or any(field.cost(first) == 0 for field in self._fields.all):
-            return []
-        for stems, field, value in self._fields.values:
+        first, found = self._tokens[at : at + 1], list[tuple[int, Field, str]]()
+        if any(
+            self._fields.is_empty(token) or any(each.cost(token) == 0 for each in self._fields.all) for token in first
+        ):
+            return (), at
+        for stems, held in self._fields.values.items():
             telling = {stem for stem in stems if stem.isalpha() and len(stem) > 1 and not lexicon.unit_forms(stem)}
-            run = takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:])
-            said = list(run)
+            said = list(takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:]))
             while said and said[-1].stem not in stems:
                 said.pop()
-            is_name = value.istitle() and (field.has("persons") or all(token.text.istitle() for token in said))
-            if field.is_listed and said and (is_name or 2 * len({t.stem for t in said} & telling) > len(telling)):
-                found.append((field, value, at + len(said)))
-        longest = [each for each in found if each[2] == max(end for *_, end in found)]
-        return longest if len(longest) == 1 else []
-
-    def _end(self, at: int, wanted: Sequence[str]) -> int:
-        """Find where words that begin at a token end; 0 if they do not stand there. Dashes inside are passed over."""
-        for number, word in enumerate(wanted):
-            while number and at < len(self._tokens) and self._tokens[at].text in _JOINTS:
-                at += 1
-            if at >= len(self._tokens) or self._tokens[at].stem != word:
-                return 0
-            at += 1
-        return at if wanted else 0
+            are_names = all(token.text.istitle() for token in said)
+            is_most = 2 * len({t.stem for t in said} & telling) > len(telling)
+            for field, value in held if said else ():
+                if field.is_listed and (is_most or (value.istitle() and (are_names or field.has("persons")))):
+                    found.append((at + len(said), field, value))
+        longest = max((end for end, *_ in found), default=at)
+        longest_found = [(field, value) for end, field, value in found if end == longest]
+        return longest_found if len(longest_found) == 1 else (), longest

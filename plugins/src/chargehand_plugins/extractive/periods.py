@@ -8,7 +8,7 @@ from calendar import monthrange
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column
@@ -17,15 +17,15 @@ from activities.documents.words import words
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
 
-_MONTH: Final = re.compile(r"([^\W\d_]+)\.?(?: ((?:19|20)\d\d))?|((?:19|20)\d\d)-(\d\d)")
+DAY, _MONTHLY, _YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
+"""How long the moments of a calendar are."""
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
-_ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d")
+_ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%m-%Y", "%Y-%m", "%m")
+"""How texts that are days or months may be written, and how they are in ISO 8601."""
 _RANGES: Final = {"from": {"to", "until"}, "since": {"to", "until"}, "between": {"and"}, "": {"to", "until"}}
 _MOST_TOKENS: Final = 6
 """Of one moment, such as `the 7th of March of 2024`."""
-DAY, _MONTHLY, _YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
-"""How long the moments of a calendar are."""
 
 
 class Period(NamedTuple):
@@ -122,26 +122,17 @@ def _is_month(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at].text[0].isupper() or is_dated or (at > 0 and lexicon.matches("before_month", beside[0]))
 
 
-@lru_cache(maxsize=10_000)
-def parse_month(text: str) -> str:
-    """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`; empty if it is none."""
-    if not (match := _MONTH.fullmatch(text)):
-        return ""
-    name, year, iso_year, digits = match.groups()
-    month = lexicon.months().get(words(name)[0], 0) if name else int(digits)
-    return "-".join(filter(None, (year or iso_year, f"{month:02}"))) if 1 <= month <= 12 else ""
-
-
 class Calendar(NamedTuple):
     """A column by which a table's rows stand in time."""
 
-    column: Column
     sql: str
     """A row's moment."""
     length: int
     """Of each moment."""
     months: frozenset[str] = frozenset()
     """All moments of a column of months."""
+    is_series: bool = False
+    """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
 
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
         """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
@@ -158,11 +149,6 @@ class Calendar(NamedTuple):
             first, last = _pad(first, self.length, month=1), _pad(last, self.length, month=12)
         end = last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
-
-    @property
-    def is_series(self) -> bool:
-        """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
-        return bool(self.months) or (self.length == _YEARLY and _is_year(self.column))
 
     def part(self, start: int, length: int) -> str:
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
@@ -186,46 +172,54 @@ def _pad(moment: str, length: int, *, month: int) -> str:
 
 
 def read_calendar(column: Column) -> Calendar | None:
-    """Read a column as days, months or years; None if its values do not say when."""
-    sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in lexicon.totals())
+    """Read a column as days, months or years; None if its values do not say when, or could be read in two ways."""
+    sql, values = f'"{column.name}"', [value.casefold() for value in column.examples]
+    values = [value for value in values if value not in lexicon.data()["totals"]]
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        return Calendar(column, sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY)
-    if column.type == "BIGINT" and (
-        _is_year(column) or all(re.fullmatch("(19|20)..", value) for value in proper or "-")
-    ):
-        return Calendar(column, f"CAST({sql} AS VARCHAR)", _YEARLY)
-    if column.type != "VARCHAR" or not proper:
+        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY)
+    if column.type == "BIGINT":
+        title = words((column.title or column.name).replace("_", " "))
+        is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
+        is_held = is_year or all(map(_YEAR.fullmatch, values or "-"))
+        return Calendar(f"CAST({sql} AS VARCHAR)", _YEARLY, is_series=is_year) if is_held else None
+    names = month_names(values)
+    found = _read_texts(tuple(values), names) if column.type == "VARCHAR" and values else []
+    if len(found) != 1:
         return None
-    if day := _text_day(column.name, proper):
-        return Calendar(column, day, DAY)
-    read = {value: parse_month(value) for value in proper}
-    lengths = set(map(len, read.values()))
-    if 0 in lengths or len(lengths) > 1 or column.distinct > len(column.examples):
+    [(order, moments)] = found
+    is_month = len(moments[0]) < DAY
+    if is_month and column.distinct > len(column.examples):
         return None
-    cases = " ".join(f"WHEN {quoted_text(text)} THEN '{moment}'" for text, moment in read.items())
-    is_plain = all(text == moment for text, moment in read.items())
-    return Calendar(column, sql if is_plain else f"CASE {sql} {cases} END", lengths.pop(), frozenset(read.values()))
+    if moments != values:
+        sql = f'lower("{column.name}")'
+        for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
+            sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
+        sql = f"trim(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '-')"
+        sql = f"strftime(try_strptime({sql}, '{order}'), '{_iso(order)}')"
+    return Calendar(sql, len(moments[0]), frozenset(moments if is_month else ()), is_series=is_month)
 
 
-def _is_year(column: Column) -> bool:
-    return not {"year", "jahr", "annee", "ano"}.isdisjoint(words((column.title or column.name).replace("_", " ")))
+def month_names(texts: Sequence[str]) -> dict[str, str]:
+    """List the names of months in texts in lower case, in any of the languages that are told apart, as numbers."""
+    said = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
+    return {word: f"{month:02}" for word, month in said.items() if month}
 
 
-@lru_cache(maxsize=10_000)
-def _text_day(name: str, examples: Sequence[str]) -> str:
-    """Write how dates that are texts are read; empty if the values are none, or could be read in two ways."""
-    values = [value.casefold() for value in examples]
-    names = {word: month[-2:] for value in values for word in _LETTERS.findall(value) if (month := parse_month(word))}
-    plain = [re.sub(r"\D+", "-", _LETTERS.sub(lambda found: names.get(found[0], ""), value)) for value in values]
-    orders: list[str] = []
-    for order in _ORDERS:
+def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """List the orders in which all texts are moments, with these."""
+    numbered = [_LETTERS.sub(lambda found: names.get(found[0], ""), text) for text in texts]
+    plain = [re.sub(r"\D+", "-", text).strip("-") for text in numbered]
+    # A month has no word beside its name, and a number alone is none.
+    are_months = all(_LETTERS.sub("", text) != text or len(text) == _MONTHLY for text in texts)
+    are_months &= all(word in names for text in texts for word in _LETTERS.findall(text))
+    found: list[tuple[str, list[str]]] = []
+    for order in _ORDERS if are_months else _ORDERS[:3]:
+        is_american = order.startswith("%m-%d") and names and texts[0][0].isdigit()
         with suppress(ValueError):
-            orders += [order] if [datetime.strptime(value, order) for value in plain] else []  # noqa: DTZ007 - days
-    if names and values[0][0].isdigit():
-        orders = [order for order in orders if order != "%m-%d-%Y"]
-    if len(orders) != 1:
-        return ""
-    sql = f'lower("{name}")'
-    for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
-        sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
-    return f"strftime(try_strptime(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '{orders[0]}'), '%Y-%m-%d')"
+            moments = [datetime.strptime(text, order).strftime(_iso(order)) for text in plain]  # noqa: DTZ007 - days
+            found += [] if is_american else [(order, moments)]
+    return found
+
+
+def _iso(order: str) -> str:
+    return "-".join(sorted(order.split("-"), key=["%Y", "%m", "%d"].index))

@@ -9,8 +9,9 @@ from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from chargehand_plugins.extractive.evidence import SEARCHES
-from chargehand_plugins.extractive.grammar import Figure, keeps, read_figure
 from chargehand_plugins.extractive.lexicon import one_line, pattern
+from chargehand_plugins.extractive.query import Query
+from chargehand_plugins.extractive.reading import keeps, read_query
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
@@ -21,10 +22,14 @@ Agents = Sequence[tuple[str, str, tuple[str, ...]]]
 
 
 class _Step(NamedTuple):
-    kind: str
     question: str
+    query: Query | None = None
     after: int | None = None
     """Position of the step whose answer is the name that this question points to."""
+
+    @property
+    def kind(self) -> str:
+        return COMPUTE if self.query else QUOTE
 
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
@@ -32,20 +37,23 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
 
     So it is too for more questions than fit, and after a rejection.
     """
-    steps = _steps(task.goal, catalog)
-    searches = SEARCHES if catalog.documents else SEARCHES[::-1]
+    steps = list[_Step]()
+    for question in _questions(task.goal):
+        steps.append(_step(question, steps, catalog))
+    is_repeated = len({step.question for step in steps}) < len(steps)
     if (
         task.rejected
-        or all(step.kind == QUOTE for step in steps)
-        or len(set(steps)) < len(steps)
-        or len(steps) > max(1, task.max_subtasks)
+        or is_repeated
+        or not 0 < len(steps) <= max(1, task.max_subtasks)
+        or not any(s.query for s in steps)
     ):
-        steps = [_Step(QUOTE, one_line(task.goal))]
+        steps = [_Step(one_line(task.goal))]
+    searches = SEARCHES if catalog.documents else SEARCHES[::-1]
     drafts: list[SubtaskDraft] = []
-    for number, (kind, question, after) in enumerate(steps, start=1):
-        agent = _agent(agents, ("query_data", *searches) if kind == COMPUTE else searches)
-        needed = [] if after is None else [f"T{after + 1}"]
-        text = f"{kind}: {question[:_LONGEST]}"
+    for number, step in enumerate(steps, start=1):
+        agent = _agent(agents, ("query_data", *searches) if step.query else searches)
+        needed = [] if step.after is None else [f"T{step.after + 1}"]
+        text = f"{step.kind}: {step.question[:_LONGEST]}"
         drafts.append(
             SubtaskDraft(
                 id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
@@ -71,33 +79,25 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
     return next(named, agents[0][0] if agents else "reader")
 
 
-def _steps(goal: str, catalog: Catalog) -> list[_Step]:
+def _questions(goal: str) -> list[str]:
     """Cut a request into questions. It is left whole where a piece asks nothing, since that may limit the others."""
     asking = pattern("asking")
     found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
     pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
     asks = re.compile(rf"(?:{asking}|{pattern('asks')})\b", re.IGNORECASE)
-    if not pieces or (len(pieces) > 1 and not all(map(asks.match, pieces))):
-        pieces = [one_line(goal)]
-    read: list[tuple[_Step, Figure | None]] = []
-    for piece in pieces:
-        read.append(_step(piece, read, catalog))
-    return [step for step, _ in read]
+    return pieces if len(pieces) == 1 or all(map(asks.match, pieces)) else [one_line(goal)]
 
 
-def _step(question: str, read: Sequence[tuple[_Step, Figure | None]], catalog: Catalog) -> tuple[_Step, Figure | None]:
+def _step(question: str, before: Sequence[_Step], catalog: Catalog) -> _Step:
     """Read one of several questions, in the period of those before it."""
-    before = [figure for _, figure in read]
-    named = [at for at, figure in enumerate(before) if figure and figure.operation in {"most", "least"}]
+    queries = {at: step.query for at, step in enumerate(before) if step.query}
+    named = [at for at, query in queries.items() if query.shape in {"most", "least"} and query.group]
     after = named[-1] if named and question != point(question, "-") else None
-    leader = None if after is None else before[after]
-    examples = leader.group.field.column.examples if leader and leader.group else ()
-    example = next(iter(examples), "")
-    figure = read_figure(point(question, example), catalog)
-    periods = [known.period_text for known in before if known and known.period_text]
-    if figure and periods and not figure.period_text:
+    group = None if after is None else queries[after].group
+    example = next(iter(group.field.column.examples), "") if group else ""
+    query = read_query(point(question, example), catalog)
+    periods = [known.period_text for known in queries.values() if known.period_text]
+    if query and periods and not query.period_text:
         question = f"{question.rstrip(' ?')} in {periods[-1]}"
-        figure = read_figure(point(question, example), catalog)
-    if figure and not all(keeps(figure, step.question) for step, _ in read):
-        figure = None
-    return _Step(COMPUTE if figure else QUOTE, question, after), figure
+        query = read_query(point(question, example), catalog)
+    return _Step(question, query if query and all(keeps(query, step.question) for step in before) else None, after)

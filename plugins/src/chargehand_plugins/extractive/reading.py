@@ -1,76 +1,107 @@
-"""What a question asks of one table, as its parts have it: operations, comparisons and groups."""
+"""Questions read into queries: every word of one is accounted for, and one reading is nearer than any other."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from functools import cached_property
+from itertools import product
+from typing import Final
 
+from activities.documents.catalog import Catalog
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.fields import Field, Fields, only
-from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.parts import Condition, Limit, Part, read_parts
+from chargehand_plugins.extractive.fields import Field, Fields, fields_of, only
+from chargehand_plugins.extractive.lexicon import RANKS, Token
+from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts
+from chargehand_plugins.extractive.query import Group, Query
 
-SUPPOSED: Final = 4
+_SUPPOSED: Final = 4
 """What it costs to take a column for what no word names."""
-LENGTHS: Final = {"days": 10, "months_of": 7, "years": 4}
+_LENGTHS: Final = {"days": 10, "months_of": 7, "years": 4}
 """How long moments are by which rows are put together."""
-_NEAR: Final = 3
-"""How many words may stand between a number and the column that it compares."""
+_FUNCTIONS: Final = {"mean": "avg", "median": "median", "max": "max", "min": "min"}
+_MOST_TOKENS: Final = 40
+
+_Sense = tuple[str, str] | None
+"""Shape and function; None if a question makes no sense."""
 
 
-class Group(NamedTuple):
-    """What rows are put together by: a column, or the days, months or years of one."""
-
-    field: Field
-    sql: str
-    is_period: bool = False
-    word: str = ""
-    """The stem of the word that names it."""
+def read_query(question: str, catalog: Catalog) -> Query | None:
+    """Read a question as a query of one table; None unless one reading is nearer to its words than any other."""
+    nearest = _nearest(_readings(question, catalog))
+    return nearest[0] if len(nearest) == 1 else None
 
 
-class Reading:
-    """The parts of a question over one table, and what they name."""
+def why_unread(question: str, catalog: Catalog) -> tuple[str, ...] | None:
+    """Say why a question is no query: the key of a sentence and what fills it; None if it asks for no figure."""
+    readings = _readings(question, catalog)
+    if nearest := _nearest(readings):
+        named = dict.fromkeys(f"{each.measure.label}, {each.place}" for each in nearest if each.measure)
+        return "ambiguous", "", " / ".join(named if len(named) > 1 else dict.fromkeys(each.place for each in nearest))
+    best = max((reading for reading in readings if reading.asks), key=lambda each: each.known, default=None)
+    if best is None or not best.known:
+        return None
+    word, columns = best.unknown, ", ".join(field.label for field in best.fields.all)
+    key = "no_reading" if not word else "unread" if lexicon.is_grammar(word, best.fields.language) else "no_column"
+    return key, word, best.fields.table.document, columns
+
+
+def keeps(query: Query, earlier: str) -> bool:
+    """Whether a query drops no condition that an earlier question may have meant for it too."""
+    parts = read_parts(query.fields, lexicon.read_tokens(earlier, query.fields.language))
+    kept = {held.field.name for held in query.conditions}
+    return kept.issuperset(part.condition.field.name for part in parts if part.condition and part.condition.is_value)
+
+
+def _nearest(readings: "Sequence[_Reading]") -> list[Query]:
+    found: dict[Query, float] = {}
+    for query, cost in (each for reading in readings for each in reading.queries()):
+        found[query] = min(cost, found.get(query, cost))
+    return [query for query, cost in found.items() if cost == min(found.values())]
+
+
+def _readings(question: str, catalog: Catalog) -> "list[_Reading]":
+    language = lexicon.language_of(question)
+    tokens = lexicon.read_tokens(question, language)
+    if language not in lexicon.data()["languages"] or not 2 <= len(tokens) <= _MOST_TOKENS:
+        return []
+    return [_Reading(fields_of(table, language), tokens) for table in catalog.tables]  # pyright: ignore[reportArgumentType]  # frozen
+
+
+class _Reading:
+    """The parts of a question over one table, what they ask for, and the queries that they may mean."""
 
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
-        self.fields, self.language = fields, fields.language
+        self.fields = fields
         parts = read_parts(fields, tokens)
-        numbered = [at for at in range(1, len(parts)) if parts[at].mark == "count" and self._names(parts[at - 1])]
-        parts = [part for at, part in enumerate(parts) if at not in numbered]  # the `number of` of a phone
-        marks = [part.mark for part in parts if part.mark]
+        # The `number of` a phone asks for no count.
+        counts = [at for at, part in enumerate(parts) if part.mark == "count" and at and self._is_title(parts[at - 1])]
+        marks = [part.mark for at, part in enumerate(parts) if part.mark and at not in counts]
+        self.parts = [part for part in _without_joints(parts) if part.mark != "distinct"]
+        self._at: dict[str, int] = {}
+        for at, part in enumerate(self.parts):
+            self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
         self.asks = not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(marks)
         """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
-        self.parts = [part for part in _without_joints(parts) if part.mark != "distinct"]
-        self.is_distinct, self.is_amount = "distinct" in marks, "amount" in marks
-        self._asks_names = "which" in marks and self.language in {"en", "de"}
+        self._is_distinct, self._is_amount = "distinct" in marks, "amount" in marks
+        self._asks_names = "which" in marks and fields.language in {"en", "de"}
         aggregates = [mark for mark in marks if mark in lexicon.AGGREGATES]
-        self.is_total = "sum" in aggregates and len(aggregates) > 1
-        ranked = [mark for mark in aggregates if mark != "sum" or not self.is_total]
-        self.aggregate = next(iter(ranked), "")
-        openers = dict.fromkeys(lexicon.OPENERS[mark] for mark in marks if mark in lexicon.OPENERS)
+        self._is_total = "sum" in aggregates and len(aggregates) > 1
+        ranked = [mark for mark in aggregates if not (mark == "sum" and self._is_total)]
+        self._aggregate = next(iter(ranked), "")
+        openers = list(dict.fromkeys(lexicon.OPENERS[mark] for mark in marks if mark in lexicon.OPENERS))
         if {"which", "count"} <= set(openers):
             # `what is the average number of …` asks for the average, and `what is the number of …` counts.
-            openers.pop("count" if aggregates else "which")
-        if "list" in openers or self.aggregate == "share":
-            openers = dict.fromkeys(openers.keys() & {"list"})
-        self.opener = next(iter(openers), "")
-        per = (at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at))
-        self.per = next(per, None)
-        self.is_clear = (
-            len(openers) <= 1
-            and len(ranked) <= 1
-            and bool(self.opener or self.aggregate)
-            and not any(part.mark in {"and", "or"} or self._limits_nothing(part) for part in self.parts)
+            openers.remove("count" if aggregates else "which")
+        if "list" in openers or self._aggregate == "share":
+            openers = [opener for opener in openers if opener == "list"]
+        self._opener = next(iter(openers), "")
+        self._is_count = self._opener == "count"
+        self._per = next((at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at)), None)
+        self._is_clear = (
+            max(len(openers), len(ranked)) == 1
+            and not any(self._limits(at, part) for at, part in enumerate(self.parts))
             and sum(part.period is not None for part in self.parts) <= 1
-            and self._are_relations_true()
         )
-        self.words = [
-            token
-            for part in self.parts
-            if part.is_word
-            for token in part.tokens
-            if part.field or not (fields.is_empty(token) or lexicon.matches("pointers", token.word))
-        ]
-
-    def _names(self, part: Part) -> bool:
-        return part.is_word and any(field.cost(token) == 0 for token in part.tokens for field in self.fields.all)
+        said = [token for part in self.parts if part.is_word and not self._is_plain(part) for token in part.tokens]
+        self.words = [token for token in said if not lexicon.matches("pointers", token.word)]
 
     @property
     def known(self) -> int:
@@ -84,146 +115,312 @@ class Reading:
         marks = [part.tokens[0].text for part in self.parts if part.mark in {"and", "or"}]
         return next(iter([*(token.text for token in self.words if not self.fields.is_known(token)), *marks]), "")
 
-    def _limits_nothing(self, part: Part) -> bool:
-        """Whether it is a `no` that turns nothing round: it is not the number of an `order_no`."""
-        return part.is_word and not part.field and "not" in dict(lexicon.marks_at(part.tokens, 0, self.language))
+    def _is_title(self, part: Part) -> bool:
+        return part.is_word and any(field.cost(token) == 0 for token in part.tokens for field in self.fields.all)
+
+    def _is_plain(self, part: Part) -> bool:
+        return part.is_word and not part.field and all(map(self.fields.is_empty, part.tokens))
+
+    def _after(self, at: int | None) -> list[Part]:
+        """List what is said after a place."""
+        return [] if at is None else [part for part in self.parts[at + 1 :] if not self._is_plain(part)]
+
+    def _limits(self, at: int, part: Part) -> bool:
+        """Whether a part limits a question in a way that is not understood.
+
+        So do a `no` that turns nothing round, if it is not that of an `order_no`, and a `from` or `to` before a value
+        of a column that does not say where something comes from or goes to.
+        """
+        if part.is_word and not part.field:
+            return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
+        said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
+        held = part.condition.field if part.condition and part.condition.is_value else None
+        is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
+        return part.mark in {"and", "or", UNREAD} or bool(is_misplaced)
 
     def _divides(self, at: int) -> bool:
         """Whether `per` asks for groups, rather than being part of the name of a price."""
-        following = self.after(at)
+        following = next(iter(self._after(at)), None)
         if following is None or not following.is_word:
             return False
-        said, word = self.parts[at].tokens[0].word, following.tokens[0].stem
-        return not any(said in field.words and word in {each.stem for each in field.title} for field in self.fields.all)
+        said, token = self.parts[at].tokens[0].word, following.tokens[0]
+        rates = [field for field in self.fields.all if said in field.words or field.has("priced", "wages")]
+        return not any(field.cost(token) in {0, 1} for field in rates if field.is_number)
 
-    def is_plain(self, part: Part) -> bool:
-        return part.is_word and not part.field and all(self.fields.is_empty(token) for token in part.tokens)
+    def queries(self) -> Iterator[tuple[Query, float]]:
+        """Yield each query with how far it is from the words of the question."""
+        held = tuple(part.condition for part in self.parts if part.condition)
+        names = [each.field.name for each in held if each.is_value]
+        periods = self._in_periods()
+        if not self._is_clear or periods is None or len(set(names)) < len(names):
+            return
+        for group, measure in product((None, *self._groups()), (None, *self.fields.all)):
+            is_twice = group and (group.field.name in names or measure is group.field)
+            if not is_twice and (measure is None or measure is not self.fields.currency):
+                yield from self._query(measure, group, (*held, *periods))
 
-    def after(self, at: int) -> Part | None:
-        """Find the first part after a place that says something."""
-        return next((part for part in self.parts[at + 1 :] if not self.is_plain(part)), None)
+    def _query(
+        self, measure: Field | None, group: Group | None, held: tuple[Condition, ...]
+    ) -> Iterator[tuple[Query, float]]:
+        """Make the query of a measure by a group, if they account for every word of the question."""
+        fields = [each.field for each in (*held, *filter(None, [group]))] + ([measure] if measure else [])
+        sense, costs = self._sense(measure, group, held), [self._cost(token, fields, group) for token in self.words]
+        costs.append(self._cost_of_measure(measure, group, held) if sense else None)
+        if sense is None or None in costs or (self._is_distinct and "distinct" not in sense and "list" not in sense):
+            return
+        cost = sum(filter(None, costs))
+        if group:
+            cost += any(group.field.cost(t) == 0 for t in self.words) and group.field.is_cut(self.words)
+        elif self._aggregate in RANKS:
+            beside = [each.word for each in self._groups()]
+            words = [token for token in self.words if token.stem in beside]
+            cost += "" in beside or any(measure is None or measure.cost(token) is None for token in words)
+        text = " ".join(token.text for part in self.parts if part.period for token in part.tokens)
+        other, doubts = self._other(*sense, measure, group), self._doubts(*sense, measure)
+        yield Query(self.fields, *sense, measure, group and group._replace(word=""), held, other, doubts, text), cost
 
-    def place(self, mark: str) -> int | None:
-        """Find the part that says what is asked for."""
-        return next(
-            (at for at, each in enumerate(self.parts) if lexicon.OPENERS.get(each.mark, each.mark) == mark), None
-        )
+    def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
+        """How far a word is from what a query speaks of; None if it is not that."""
+        costs = [*(field.cost(token) for field in spoken_of), self.fields.cost_of_rows(token)]
+        is_bounded = any(_bounds(part) and not (part.condition and part.condition.is_value) for part in self.parts)
+        events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
+        is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
+        costs += [0] if is_time or any(field.cost(token) == 0 for field in events) else []
+        return min((cost for cost in costs if cost is not None), default=None)
 
-    def _are_relations_true(self) -> bool:
-        """Whether `from` and `to` stand before values of columns that say where something comes from, and goes."""
-        for at, part in enumerate(self.parts):
-            before = [each for each in self.parts[max(0, at - 2) : at] if self.is_plain(each)]
-            said = {token.word for each in before for token in each.tokens} & {"from", "to"}
-            held = part.condition if self.language == "en" else None
-            is_from, is_to = ("from" in said, "to" in said) if held and held.is_value else (False, False)
-            if held and ((is_from and not held.field.has("from")) or (is_to and held.field.has("origins"))):
-                return False
-        return True
+    def _in_periods(self) -> list[Condition] | None:
+        """Write the period as a condition; None if the table cannot hold it."""
+        for period, tokens in ((part.period, part.tokens) for part in self.parts if part.period):
+            calendar = self._dated_by and self._dated_by.calendar
+            sql = calendar and calendar.condition(period, frozenset(name.stem for name in self.fields.names))
+            if not (self._dated_by and calendar and sql):
+                return None
+            text = period.text if period.has_year else " ".join(token.text for token in tokens)
+            moment = "" if period.side else calendar.part(1, len(period.first))
+            text = " ".join(filter(None, (self._dated_by.label, period.side, text)))
+            return [Condition(self._dated_by, sql, text, moment=(moment, period.first))]
+        return []
 
-    def limits(self) -> list[Condition] | None:
-        """Write the comparisons; None if it is not clear what is compared."""
-        found: list[Condition] = []
-        for at, part in enumerate(self.parts):
-            if limit := part.limit:
-                field = self._compared(at, limit)
-                if field is None:
-                    return None
-                name = f'CAST("{field.name}" AS TIME)' if limit.is_time else f'"{field.name}"'
-                sql = " AND ".join(f"{name} {sign} {end}" for sign, end in limit.sides)
-                found.append(Condition(field, sql, f"{field.label} {limit.text}"))
-        return found
-
-    def _compared(self, at: int, limit: Limit) -> Field | None:
-        """Find the column that the words at a comparison name, those after it first, or the only one."""
-        is_time = limit.is_time
-        able = [
-            each for each in self.fields.all if (each.column.type.startswith("TIME") if is_time else each.is_number)
-        ]
-        able = [each for each in able if each is not limit.against]
-        for places in (self.parts[at + 1 : at + 1 + _NEAR], self.parts[max(0, at - _NEAR) : at]):
-            tokens = [t for part in [self.parts[at], *places] if part.is_word or part.limit for t in part.tokens]
-            costs = {field: _cost(field, tokens) for field in able}
-            nearest = [field for field in able if costs[field] == min(costs.values()) < SUPPOSED]
-            if len(nearest) == 1:
-                return nearest[0]
-        if against := limit.against:
-            able = [each for each in able if each.units == against.units and not each.has("priced")]
-        elif is_time and self.fields.key in able:
-            able = [self.fields.key]
-        following = self.parts[at + 1 : at + 2]
-        if any(part.condition and part.condition.field is self.fields.currency for part in following):
-            return self.fields.amount
-        return only(able) if is_time or limit.against or any(part.limit for part in following) else None
-
-    def groups(self) -> list[Group]:
-        """List what the words after `which`, `list` or `per` may name: columns, the rows, or a unit of time."""
-        if self.per is None and self.opener in {"who", "where"}:
-            name = "persons" if self.opener == "who" else "places"
-            return [_group_of(field) for field in self.fields.all if field.has(name) and not field.is_number]
-        if self.per is None and self.opener not in {"which", "list", "when"}:
-            return []
-        start = self.place(self.opener) if self.per is None else self.per
-        following = [part for part in self.parts[(start or 0) + 1 :] if not part.mark and not self.is_plain(part)]
-        found: list[Group] = []
-        if following and following[0].condition and self.fields.key:
-            found, following = [_group_of(self.fields.key)], following[1:]
-        found += [group for part in following[: None if self.opener == "when" else 1] for group in self._named_by(part)]
-        return list({group.sql: group for group in found}.values())
-
-    def _named_by(self, part: Part) -> Iterator[Group]:
-        if part.field:
-            yield from [_group_of(part.field)] if self.per is not None or not part.field.is_number else []
-        elif part.is_word:
-            [token] = part.tokens
-            for field in self.fields.all:
-                is_able = (not field.is_number or self.per is not None) and not field.is_money
-                if is_able and field.cost(token) is not None:
-                    yield _group_of(field, token.stem)
-            if self.fields.key and self.fields.cost_of_rows(token) is not None:
-                yield _group_of(self.fields.key, token.stem)
-            length = next((long for name, long in LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-            dated_by = self.dated_by(None) if length else None
-            calendar = dated_by and dated_by.calendar
-            is_title = any(field.cost(token) == 0 for field in self.fields.all)
-            if dated_by and calendar and length < calendar.length and not is_title:
-                yield Group(dated_by, calendar.part(1, length), is_period=True, word=token.stem)
-
-    def dated_by(self, measure: Field | None) -> Field | None:
+    @cached_property
+    def _dated_by(self) -> Field | None:
         """Find the column that dates the rows: the one that the question names, or the only one of what happened."""
         said = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
-        for field in self.fields.all:
-            if field.is_time and any(field.cost(token) is not None for token in self.words):
-                said |= {token.stem for token in field.title}
+        times = (field for field in self.fields.all if field.is_time)
+        said.update(*(field.stems for field in times if any(field.cost(token) is not None for token in self.words)))
         days = [field for field in self.fields.all if field.is_day]
-        is_flow = measure is not None and self.fields.adds_up(measure) and not measure.has("states")
         begun = only([field for field in days if field.has("begun")])
-        return self.fields.dated_by(frozenset(said)) or begun or (only(days) if is_flow else None)
+        return self.fields.dated_by(frozenset(said)) or begun or only(days)
+
+    def _cost_of_measure(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> float | None:
+        """How far the words are from naming a measure; None if they do not, or it is what is compared."""
+        counted = next((part.condition for part in self._after(self._at.get("count"))[:1] if self._is_count), None)
+        thing = counted.field if counted and counted.is_value else None
+        is_rows = self._is_amount and thing not in {self.fields.key, *self.fields.texts[:1]}
+        quantity = self.fields.quantity if thing and not is_rows else None
+        if quantity and quantity.has("event") and not any(quantity.cost(token) is not None for token in self.words):
+            quantity = None  # how many novels there are is not how many were sold
+        if measure is None:
+            # How many kettles there are is not how many rows have one, unless each row is a thing, nor how many pupils
+            # there are how many marks they have.
+            named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
+            is_unsure = self._is_amount or quantity or (thing and self.fields.key is None)
+            is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
+            # A column that has what is asked for is nearer than the rows of a table of that name.
+            numbers = [each for each in self.fields.all if each.is_number]
+            is_far = self._is_count or self._aggregate in {"most", "least"}
+            is_far = is_far or any(each.cost(token) == 0 for each in numbers for token in self.words)
+            return None if is_unsure else int(is_far)
+        is_compared = any(each.field is measure and (each.is_value or not self._aggregate) for each in held)
+        if quantity or is_compared:
+            return 0 if measure is quantity else None
+        return self._cost_of_named(measure, group)
+
+    def _cost_of_named(self, measure: Field, group: Group | None) -> float | None:
+        tokens = [t for part in self.parts if part.is_word or part.mark for t in part.tokens]
+        tokens = [token for token in tokens if not (group and token.stem == group.word)]
+        costs = [cost for token in tokens if (cost := measure.cost(token)) is not None]
+        if costs:
+            # How many sailings there were is not how many were cancelled.
+            unsaid = [word for word in measure.title if word.stem not in {token.stem for token in tokens}]
+            is_other = self._is_count and any(lexicon.matches("event", word.word) for word in unsaid[-1:])
+            if self._is_count and min(costs) > 1:  # `how many` is no money, and `how much` not how many pieces
+                is_much = measure.is_money or bool(measure.units) or measure.has("revenues")
+                is_many = measure is self.fields.quantity and not self._is_amount
+                is_other |= not (is_many or (is_much and (self._is_amount or self.fields.language == "fr")))
+            # The names of a column are as near as the rows of another table.
+            return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
+        # What things cost that are amounts themselves, as in `the largest invoice`.
+        is_of_value = self._aggregate in {"sum", "max", "min"} and any(map(_bounds, self.parts))
+        is_paid = is_of_value or any(
+            (measure.has("amounts") or lexicon.matches("payments", token.word))
+            and self.fields.cost_of_rows(token) is not None
+            for token in self.words
+        )
+        return _SUPPOSED if is_paid and measure is (self.fields.amount or self.fields.quantity) else None
+
+    def _sense(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> _Sense:
+        """Choose the shape and the function."""
+        if self._per is not None:
+            return self._divided(measure, group) if group else None
+        if self._aggregate == "share":
+            is_whole = group is None and (measure is None or self.fields.adds_up(measure))
+            return ("one", "share") if is_whole and sum(each.is_value for each in held) == 1 else None
+        if self._aggregate in RANKS:
+            return self._ranked(measure, group)
+        if group is not None:
+            is_list = measure is None and not self._aggregate and self._opener not in {"count", "times"}
+            return ("list", "count") if is_list else None
+        return self._one(measure, bool(held))
+
+    def _divided(self, measure: Field | None, group: Group) -> _Sense:
+        if measure is None:
+            return ("per", "count") if self._aggregate in {"", "sum"} and self._opener in {"count", "times"} else None
+        adds_up = self.fields.adds_up(measure)
+        if not measure.is_number:
+            return None  # one amount divided by another, as in `the price per hour`
+        if self._aggregate == "mean" and (group.is_period or group.field is self.fields.key):
+            return ("one", "rate") if adds_up else None
+        function = _FUNCTIONS.get(self._aggregate, "sum")
+        return ("per", function) if adds_up or not (group.is_period or function == "sum") else None
+
+    def _ranked(self, measure: Field | None, group: Group | None) -> _Sense:
+        """Choose how the most and least are found: of groups, or of all rows."""
+        ranking = [token for part in self.parts if part.mark == self._aggregate for token in part.tokens]
+        if measure is None:
+            # Who paid the most has not the most payments.
+            is_counted = group is not None and self._aggregate in {"most", "least"}
+            is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in ranking)
+            return (self._aggregate, "count") if is_counted and is_often else None
+        is_most = self._aggregate in {"max", "most", "late"}
+        is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in ranking)
+        is_dated = self._aggregate in {"early", "late"}
+        is_aged = measure.is_number and any(measure.cost(token) is not None for token in ranking)
+        if not (measure.is_time and (is_dated or is_long)) and not (measure.is_number and (is_aged or not is_dated)):
+            return None
+        if is_dated != measure.is_time:
+            is_most = not is_most  # who has been here longest came first, and the oldest has the highest age
+        extreme, shape = ("max", "most") if is_most else ("min", "least")
+        if group is None:
+            is_moment = self._ranked_token and any(lexicon.matches(n, self._ranked_token.word) for n in _LENGTHS)
+            is_asked = not self._is_count if measure.is_time else self._aggregate in _FUNCTIONS and not is_moment
+            return ("one", extreme) if is_asked and self._opener in {"which", "count", "when", ""} else None
+        if group.field is self.fields.key:
+            return shape, "any_value"
+        of_each = self._is_total or self._aggregate in {"most", "least"} or not self._ranks_rows
+        is_flow = self._is_total or self._aggregate in {"most", "least"} or measure.is_money or group.is_period
+        is_summed = self.fields.adds_up(measure) and of_each and is_flow
+        is_summed = is_summed and not (measure.has("priced") and not self._is_total)
+        return shape, "sum" if is_summed else extreme
+
+    @property
+    def _ranked_token(self) -> Token | None:
+        """The first telling word after what says that there is most or least of it."""
+        words = (part for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word)
+        return next((part.tokens[0] for part in words), None)
+
+    @property
+    def _ranks_rows(self) -> bool:
+        """Whether single rows are ranked, as in `the largest overdue invoice`."""
+        return self._ranked_token is not None and self.fields.cost_of_rows(self._ranked_token) in {0, 1}
+
+    def _one(self, measure: Field | None, is_held: bool) -> _Sense:  # noqa: FBT001 - whether there are conditions
+        if measure is None:
+            # How often a bus runs is not how many rows it has.
+            is_counted = self._is_count or (self._opener == "times" and any(field.is_day for field in self.fields.all))
+            return ("one", "count") if is_counted and self._aggregate in {"", "sum"} else None
+        if not measure.is_number:
+            is_name = not (self._aggregate or measure.is_time or measure.has("event") or measure.is_unique)
+            return ("one", "distinct") if self._is_count and is_name else None
+        adds_up = self.fields.adds_up(measure)
+        if self._opener not in {"count", "which", ""} or self._asks_names:
+            return None
+        if self._aggregate:
+            function = _FUNCTIONS.get(self._aggregate, "sum")
+            return ("one", function) if adds_up or function != "sum" else None
+        # What was spent month by month is no price.
+        is_spent = self.fields.is_series and measure.has("spending")
+        is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
+        if adds_up and not is_cost and (self._is_count or not measure.has("states")):
+            return ("one", "sum") if is_held or self._is_count else None
+        return ("one", "any_value") if is_held else None
+
+    def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
+        """Choose by what else a group may lead: its highest row, or all of its rows together."""
+        is_ranked = shape in {"most", "least"} and self._aggregate in {"max", "min"} and not self._is_total
+        if (
+            not (is_ranked and measure and group)
+            or group.is_period
+            or function not in {"sum", "max", "min"}
+            or self._ranks_rows
+        ):
+            return ""
+        adds_up = self.fields.adds_up(measure)
+        return ("sum" if adds_up else "avg") if function != "sum" else "max" if shape == "most" else "min"
+
+    def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
+        """List what makes figures unsure: several years in a period that names none, or rows that are no whole."""
+        calendar, found = self._dated_by and self._dated_by.calendar, list[str]()
+        if calendar and calendar.length > 4 and any(part.period and not part.period.has_year for part in self.parts):
+            found.append(f"count(DISTINCT {calendar.part(1, 4)}) > 1")
+        if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
+            # The most customers of one month are not the most of all months.
+            found += ["count(*) > 1"] if function in {"max", "min"} else []
+        is_summed = measure and self.fields.adds_up(measure) and not self.fields.key
+        if calendar and shape == "one" and function in {"avg", "median", "max", "min"} and is_summed:
+            found.append(f"count(*) > count(DISTINCT {calendar.sql})")
+        return tuple(found)
+
+    def _groups(self) -> list[Group]:
+        """List what the words after `which`, `list` or `per` may name: columns, the rows, or a unit of time."""
+        if self._per is None and self._opener in {"who", "where"}:
+            name = "persons" if self._opener == "who" else "places"
+            return [self._group_of(field) for field in self.fields.all if field.has(name) and not field.is_number]
+        if self._per is None and self._opener not in {"which", "list", "when"}:
+            return []
+        start = self._at.get(self._opener, 0) if self._per is None else self._per
+        following = [part for part in self._after(start) if not part.mark]
+        found: list[Group] = []
+        if following and following[0].condition and self.fields.key:
+            found, following = [self._group_of(self.fields.key)], following[1:]
+        following = following[: None if self._opener == "when" else 1]
+        found += [group for part in following if part.is_word for group in self._named_by(part)]
+        return list({group.sql: group for group in found}.values())
+
+    def _group_of(self, field: Field, word: str = "") -> Group:
+        label, sql = self.fields.label if field is self.fields.key else None, f'CAST("{field.name}" AS VARCHAR)'
+        sql = f'concat_ws(\' \', "{field.name}", "{label.name}")' if label else sql
+        return Group(field, sql, field.calendar is not None, word)
+
+    def _named_by(self, part: Part) -> Iterator[Group]:
+        token, is_divided = part.tokens[0], self._per is not None
+        named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) is not None]
+        for field in named:
+            if is_divided or not field.is_number or field.is_repeated:
+                yield self._group_of(field, "" if part.field else token.stem)
+        if part.field:
+            return
+        if self.fields.key and self.fields.cost_of_rows(token) is not None:
+            yield self._group_of(self.fields.key, token.stem)
+        length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
+        calendar = self._dated_by.calendar if length and self._dated_by else None
+        if (
+            self._dated_by
+            and calendar
+            and length < calendar.length
+            and not any(each.cost(token) == 0 for each in named)
+        ):
+            yield Group(self._dated_by, calendar.part(1, length), is_period=True, word=token.stem)
 
 
-def _cost(field: Field, tokens: Sequence[Token]) -> float:
-    """How far words are from naming a column; half a step for a title that is not said in full."""
-    costs = [SUPPOSED if (cost := field.cost(token)) is None else cost for token in tokens]
-    return min(costs, default=SUPPOSED) + is_cut(field, tokens) / 2
-
-
-def is_cut(field: Field, tokens: Sequence[Token]) -> bool:
-    """Whether words leave some of a column's title out."""
-    return not {word.stem for word in field.title} <= {token.stem for token in tokens}
-
-
-def _group_of(field: Field, word: str = "") -> Group:
-    return Group(field, f'CAST("{field.name}" AS VARCHAR)', field.calendar is not None, word)
+def _bounds(part: Part) -> bool:
+    return bool(part.period or part.condition)
 
 
 def _without_joints(parts: Sequence[Part]) -> list[Part]:
-    """Leave out each `and` between two conditions neither of which is a period."""
-    return [
-        part
-        for at, part in enumerate(parts)
-        if part.mark != "and" or not (_is_condition(parts[:at][::-1]) and _is_condition(parts[at + 1 :]))
-    ]
+    """Leave out each `and` between two conditions."""
 
+    def is_condition(parts: Sequence[Part]) -> bool:
+        return next((bool(part.condition) for part in parts if not part.is_word), False)
 
-def _is_condition(parts: Sequence[Part]) -> bool:
-    following = next((part for part in parts if not part.is_word), None)
-    return following is not None and bool(following.condition or following.limit)
+    joints = [at for at in range(len(parts)) if is_condition(parts[:at][::-1]) and is_condition(parts[at + 1 :])]
+    return [part for at, part in enumerate(parts) if part.mark != "and" or at not in joints]

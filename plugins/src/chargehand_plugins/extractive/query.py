@@ -1,0 +1,127 @@
+"""The form that a question is read into, one query over one table, and its SQL."""
+
+# ruff: noqa: S608 - names are the catalog's, made of letters, digits and `_`; values are quoted
+
+from typing import Final, NamedTuple
+
+from activities.documents.catalog import Table
+from chargehand_plugins.extractive.fields import Field, Fields
+from chargehand_plugins.extractive.lexicon import data
+from chargehand_plugins.extractive.parts import Condition
+
+_ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
+
+
+class Group(NamedTuple):
+    """What rows are put together by: a column, or the days, months or years of one."""
+
+    field: Field
+    sql: str
+    is_period: bool = False
+    word: str = ""
+    """The stem of the word that names it."""
+
+
+class Query(NamedTuple):
+    """A question as a query."""
+
+    fields: Fields
+    shape: str
+    """`one` value, a `list` of names, a value `per` group, or the group with the `most` or the `least`."""
+    function: str
+    """What makes one value of the rows: `count`, `distinct`, `share`, `rate` or a function of SQL; `any_value` leaves
+    doubt where the rows have several."""
+    measure: Field | None
+    group: Group | None
+    conditions: tuple[Condition, ...]
+    other: str
+    """The function by which another group may lead; empty if there is none."""
+    doubts: tuple[str, ...]
+    """What makes a row of the result unsure, in SQL."""
+    period_text: str
+
+    @property
+    def table(self) -> Table:
+        return self.fields.table
+
+    @property
+    def place(self) -> str:
+        return " · ".join(filter(None, (self.table.document, self.table.sheet)))
+
+    @property
+    def currency(self) -> Field | None:
+        """The column of currencies that amounts are kept apart by."""
+        coin, measure = self.fields.currency, self.measure
+        is_bare = measure is not None and measure.is_number and not measure.units
+        is_own = measure and coin and (coin.name == f"{measure.name}_currency" or measure.is_money)
+        is_only = coin and not coin.name.endswith("_currency") and not any(each.is_money for each in self.fields.all)
+        return coin if is_bare and (is_own or is_only) else None
+
+    def sql(self) -> str:
+        """Write for each group the value, how many rows it rests on, and whether there is doubt about it."""
+        measure, counted = self._measure, ""
+        where = [condition.sql for condition in self.conditions]
+        if self.function == "share":
+            part = [condition.sql for condition in self.conditions if condition.is_value]
+            where, counted = [sql for sql in where if sql not in part], f" FILTER ({' AND '.join(part)})"
+        value, total, table = self._value(self.function, counted), self._total(), f'"{self.table.name}"'
+        rows = " AND ".join([*(f"({each})" for each in where), *([f"NOT {total}"] if total else [])]) or "true"
+        group = self._group()
+        return (
+            f"SELECT {group} AS name, {value} AS value, count(*){counted} AS rows, count({measure}){counted} AS filled,"
+            f" {f'(SELECT count(*) FROM {table} WHERE {total})' if total else 0} AS totals,"
+            f" {' OR '.join(self._all_doubts(value, group, rows, total))} AS doubt,"
+            f" {self._value(self.other, '') if self.other else 'NULL'} AS other FROM {table} WHERE {rows}"
+            f"{'' if group == _NO_GROUP else f' GROUP BY {group}'} ORDER BY {_ORDERS.get(self.shape, '1')}"
+        )
+
+    @property
+    def _measure(self) -> str:
+        calendar = self.measure and self.measure.calendar
+        return calendar.sql if calendar else f'"{self.measure.name}"' if self.measure else "*"
+
+    def _value(self, function: str, counted: str) -> str:
+        amount = f"sum({self._measure})" if self.measure else "count(*)"
+        group = self.group.sql if self.group else self._measure
+        written = {
+            "share": f"100.0 * {amount}{counted} / {amount}",
+            "count": "count(*)",
+            "distinct": f"count(DISTINCT {self._measure})",
+            "rate": f"sum({self._measure}) / count(DISTINCT {group})",
+        }
+        return written.get(function, f"{function}({self._measure})")
+
+    def _group(self) -> str:
+        if self.group and self.function != "rate":
+            return self.group.sql
+        is_apart = self.currency and self.function != "share"
+        return f'CAST("{self.currency.name}" AS VARCHAR)' if self.currency and is_apart else _NO_GROUP
+
+    def _all_doubts(self, value: str, group: str, rows: str, total: str) -> list[str]:
+        table = f'"{self.table.name}"'
+        found = [f"{value} IS NULL", *([] if group == _NO_GROUP else [f"{group} IS NULL"])]
+        found += [f"min({self._measure}) IS DISTINCT FROM max({self._measure})"] * (self.function == "any_value")
+        found += self.doubts
+        for moment, first in (each.moment for each in self.conditions if each.moment[0]):
+            # None in a time of which there are no rows at all is not known to be none.
+            ends = (f"(SELECT {end}({moment}) FROM {table})" for end in ("min", "max"))
+            found.append(f"(count(*) = 0 AND NOT coalesce('{first}' BETWEEN {' AND '.join(ends)}, false))")
+        if self.currency and (self.group or self.function == "share"):
+            found.append(f'(SELECT count(DISTINCT "{self.currency.name}") FROM {table} WHERE {rows}) > 1')
+        if self.shape == "least" and self.group and self.conditions and self.function in {"count", "sum"}:
+            # A group without any row that counts has the least of all, and is not among the results.
+            everything = f"SELECT count(DISTINCT {group}) FROM {table} WHERE NOT {total or 'false'}"
+            found.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
+        return found
+
+    def _total(self) -> str:
+        """Write what holds for rows that add up the others; empty if the table has no such row."""
+        texts = [column for column in self.table.columns if column.type == "VARCHAR"]
+        names = [name for name in data()["totals"] if any(name in map(str.lower, column.examples) for column in texts)]
+        if any(column.distinct > len(column.examples) for column in texts):
+            names = data()["totals"]
+        listed = ", ".join(f'lower("{column.name}")' for column in texts)
+        return f"coalesce(list_has_any([{listed}], {names}), false)" if names else ""
+
+
+_NO_GROUP: Final = "''"
