@@ -36,7 +36,10 @@ class Field:
         self.stems = tuple(token.stem for token in self.title)
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
         """What its days are of, such as `joined`; empty if it is only a date."""
-        self.calendar = read_calendar(column)
+        is_dated = any(lexicon.matches("time_words", word) for word in self.words)
+        calendar = read_calendar(column)
+        is_number = calendar and calendar.months and column.distinct == table.rows and not is_dated  # `2026-01`
+        self.calendar = None if is_number else calendar
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith("TIME") or self.calendar is not None
         self.examples = tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])
@@ -44,6 +47,8 @@ class Field:
         """Whether all of its values are known."""
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
+        self.is_state = self.has("states") and not self.has("event")
+        """Whether its values say how things stand, and add up over things, but not over time."""
         self.is_repeated = is_whole and 2 * column.distinct <= table.rows
         """Whether it may have the numbers of lines or courts, which name nothing that is counted."""
         is_first = column is table.columns[0] and not self.has("quantity")
@@ -165,7 +170,7 @@ class Fields:
         is_of_unit = (self.quantity is not None and field.has("unit_prices")) or "unit" in field.words
         is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
         is_never = is_ratio or field.has("not_added") or (field.has("priced") and is_of_unit)
-        return field.is_number and not (is_never or (self.is_series and field.has("states")))
+        return field.is_number and not (is_never or (self.is_series and field.is_state))
 
     def cost_of_rows(self, token: Token) -> int | None:
         """How far a word is from naming what the table's rows are."""
@@ -174,8 +179,9 @@ class Fields:
         return near if near is not None else 2 if is_thing else None
 
     def is_empty(self, token: Token) -> bool:
-        """Whether a question means the same without a word, which then is not the last one of the table's name."""
+        """Whether a question means the same without a word, which then is no title, and not the table's last name."""
         is_name = any(token.stem == name.stem for name in self.names[-1:])
+        is_name = is_name or any(not each.is_time and each.stems == (token.stem,) for each in self.all)
         return token.word in lexicon.empty_words(self.language) and not is_name
 
     def is_known(self, token: Token) -> bool:

@@ -32,7 +32,7 @@ _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})
 _UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
 _PARTICIPLE: Final = re.compile(r"(?<=\w{3})ee(?=s?$)")
 _ENDING: Final = re.compile(
-    r"(?:ations?|ions?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
+    r"(?:ations?|ions?|ung(?:en)?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
 _SHORTEST_PART, _SHORTEST_ROOT = 5, 3
@@ -82,6 +82,11 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
     return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
 
 
+def _roots(word: str) -> set[str]:
+    root = _ENDING.sub("", word)
+    return {word, root} if len(root) >= _SHORTEST_ROOT else {word}
+
+
 @lru_cache(maxsize=10_000)
 def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
     """How far a word is from one of a name: 0 if it is the same, 1 if it is of its family, as `teach` is of `teacher`.
@@ -91,8 +96,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
     said, words = token.word, tuple(name.word for name in named)
     if any(token.stem == name.stem for name in named):
         return 0
-    root = _ENDING.sub("", said)
-    is_part = len(root) >= _SHORTEST_ROOT and any(root == _ENDING.sub("", word) for word in words)
+    is_part = any(not _roots(said).isdisjoint(_roots(word)) for word in words)
     if not is_part and len(said) >= _SHORTEST_PART:
         long = [word for word in words if len(word) >= _SHORTEST_PART]
         rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))

@@ -35,8 +35,8 @@ def why_unread(question: str, catalog: Catalog) -> tuple[str, ...] | None:
     if nearest := _nearest(readings):
         named = dict.fromkeys(f"{each.measure.label}, {each.place}" for each in nearest if each.measure)
         return "ambiguous", "", " / ".join(named if len(named) > 1 else dict.fromkeys(each.place for each in nearest))
-    best = max((reading for reading in readings if reading.asks), key=lambda each: each.known, default=None)
-    if best is None or not best.known:
+    best = max((each for each in readings if each.asks and each.known), key=lambda each: each.known, default=None)
+    if best is None:
         return None
     word, columns = best.unknown, ", ".join(field.label for field in best.fields.all)
     key = "no_reading" if not word else "unread" if lexicon.is_grammar(word, best.fields.language) else "no_column"
@@ -215,7 +215,9 @@ class _Reading:
         """How far the words are from naming a measure; None if they do not, or it is what is compared."""
         counted = next((part.condition for part in self._after(self._at.get("count"))[:1] if self._is_count), None)
         thing = counted.field if counted and counted.is_value else None
+        prices = [each for each in self.fields.all if each.is_money and self._is_amount]
         is_rows = self._is_amount and thing not in {self.fields.key, *self.fields.texts[:1]}
+        is_rows |= any(each.cost_of_all(self.words) is not None for each in prices)
         quantity = self.fields.quantity if thing and not is_rows else None
         if quantity and quantity.has("event") and not any(quantity.cost(token) is not None for token in self.words):
             quantity = None  # how many novels there are is not how many were sold
@@ -275,10 +277,10 @@ class _Reading:
     def _divided(self, measure: Field | None, group: Group) -> _Sense:
         if measure is None:
             return ("per", "count") if self._aggregate in {"", "sum"} and self._opener in {"count", "times"} else None
-        adds_up = self.fields.adds_up(measure)
-        if not measure.is_number:
+        adds_up, by = self.fields.adds_up(measure), group.field
+        if not measure.is_number or by.units or (by.is_number and not by.is_repeated):
             return None  # one amount divided by another, as in `the price per hour`
-        if self._aggregate == "mean" and (group.is_period or group.field is self.fields.key):
+        if self._aggregate == "mean" and (group.is_period or by is self.fields.key):
             return ("one", "rate") if adds_up else None
         function = _FUNCTIONS.get(self._aggregate, "sum")
         return ("per", function) if adds_up or not (group.is_period or function == "sum") else None
@@ -291,6 +293,8 @@ class _Reading:
             is_counted = group is not None and self._aggregate in {"most", "least"}
             is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in ranking)
             return (self._aggregate, "count") if is_counted and is_often else None
+        if self._ranks_rows and self._aggregate in {"most", "least"} and self._is_other(measure):
+            return None  # who has the most invoices has not the largest
         is_most = self._aggregate in {"max", "most", "late"}
         is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in ranking)
         is_dated = self._aggregate in {"early", "late"}
@@ -306,17 +310,18 @@ class _Reading:
             return ("one", extreme) if is_asked and self._opener in {"which", "count", "when", ""} else None
         if group.field is self.fields.key:
             return shape, "any_value"
-        of_each = self._is_total or self._aggregate in {"most", "least"} or not self._ranks_rows
-        is_flow = self._is_total or self._aggregate in {"most", "least"} or measure.is_money or group.is_period
-        is_summed = self.fields.adds_up(measure) and of_each and is_flow
-        is_summed = is_summed and not (measure.has("priced") and not self._is_total)
-        return shape, "sum" if is_summed else extreme
+        is_flow = not self._ranks_rows and (measure.is_money or group.is_period)
+        is_flow = (is_flow or self._aggregate in {"most", "least"}) and not measure.has("priced")
+        return shape, "sum" if self.fields.adds_up(measure) and (is_flow or self._is_total) else extreme
 
     @property
     def _ranked_token(self) -> Token | None:
         """The first telling word after what says that there is most or least of it."""
         words = (part for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word)
         return next((part.tokens[0] for part in words), None)
+
+    def _is_other(self, measure: Field) -> bool:
+        return self._ranked_token is not None and measure.cost(self._ranked_token) is None
 
     @property
     def _ranks_rows(self) -> bool:
@@ -340,19 +345,15 @@ class _Reading:
         # What was spent month by month is no price.
         is_spent = self.fields.is_series and measure.has("spending")
         is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
-        if adds_up and not is_cost and (self._is_count or not measure.has("states")):
+        if adds_up and not is_cost and (self._is_count or not measure.is_state):
             return ("one", "sum") if is_held or self._is_count else None
         return ("one", "any_value") if is_held else None
 
     def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
         """Choose by what else a group may lead: its highest row, or all of its rows together."""
-        is_ranked = shape in {"most", "least"} and self._aggregate in {"max", "min"} and not self._is_total
-        if (
-            not (is_ranked and measure and group)
-            or group.is_period
-            or function not in {"sum", "max", "min"}
-            or self._ranks_rows
-        ):
+        is_ranked = shape in {"most", "least"} and function in {"sum", "max", "min"}
+        is_open = self._aggregate in {"max", "min"} and not (self._is_total or self._ranks_rows)
+        if not (is_ranked and is_open and measure and group) or group.is_period:
             return ""
         adds_up = self.fields.adds_up(measure)
         return ("sum" if adds_up else "avg") if function != "sum" else "max" if shape == "most" else "min"
@@ -365,6 +366,9 @@ class _Reading:
         if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
             # The most customers of one month are not the most of all months.
             found += ["count(*) > 1"] if function in {"max", "min"} else []
+        is_each = self._opener == "which" and not self._aggregate and function == "sum"
+        if measure and shape == "one" and is_each and not measure.is_money:
+            found.append(f'(count(*) > 1 AND count(DISTINCT "{measure.name}") = 1)')  # how long each of them is
         is_summed = measure and self.fields.adds_up(measure) and not self.fields.key
         if calendar and shape == "one" and function in {"avg", "median", "max", "min"} and is_summed:
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
@@ -399,16 +403,12 @@ class _Reading:
                 yield self._group_of(field, "" if part.field else token.stem)
         if part.field:
             return
-        if self.fields.key and self.fields.cost_of_rows(token) is not None:
+        is_title = any(each.cost(token) == 0 for each in named)
+        if self.fields.key and self.fields.cost_of_rows(token) is not None and not is_title:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-        calendar = self._dated_by.calendar if length and self._dated_by else None
-        if (
-            self._dated_by
-            and calendar
-            and length < calendar.length
-            and not any(each.cost(token) == 0 for each in named)
-        ):
+        calendar = self._dated_by and self._dated_by.calendar
+        if length and not is_title and self._dated_by and calendar and length < calendar.length:
             yield Group(self._dated_by, calendar.part(1, length), is_period=True, word=token.stem)
 
 
