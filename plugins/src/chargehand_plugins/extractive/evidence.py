@@ -16,7 +16,15 @@ from activities.documents.words import content_words, function_words, stem, word
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
-from chargehand_plugins.extractive.lexicon import empty_words, is_grammar, language_of, one_line, says, sentence
+from chargehand_plugins.extractive.lexicon import (
+    empty_words,
+    is_grammar,
+    language_of,
+    matches,
+    one_line,
+    says,
+    sentence,
+)
 from chargehand_plugins.extractive.reading import read_query, why_unread
 
 SEARCHES: Final = ("search_documents", "search")
@@ -104,9 +112,8 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
 def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog: Catalog) -> Iterator[_Quote]:
     silent = {stem(word, language) for word in (*function_words(language), *empty_words(language))}
     said = {word: stem(word, language) for word in content_words(question)}
-    wanted = {
-        word: root for word, root in said.items() if root not in silent and not is_grammar(word, language)
-    } or said
+    telling = [word for word in said if not (is_grammar(word, language) or matches("paying", word))]
+    wanted = {word: said[word] for word in telling if said[word] not in silent} or said
     entries = {entry.name: entry for entry in catalog.documents}
     for result in results:
         coverage = _Found.model_validate(result.output).coverage

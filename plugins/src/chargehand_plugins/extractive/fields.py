@@ -132,7 +132,9 @@ class Fields:
         """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
         days = [each for each in self.all if each.is_day and not each.has("event")]
         is_often = self.dated_by(frozenset()) and any(2 * each.column.distinct >= table.rows for each in days)
-        self.is_series = bool(is_often) or any(each.calendar and each.calendar.is_series for each in self.all)
+        is_of_things = self.key and not self.key.is_time
+        in_series = any(each.calendar and each.calendar.is_series for each in self.all)
+        self.is_series = bool(is_often or in_series) and not is_of_things
         """Whether the rows follow each other in time, so that states in them do not add up."""
 
     @cached_property
@@ -145,7 +147,7 @@ class Fields:
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
-        """List how questions call values: by their words, those of a flag by its title, currencies by their names."""
+        """List how questions call values: by their words, those of a flag by its title, units by all their names."""
         found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()
@@ -153,7 +155,7 @@ class Fields:
             named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
             named += [each.stems] * (each.is_flag and word in _YES)
             named += [(f"un{each.stems[0]}",)] * (each.is_flag and word in _NO and len(each.stems) == 1)
-            named += [(form,) for form in lexicon.unit_forms(word) if each is self.currency]
+            named += [(form,) for form in lexicon.unit_forms(word)]
             for stems in dict.fromkeys(named):
                 found[stems] += [(each, value)] if stems and not value.isdigit() else []
         return {stems: held for stems, held in found.items() if held}

@@ -42,7 +42,7 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
         others = [row._replace(value=row.other) for row in rows]
         best = (max if query.shape == "most" else min)(float(row.value) for row in others)
         others = [row for row in others if row.value == best]
-        if {row.name for row in others}.isdisjoint(row.name for row in rows if row.value == rows[0].value):
+        if others[0].value != rows[0].value:
             said.append(_said(query._replace(function=query.other), others))
     stated = f"{'; '.join(said)} ({_basis(query, rows)})"
     is_listed = query.group is not None and query.shape in {"per", "most", "least"} and len(said) == 1

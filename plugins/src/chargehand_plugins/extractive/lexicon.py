@@ -87,6 +87,12 @@ def _roots(word: str) -> set[str]:
     return {word, root} if len(root) >= _SHORTEST_ROOT else {word}
 
 
+def _finite(word: str) -> str:
+    """Take a German participle back to its root: `gekauft` to `kauf`."""
+    found = re.fullmatch(r"ge(\w{4,}?)(?:e?t|en)", word)
+    return found[1] if found else word
+
+
 @lru_cache(maxsize=10_000)
 def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
     """How far a word is from one of a name: 0 if it is the same, 1 if it is of its family, as `teach` is of `teacher`.
@@ -97,7 +103,8 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
     if any(token.stem == name.stem for name in named):
         return 0
     is_part = any(not _roots(said).isdisjoint(_roots(word)) for word in words)
-    if not is_part and len(said) >= _SHORTEST_PART:
+    said, is_participle = _finite(said), said != _finite(said)
+    if not is_part and (is_participle or len(said) >= _SHORTEST_PART):
         long = [word for word in words if len(word) >= _SHORTEST_PART]
         rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
         is_part = (

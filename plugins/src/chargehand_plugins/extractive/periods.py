@@ -41,6 +41,10 @@ class Period(NamedTuple):
         return len(self.first or self.last) in {_YEARLY, _MONTHLY, DAY}
 
     @property
+    def is_of_days(self) -> bool:
+        return len(self.first) != _YEARLY
+
+    @property
     def text(self) -> str:
         return " – ".join(dict.fromkeys((self.first, self.last)))
 

@@ -209,7 +209,10 @@ class _Reading:
         said.update(*(field.stems for field in times if any(field.cost(token) is not None for token in self.words)))
         days = [field for field in self.fields.all if field.is_day]
         begun = only([field for field in days if field.has("begun")])
-        return self.fields.dated_by(frozenset(said)) or begun or only(days)
+        dated_by = self.fields.dated_by(frozenset(said))
+        if dated_by and not dated_by.is_day and any(part.period and part.period.is_of_days for part in self.parts):
+            dated_by = dated_by if dated_by.calendar and dated_by.calendar.months else None
+        return dated_by or begun or only(days)
 
     def _cost_of_measure(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> float | None:
         """How far the words are from naming a measure; None if they do not, or it is what is compared."""
@@ -316,9 +319,11 @@ class _Reading:
 
     @property
     def _ranked_token(self) -> Token | None:
-        """The first telling word after what says that there is most or least of it."""
-        words = (part for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word)
-        return next((part.tokens[0] for part in words), None)
+        """The telling word after what says that there is most or least of it; before it in `le don le plus grand`."""
+        at, is_before = self._at.get(self._aggregate, 0), self.fields.language in {"fr", "es"}
+        is_before = is_before and self._aggregate not in {"most", "least"}
+        beside = [part for part in self.parts[:at][::-1] if not self._is_plain(part)] if is_before else self._after(at)
+        return next((part.tokens[0] for part in beside if part.is_word), None)
 
     def _is_other(self, measure: Field) -> bool:
         return self._ranked_token is not None and measure.cost(self._ranked_token) is None
@@ -370,7 +375,8 @@ class _Reading:
         if measure and shape == "one" and is_each and not measure.is_money:
             found.append(f'(count(*) > 1 AND count(DISTINCT "{measure.name}") = 1)')  # how long each of them is
         is_summed = measure and self.fields.adds_up(measure) and not self.fields.key
-        if calendar and shape == "one" and function in {"avg", "median", "max", "min"} and is_summed:
+        is_of_rows = function in {"max", "min"} and self._ranks_rows
+        if calendar and shape == "one" and function in _FUNCTIONS.values() and is_summed and not is_of_rows:
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
         return tuple(found)
 
