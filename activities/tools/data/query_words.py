@@ -17,13 +17,12 @@ _AGGREGATES: Final = {
     "count": "number of",
     "count_star": "number of rows",
 }
-_PARTS: Final = {part: part for part in ("year", "quarter", "month", "week", "day")} | {
-    "%Y": "year",
-    "%Y-%m": "month",
-    "%Y-%m-%d": "day",
-}
+_FORMATS: Final = {"%Y": "year", "%m": "month", "%Y-%m": "month", "%Y-%m-%d": "day"}
+_PARTS: Final = {part: part for part in ("year", "quarter", "month", "week", "day")} | _FORMATS
 """Functions and formats that take a part of a date."""
-_TRANSPARENT: Final = frozenset({"lower", "upper", "trim", "strip_accents", "round"})
+_TRANSPARENT: Final = frozenset(
+    {"lower", "upper", "trim", "strip_accents", "round", "replace", "regexp_replace", "try_strptime"}
+)
 """Functions that do not change what a person would call the value."""
 _OPERATORS: Final = {"~~": "like", "~~*": "like", "!~~": "not like", "!~~*": "not like", "regexp_matches": "matches"}
 _COMPARISONS: Final = {
@@ -154,7 +153,8 @@ def _function(tree: Tree) -> str:
         return f"{_PARTS[name]} of {arguments[0]}"
     if name in ("strftime", "date_trunc"):
         part, of = sorted(tree["arguments"], key=lambda each: each["expression"]["class"] != "CONSTANT")
-        return f"{_PARTS.get(_words(part['expression']), _UNNAMED)} of {_words(of['expression'])}"
+        named = f"{_PARTS.get(_words(part['expression']), _UNNAMED)} of {_words(of['expression'])}"
+        return re.sub(r"^(\w+) of \1$", r"\1", named)
     if tree.get("is_operator") or name in _OPERATORS:
         return f" {_OPERATORS.get(name, name)} ".join(arguments)
     return f"{name}({', '.join(arguments)})"

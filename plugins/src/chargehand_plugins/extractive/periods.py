@@ -135,6 +135,8 @@ class Calendar(NamedTuple):
     """Of each moment."""
     months: frozenset[str] = frozenset()
     """All moments of a column of months."""
+    date: str = ""
+    """It as a date, if it is none already or plain text."""
     is_series: bool = False
     """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
 
@@ -155,6 +157,9 @@ class Calendar(NamedTuple):
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
     def part(self, start: int, length: int) -> str:
+        if self.date:
+            said = {(1, _YEARLY): "%Y", (1, _MONTHLY): "%Y-%m", (6, 5): "%m-%d", (1, DAY): "%Y-%m-%d"}
+            return f"strftime({self.date}, '{said.get((start, length), '%m')}')"
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
@@ -177,10 +182,10 @@ def _pad(moment: str, length: int, *, month: int) -> str:
 
 def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when, or could be read in two ways."""
-    sql, values = f'"{column.name}"', [value.casefold() for value in column.examples]
+    sql, date, values = f'"{column.name}"', "", [value.casefold() for value in column.examples]
     values = [value for value in values if value not in lexicon.data()["totals"]]
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY)
+        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY, date=sql)
     if column.type == "BIGINT":
         title = words((column.title or column.name).replace("_", " "))
         is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
@@ -199,8 +204,9 @@ def read_calendar(column: Column) -> Calendar | None:
         for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
             sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
         sql = f"trim(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '-')"
-        sql = f"strftime(try_strptime({sql}, '{order}'), '{_iso(order)}')"
-    return Calendar(sql, len(moments[0]), frozenset(moments if is_month else ()), is_series=is_month)
+        date = f"try_strptime({sql}, '{order}')"
+        sql = f"strftime({date}, '{_iso(order)}')"
+    return Calendar(sql, len(moments[0]), frozenset(moments if is_month else ()), date, is_series=is_month)
 
 
 def month_names(texts: Sequence[str]) -> dict[str, str]:

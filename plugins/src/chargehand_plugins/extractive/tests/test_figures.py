@@ -76,6 +76,21 @@ def test_a_source_names_the_period_of_a_figure(period: str, named: str) -> None:
         assert query_words(connection, figure.sql()) == (["books"], f"sum of income_eur, {named}")
 
 
+def test_a_source_names_months_that_are_texts() -> None:
+    """It has the name of their column, and nothing of how they are read."""
+    texts = tuple(f"{name} 2024" for name in MONTHS)
+    table = catalog("books").tables[0]
+    month = table.columns[0].model_copy(update={"examples": texts})
+    figure = read_query(
+        "Total income from January to March",
+        Catalog(tables=(table.model_copy(update={"columns": (month, *table.columns[1:])}),)),
+    )
+
+    assert figure is not None
+    with duckdb.connect() as connection:
+        assert query_words(connection, figure.sql()) == (["books"], "sum of income_eur, month 01 to 03")
+
+
 @pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
 async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: HarnessOf) -> None:
     """A limiting word in a labelled question leaves no figure, unless it is part of a name or turns a condition round.
