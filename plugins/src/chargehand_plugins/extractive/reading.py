@@ -404,13 +404,13 @@ class _Reading:
     def _named_by(self, part: Part) -> Iterator[Group]:
         token, is_divided = part.tokens[0], self._per is not None
         named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) is not None]
-        for field in named:
+        rows, is_title = self.fields.cost_of_rows(token), any(each.cost(token) == 0 for each in named)
+        for field in named if rows != 0 or is_title or part.field else ():
             if is_divided or not field.is_number or field.is_repeated:
                 yield self._group_of(field, "" if part.field else token.stem)
         if part.field:
             return
-        is_title = any(each.cost(token) == 0 for each in named)
-        if self.fields.key and self.fields.cost_of_rows(token) is not None and not is_title:
+        if self.fields.key and rows is not None and not is_title:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
         calendar = self._dated_by and self._dated_by.calendar

@@ -168,11 +168,6 @@ def test_a_period_is_read_as_far_as_it_is_said() -> None:
         assert read_period(tokens, 0, language_of(text)) == (Period(*moments), len(tokens))
 
 
-def test_a_day_that_does_not_exist_is_no_period() -> None:
-    """30 February is not read as anything."""
-    assert read_period(read_tokens("30 February 2024", "en"), 0, "en") is None
-
-
 def test_a_date_with_a_meaning_of_its_own_is_no_calendar() -> None:
     """A column such as `joined` dates a row only for a question that says so."""
     joined = Column(name="joined", type="DATE", distinct=3)
@@ -206,6 +201,7 @@ def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
     assert [stem(word, language) for word in tried] == whole.stemWords(tried)
 
 
-def test_words_that_begin_like_a_month_are_none() -> None:
-    """Nor is a number that no month has."""
+def test_what_is_no_month_or_day_is_no_period() -> None:
+    """Such as 30 February, a word that begins like a month, and a number that no month has."""
+    assert read_period(read_tokens("30 February 2024", "en"), 0, "en") is None
     assert [text for text in ("mardi", "marine", "decem", "Junior", "2024-13") if months_of(text)] == []
