@@ -70,9 +70,10 @@ class Backend(Generic[BuildType_co]):
     """Description of the default for users."""
 
     def choose(self, settings: BaseSettings) -> Choice:
-        """Select the row named by the backend's setting, or the first whose variable is set."""
+        """Select the row named by the backend's setting, or the first whose variable is set. Raises `SettingsError`."""
         if named := _value(settings, self.setting):
-            return Choice(self.name, self._row(named).name, f"set by {self.setting}")
+            self.builder(settings, named)
+            return Choice(self.name, named, f"set by {self.setting}")
         variables = {row.needs: row for row in self.rows if row.needs}
         for variable, row in variables.items():
             if _value(settings, variable):

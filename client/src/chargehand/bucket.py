@@ -18,6 +18,7 @@ from chargehand.plugins import PluginError, installed
 
 # `Path` collapses the two slashes of a location into one.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 _EXTRAS: Final = {"s3": "s3", "gs": "gcs"}
 """The extra that provides the client of a scheme."""
 
@@ -36,8 +37,10 @@ class BucketLocation(NamedTuple):
 
 
 def bucket_location(location: object) -> BucketLocation | None:
-    """Parse `s3://bucket/prefix` or `gs://bucket/prefix`; None for anything else, such as a path."""
+    """Parse `s3://bucket/prefix` or `gs://bucket/prefix`; None for a path. Raises `BucketError` for other addresses."""
     if not (match := _LOCATION.fullmatch(str(location))):
+        if _ADDRESS.match(str(location)):
+            raise BucketError(f"{location} is not a directory, s3://BUCKET or gs://BUCKET")
         return None
     prefix = (match.group(3) or "").strip("/")
     return BucketLocation(match.group(1), match.group(2), f"{prefix}/" if prefix else "")

@@ -10,6 +10,7 @@ import io
 import re
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -143,7 +144,9 @@ def _bucket(place: str, namespace: str) -> PayloadStore:
     """Parse `gs://BUCKET/PREFIX` or `s3://BUCKET/PREFIX?region=…&endpoint=…`."""
     address, _, query = place.partition("?")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
-    location = bucket_location(address)
+    location = None
+    with suppress(BucketError):
+        location = bucket_location(address)
     if location is None or not options.keys() <= ({"region", "endpoint"} if location.scheme == "s3" else set()):
         raise ProtectionSettingsError(
             f"CHARGEHAND_STORAGE is gs://BUCKET/PREFIX, or s3://BUCKET/PREFIX with region and endpoint as its query "

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from activities.backends import Choice
+from activities.backends import Choice, secret
 from activities.contracts.tool import acting_tools, tool_capabilities
 from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
@@ -17,6 +17,7 @@ from activities.models.clients import ProviderModel
 from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
+from chargehand.credentials import credential_keys
 from chargehand.plugins import installed
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.parts import WorkerParts, add_parts
@@ -26,6 +27,8 @@ from worker.settings import Settings
 async def explain(settings: Settings, _: Path) -> int:
     """Print the chosen adapters with reasons, as JSON."""
     chosen = choose(settings)
+    artifact_store(settings, encryption(settings))
+    credential_keys(secret(settings.credential_keys))
     tried = [] if any(each.replaces_all for each in chosen.values()) else [await _tried(settings, chosen["model"])]
     for extension in installed().examinations:
         tried += await extension.load_function()(settings, os.environ)

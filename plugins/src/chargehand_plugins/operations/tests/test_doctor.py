@@ -21,6 +21,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest, Tier
+from chargehand.environment import BAD_SETTINGS
 from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
@@ -40,6 +41,7 @@ from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.waiting import eventually, until
+from worker.program import main
 from worker.settings import Settings
 
 _SECRET = "what the user wrote"  # nothing that doctor says may hold it
@@ -311,6 +313,28 @@ def test_wrong_settings_of_servers_are_told(
     assert f"{variable} must" in capsys.readouterr().err
     assert execute(["doctor", "--address", "127.0.0.1:1"]) == Exit.UNREACHABLE
     assert f"✘ {variable} must" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ANTHROPIC_API_KEY", "CHARGEHAND_PROVIDER=anthropic"),
+        ("CHARGEHAND_FALLBACK_PROVIDER", "none"),
+        ("TAVILY_API_KEY", "CHARGEHAND_SEARCH=tavily"),
+        ("E2B_API_KEY", "CHARGEHAND_CODE=e2b"),
+        ("CHARGEHAND_ARTIFACTS", "ftp://host/path"),
+        ("CHARGEHAND_ARTIFACTS", "s3://"),
+        ("CHARGEHAND_CREDENTIAL_KEYS", "short"),
+    ],
+)
+def test_a_setting_with_which_no_worker_starts_is_named(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before one is started."""
+    monkeypatch.setenv(*(value.split("=") if "=" in value else (variable, value)))
+
+    assert main(["--explain"]) == BAD_SETTINGS
+    assert variable in capsys.readouterr().err
 
 
 class Catalogue(LoopbackHandler):
