@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from os import PathLike
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -16,7 +16,7 @@ from chargehand.contracts import ConversationRequest, Report, SessionRequest
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.errors import OutputInvalid, SearchAttributesMissing
-from chargehand.listing import SessionSummary, sessions_query, summarise
+from chargehand.listing import SessionFilters, SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
@@ -183,39 +183,18 @@ class Chargehand:
         """Return a handle to a session by id, without checking that it exists."""
         return Session(self.client, session_id, self._files)
 
-    async def list(
-        self,
-        limit: int = 20,
-        *,
-        state: str | None = None,
-        crew: str | None = None,
-        tenant: str | None = None,
-        waiting: bool = False,
-        since: datetime | None = None,
-        before: datetime | None = None,
-        thread: str | None = None,
-        ids: Sequence[str] | None = None,
-    ) -> AsyncIterator[SessionSummary]:
+    async def list(self, limit: int = 20, **filters: Unpack[SessionFilters]) -> AsyncIterator[SessionSummary]:
         """List root sessions, newest first.
 
         Args:
             limit: the maximum number of sessions.
-            state: Chargehand's, such as `executing`, or Temporal's, such as `running`.
-            crew: the name of their crew.
-            tenant: the name of their tenant.
-            waiting: only sessions that wait for a person.
-            since: only sessions started at or after this time.
-            before: only sessions started before this time.
-            thread: the id of the first session of a chain of follow-ups.
-            ids: only these sessions; at least one id.
+            filters: the fields of `SessionFilters`, such as `state="running"`.
 
         Raises:
             InvalidInput: a filter is invalid.
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
         """
-        query = sessions_query(
-            state=state, crew=crew, tenant=tenant, waiting=waiting, since=since, before=before, thread=thread, ids=ids
-        )
+        query = sessions_query(**filters)
         with translated(""):
             try:
                 async for execution in list_executions(self.client, query, limit):

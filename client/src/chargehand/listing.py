@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, TypedDict, Unpack, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, computed_field
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
@@ -101,33 +101,48 @@ def listing_memo(goal: str, follows: str | None = None) -> dict[str, str]:
     return {_GOAL: one_line(goal, _GOAL_CHARACTERS)} | ({_FOLLOWS: follows} if follows else {})
 
 
-def sessions_query(
-    *,
-    state: str | None = None,
-    crew: str | None = None,
-    tenant: str | None = None,
-    waiting: bool = False,
-    since: datetime | None = None,
-    before: datetime | None = None,
-    thread: str | None = None,
-    ids: Sequence[str] | None = None,
-) -> str:
+class SessionFilters(TypedDict, total=False):
+    """Which sessions are listed; each filter that is absent or None admits all."""
+
+    state: str | None
+    """Chargehand's, such as `executing`, or Temporal's, such as `running`."""
+    crew: str | None
+    """The name of their crew."""
+    tenant: str | None
+    """The name of their tenant."""
+    waiting: bool
+    """Only sessions that wait for a person."""
+    since: datetime | None
+    """Only sessions started at or after this time."""
+    before: datetime | None
+    """Only sessions started before this time."""
+    thread: str | None
+    """The id of the first session of a chain of follow-ups."""
+    ids: Sequence[str] | None
+    """Only these sessions; at least one id."""
+
+
+def sessions_query(**filters: Unpack[SessionFilters]) -> str:
     """Build the visibility query for root sessions."""
     terms = [ROOT_SESSIONS]
-    if state is not None:
+    if (state := filters.get("state")) is not None:
         terms.append(_state_term(state))
-    if waiting:
+    if filters.get("waiting"):
         states = ", ".join(map(_quoted, WAITING_STATES))
         terms.append(f"{OPEN} AND {SearchAttribute.STATE} IN ({states})")
-    if since is not None:
+    if (since := filters.get("since")) is not None:
         terms.append(f"StartTime >= {_instant(since, 'since')}")
-    if before is not None:
+    if (before := filters.get("before")) is not None:
         terms.append(f"StartTime < {_instant(before, 'before')}")
-    if ids is not None:
+    if (ids := filters.get("ids")) is not None:
         if not ids:
             raise InvalidInput("ids: name at least one")
         terms.append(f"WorkflowId IN ({', '.join(_word(each, 'ids') for each in ids)})")
-    named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
+    named = {
+        SearchAttribute.CREW: filters.get("crew"),
+        SearchAttribute.TENANT: filters.get("tenant"),
+        SearchAttribute.THREAD: filters.get("thread"),
+    }
     for attribute, value in named.items():
         if value is not None:
             terms.append(f"{attribute} = {_word(value, attribute.removeprefix('Chargehand').lower())}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, cast, overload
+from typing import Any, Final, Unpack, cast, overload
 
 from temporalio.client import Schedule
 
@@ -28,7 +28,7 @@ from chargehand.contracts import (
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import one_line
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
-from chargehand.listing import SessionSummary
+from chargehand.listing import SessionFilters, SessionSummary
 from chargehand.messages import Input, Output, SessionMessage
 from chargehand.original_request import refuse_difference
 from chargehand.payloads.encryption import Encryption
@@ -301,27 +301,17 @@ class StandInChargehand(Chargehand):
         """Return a handle to a session by id, without checking that it exists."""
         return StandInSession(session_id, self)
 
-    async def list(
-        self,
-        limit: int = 20,
-        *,
-        state: str | None = None,
-        crew: str | None = None,
-        tenant: str | None = None,
-        waiting: bool = False,
-        since: datetime | None = None,
-        before: datetime | None = None,
-        thread: str | None = None,
-        ids: Sequence[str] | None = None,
-    ) -> AsyncIterator[SessionSummary]:
+    async def list(self, limit: int = 20, **filters: Unpack[SessionFilters]) -> AsyncIterator[SessionSummary]:
         """List sessions, newest first; all have ended."""
+        named = {name: filters.get(name) for name in ("crew", "tenant", "thread")}
+        state, ids = filters.get("state"), filters.get("ids")
+        since, before = filters.get("since") or _AT, filters.get("before")
         for session_id in [*reversed(self._runs)][:limit]:
             found = self.summary(session_id)
-            wanted = {"crew": crew, "tenant": tenant, "thread": thread}
-            is_wanted = all(value in (None, getattr(found, name)) for name, value in wanted.items())
-            is_wanted &= ids is None or session_id in ids
-            is_in_time = (since is None or since <= found.started_at) and (before is None or found.started_at < before)
-            if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
+            is_wanted = all(value in (None, getattr(found, name)) for name, value in named.items())
+            is_wanted &= (ids is None or session_id in ids) and state in (None, found.state, found.step)
+            is_in_time = since <= found.started_at and (before is None or found.started_at < before)
+            if is_wanted and is_in_time and not filters.get("waiting"):
                 yield found
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
