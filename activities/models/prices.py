@@ -145,7 +145,8 @@ def _steps(prices: "Iterable[ModelPrice]") -> list[PriceStep]:
         outputs.append(price.output_mtok)
     steps: list[PriceStep] = []
     dearest_in = dearest_out = Decimal(0)
-    for above in sorted({0, *_thresholds([*dear_inputs, *outputs])}):
+    tiered = [price for price in (*dear_inputs, *outputs) if price is not None and not isinstance(price, Decimal)]
+    for above in sorted({0, *(tier.start for price in tiered for tier in price.tiers)}):
         # Never decreasing, so that an upper bound of the tokens is an upper bound of the price.
         dearest_in = max(dearest_in, *(_at(price, above + 1) for price in dear_inputs))
         dearest_out = max(dearest_out, *(_at(price, above + 1) for price in outputs))
@@ -153,12 +154,6 @@ def _steps(prices: "Iterable[ModelPrice]") -> list[PriceStep]:
             PriceStep(above_input_tokens=above, input_usd_per_million=dearest_in, output_usd_per_million=dearest_out)
         )
     return steps
-
-
-def _thresholds(prices: "Iterable[Decimal | TieredPrices | None]") -> set[int]:
-    return {
-        tier.start for price in prices if price is not None and not isinstance(price, Decimal) for tier in price.tiers
-    }
 
 
 def _at(price: "Decimal | TieredPrices | None", input_tokens: int) -> Decimal:

@@ -56,6 +56,7 @@ _BEYOND: Final = frozenset(
 )
 """Keywords without an equivalent in the strict dialect."""
 _PARTS: Final = frozenset({"items", "properties", "required"})
+_TYPES: Final[Mapping[str, str]] = {"bool": "boolean", "int": "integer", "float": "number"}
 _MOST_PARTS: Final = 5_000
 """Far more than providers accept; references can multiply a small schema."""
 _MOST_UNIONS: Final = 12
@@ -188,7 +189,7 @@ def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple
         written["anyOf"] = [_translate(option, definitions, path) for option in options]
         return written
     if "const" in schema:
-        written["type"] = _type_of(schema["const"])
+        written["type"] = _TYPES.get(type(schema["const"]).__name__, "string")
         written["enum"] = [schema["const"]]
         return written
     if "type" not in schema:
@@ -230,18 +231,6 @@ def _description(schema: Mapping[str, Any]) -> str:
     bounds = [f"{name} {schema[name]}" for name in _BOUNDS if name in schema]
     text = str(schema.get("description", ""))
     return f"{text} ({', '.join(bounds)})".strip() if bounds else text
-
-
-def _type_of(value: object) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case _:
-            return "string"
 
 
 def _place(path: tuple[str, ...]) -> str:

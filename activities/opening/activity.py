@@ -102,7 +102,7 @@ class SessionActivities:
         earlier = await read_earlier_work(activity.client(), request) if request.follows else None
         if earlier:
             request = request.replace(documents=(*request.documents, *earlier.documents))
-        crew = pinned.crew
+        crew, caps = pinned.crew, self.output_caps
         terms, schema = settle_terms(request, crew), request.output_schema
         problems = [
             *self._ceiling_problems(terms),
@@ -123,7 +123,7 @@ class SessionActivities:
             tool_queues=self.tool_queues,
             recall_for=self.recall_for,
             unread=await self.unread(request.documents, [card.name for card in pinned.models.values()]),
-            output_caps=_caps_in(terms.profile, self.output_caps),
+            output_caps=caps.replace(work=max(caps.work, caps.report)) if terms.profile == "deep" else caps,
             earlier=earlier,
             is_listed=request.delegation is None
             and self.listing is not None
@@ -310,11 +310,6 @@ def _document_problems(documents: Sequence[str]) -> list[str]:
         return []
     problem = f"their names have {characters:,} characters together; at most {_DOCUMENT_CHARACTERS:,} are allowed"
     return [f"documents: {problem}; upload a folder instead of its files"]
-
-
-def _caps_in(profile: Profile, caps: OutputCaps) -> OutputCaps:
-    """Raise the output cap of agents in deep sessions to that of a report."""
-    return caps.replace(work=max(caps.work, caps.report)) if profile == "deep" else caps
 
 
 def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:

@@ -101,15 +101,12 @@ async def _shown(result: ToolText, read: Read, model: str) -> ToolText:
     contents = [await read(name) for name in result.pictures]
     if None in contents:
         return hide_pictures(result, _GONE)
-    return result.replace(shown=tuple(_picture(content) for content in contents if content))
+    kinds = [(each, "image/png" if each.startswith(_PNG) else "image/jpeg") for each in contents if each]
+    shown = (Picture(media_type=kind, base64=base64.b64encode(each).decode()) for each, kind in kinds)
+    return result.replace(shown=tuple(shown))
 
 
 def hide_pictures(result: ToolText, why: str = _UNSEEN) -> ToolText:
     """State that pictures are not shown."""
     text = f"{result.text}\n{why}" if result.pictures else result.text
     return result.replace(text=text, pictures=(), shown=())
-
-
-def _picture(content: bytes) -> Picture:
-    kind = "image/png" if content.startswith(_PNG) else "image/jpeg"
-    return Picture(media_type=kind, base64=base64.b64encode(content).decode())

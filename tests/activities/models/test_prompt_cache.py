@@ -1,4 +1,4 @@
-"""What a provider can cache: siblings begin alike, and each request of a conversation begins with the one before."""
+"""What a provider can cache: each request of a conversation begins with the one before."""
 
 import json
 from typing import Any, Final
@@ -54,21 +54,6 @@ def _billed(meter: Meter, wire: Wire, task: WorkTask) -> Tokens:
     assert reply.on_first_token
     reply.on_first_token()
     return reply.tokens
-
-
-def _share(billed: list[Tokens]) -> float:
-    whole = sum(each.input + each.cached + each.cache_write for each in billed)
-    return sum(each.cached for each in billed) / whole
-
-
-@pytest.mark.parametrize("wire", _WIRES)
-def test_siblings_share_what_stands_before_their_instructions(wire: Wire) -> None:
-    """Of the first turns of an agent's other subtasks, at least four fifths are read from the cache."""
-    meter, goal = Meter(), "How long are the notice periods of our leases, and what did repairs cost in each year?"
-    instructions = [f"Find the notice period in lease-{number}.md, and quote its clause." for number in range(5)]
-    _, *siblings = [_billed(meter, wire, WorkTask(goal=goal, instruction=each)) for each in instructions]
-
-    assert _share(siblings) >= 0.8
 
 
 @pytest.mark.parametrize("wire", _WIRES)

@@ -113,7 +113,7 @@ def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> b
         not _is_there(one, theirs) and not _is_there(other, mine)
         for one in mine
         for other in theirs
-        if (one.unit, one.noun[:_NOUN]) == (other.unit, other.noun[:_NOUN])
+        if one.unit == other.unit and one.noun[:_NOUN] == other.noun[:_NOUN]
     )
 
 
@@ -172,20 +172,15 @@ def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple
         after = text[each.start + len(each.written) :].lstrip()
         noun = "" if each.noun in common or after[:1].isupper() else each.noun
         is_bare = not each.unit and not noun
+        # A word before a figure makes it part of a name; a month is not among the words.
+        is_title = before[0].istitle() and before[0] in tokens and before[0].casefold() not in common
         if is_bare and each.is_year:
             years.add(each.written)
-        elif (
-            not each.unit and before[-1] == "" and _is_title(before[0], tokens, common) and len(each.written) <= _LABEL
-        ):
+        elif not each.unit and before[-1] == "" and is_title and len(each.written) <= _LABEL:
             labels.add(f"{_stem(before[0])} {each.written}")
         elif not text[: each.start][-1:].isalpha() and not (is_bare and each.is_word):
             amounts.append(replace(each, noun=noun))
     return years, labels, amounts
-
-
-def _is_title(word: str, tokens: Sequence[str], common: Collection[str]) -> bool:
-    """Whether a word before a figure makes it part of a name; a month is not among the words."""
-    return word.istitle() and word in tokens and word.casefold() not in common
 
 
 def _stem(token: str) -> str:

@@ -17,7 +17,6 @@ from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
-    breaks_off,
     extreme_of,
     fails_in_rows,
     is_computed_from,
@@ -107,7 +106,7 @@ def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]
     if all(extreme_of(claim, table) is False for table in tables):
         is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
         yield Objection("Another row has the most or the least.", is_certain=is_clear)
-    if all(runs_against(claim, table) or breaks_off(claim, table) for table in tables):
+    if all(runs_against(claim, table) for table in tables):
         yield Objection("The figures run the other way.", is_certain=True)
     if all(fails_in_rows(claim, table) for table in tables):
         yield Objection("It is not so in each row, or in that row only.", is_certain=True)

@@ -7,12 +7,11 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final
 
-from chargehand_plugins.claim_checks.words import SUBJECTS, months_of, sides_of
+from chargehand_plugins.claim_checks.words import SUBJECTS, sides_of
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import languages, spoken_in
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
-_PART_END: Final = re.compile(r"[,;:()]|(?<!\w)(?:and|und|et|y|e|en|but|aber|mais|pero|ma|mas|maar)(?!\w)")
 _STEM: Final = 5
 _MOST_TOKENS: Final = 80
 """Of a sentence; the words of a longer one are not compared."""
@@ -21,10 +20,6 @@ _CASED: Final = frozenset({"den", "dem", "des"})
 """German articles that tell the role of their noun wherever it stands."""
 _FIXED_PREPOSITIONS: Final = frozenset({"en", "nl"})
 """Languages in which no article changes the end of a preposition, as `à` and `au`."""
-_BOUND: Final = 2
-"""Words behind `all of the` to one of which it belongs."""
-_PART, _NONE = 1, 2
-"""Places in the list of extents."""
 _RELATIONS: Final = (("later", "earlier"), ("effect", "cause"))
 """Phrases before what follows, and before what comes first."""
 
@@ -53,20 +48,16 @@ class _Block:
 
 
 def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
-    """Find a claim whose words its source has in other roles: of subject and object, cause and effect, all and some."""
+    """Find a claim whose words its source has in other roles: of subject and object, cause and effect."""
     codes = spoken_in(claim, " ".join(sentences[:2]))
     own = _stems(_tokens(claim, codes[0]))
     if len(codes) != 1 or not own:
         return
-    if name := _other_name(claim, sentences, codes[0]):
-        yield Objection(f"Its source says that of {name}.", is_certain=True)
     for sentence in sentences:
         there = _stems(_tokens(sentence, codes[0]))
         is_near = len(own & there) >= max(2, len(own) - 1) and not _is_flipped(claim, sentence, codes)
         if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
             yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=True)
-        if noun := _wider(claim, sentence, codes[0], is_whole=own <= there):
-            yield Objection(f"It says more than its source of “{noun}…”.", is_certain=True)
         if follows(claim, sentence, codes[0]) is False:
             yield Objection("What comes first and what follows change places.", is_certain=True)
 
@@ -173,7 +164,9 @@ def _is_swap(
     moved = ((front, their_back), (back, their_front))
     if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):
         return False
-    return _is_one(front, their_front, code) and _is_one(back, their_back, code)
+    length = None if code in _FIXED_PREPOSITIONS else 1  # each stands behind the same preposition
+    pairs = ((front, their_front), (back, their_back))
+    return all(one.marker[:length] == other.marker[:length] for one, other in pairs)
 
 
 def _block(tokens: Sequence[_Token], at: int, kept: Collection[str], code: str) -> _Block:
@@ -195,53 +188,3 @@ def _block(tokens: Sequence[_Token], at: int, kept: Collection[str], code: str) 
         tokens[before - 1].written.casefold().replace("à", "a") if is_marked else "",
         is_noun=is_written_so and not is_other and len(word) >= _LEAST_NAME,
     )
-
-
-def _is_one(one: _Block, other: _Block, code: str) -> bool:
-    """Whether two words stand behind the same preposition."""
-    length = None if code in _FIXED_PREPOSITIONS else 1
-    return one.marker[:length] == other.marker[:length]
-
-
-def _wider(claim: str, sentence: str, code: str, *, is_whole: bool) -> str:
-    """Name the noun of which a claim has `all` or `some` where its source has some or none."""
-    there = _extents(sentence, code)
-    for stem, sides in _extents(claim, code).items():
-        theirs = there.get(stem, set())
-        is_none = theirs == {_NONE} and sides == {_PART} and is_whole  # that all stay may be that none leaves
-        if is_none or (theirs and min(sides) < min(theirs) < _NONE and not sides & theirs):
-            return stem
-    return ""
-
-
-def _extents(text: str, code: str) -> dict[str, set[int]]:
-    """List the words behind `all` and `some`, with the sides of these."""
-    found: dict[str, set[int]] = {}
-    content = [each for each in _tokens(text, code) if each.is_content]
-    for side, pattern in enumerate(languages()[code].sides["extent"]):
-        for match in pattern.finditer(text) if content else ():
-            for each in [each for each in content if each.start >= match.end()][:_BOUND]:
-                found.setdefault(each.stem, set()).add(side)
-    return found
-
-
-def _other_name(claim: str, sentences: Sequence[str], code: str) -> str:
-    """Return the name before what a claim says of another name, which the source has elsewhere."""
-    mine = [each for each in _tokens(claim, code) if each.is_content]
-    own, known = _stems(mine), frozenset(each.stem for one in sentences for each in _tokens(one, code))
-    for clause in (clause for sentence in sentences for clause in _PART_END.split(sentence)):
-        theirs = _tokens(clause, code)
-        kept, missing = own & _stems(theirs), own - _stems(theirs)
-        lead = mine[: len(missing)]
-        if len(kept) < 2 or not missing <= known or _stems(lead) != missing or not _is_name(lead):
-            continue
-        first = next(at for at, each in enumerate(theirs) if each.stem in kept)
-        name = [each for each in theirs[:first] if each.is_content]
-        if _is_name(name) and all(each.is_content or each.is_article for each in theirs[:first]):
-            return " ".join(each.written for each in name)
-    return ""
-
-
-def _is_name(tokens: Sequence[_Token]) -> bool:
-    capital = [each.written for each in tokens if each.written[0].isupper()]
-    return len(capital) > 1 and any(len(each) >= _LEAST_NAME and not months_of(f"on {each} 1") for each in capital)

@@ -94,7 +94,10 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
 def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
     """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
-    there, is_apart = quantities(known), _are_said_apart(copy, nearest)
+    theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
+    # All stand behind or before the words in whose place they are: `in May 64 mm fell, in June 91 mm`.
+    is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
+    there = quantities(known)
     for each in copy.replacements:
         is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
         is_known = is_figure and any(
@@ -104,13 +107,6 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
         yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual))
-
-
-def _are_said_apart(copy: Copy, sentence: str) -> bool:
-    """Whether words in the place of others all stand behind or before those: `in May 64 mm fell, in June 91 mm`."""
-    theirs = [sentence.find(each.theirs) for each in copy.replacements]
-    mine = [sentence.find(each.mine) for each in copy.replacements]
-    return len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
 
 
 def _elsewhere(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
@@ -143,7 +139,9 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
     own = content(claim)
     new = own - content(known)
     is_foreign = language_of(claim) not in {None, language_of(known)}
-    if own and not is_foreign and not (own & content(known)) - _named(claim):
+    words = [] if language_of(claim) == "de" else claim.split()  # in German every noun would be a name
+    named = content(" ".join(word for word in words if word[0].isupper()))
+    if own and not is_foreign and not (own & content(known)) - named:
         is_computed = has_number(claim) or without_negations(claim) != claim  # so that it may have words of its own
         reason = "Its source has none of its words, names aside."
         yield Objection(reason, is_certain=len(own) > 1 and new == own and not is_computed)
@@ -153,12 +151,6 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
         yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
     elif new:
         yield Objection(f"Its source has no {_written(new, claim)}.")
-
-
-def _named(claim: str) -> frozenset[str]:
-    """List the stems of words in capitals; in German every noun would be one."""
-    words = [] if language_of(claim) == "de" else claim.split()
-    return content(" ".join(word for word in words if word[0].isupper()))
 
 
 def _written(stems: frozenset[str], claim: str) -> str:

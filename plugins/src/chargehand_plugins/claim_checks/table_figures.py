@@ -110,6 +110,10 @@ class ResultTable:
         """List the words of the title of a column, by how they begin."""
         return frozenset(word[:_STEM] for word in _words(self.header[column]))
 
+    @property
+    def body(self) -> list[int]:
+        return [row for row in range(len(self.rows)) if not self.is_total(row)]
+
     def is_total(self, row: int) -> bool:
         return any(_TOTAL.search(self.rows[row][column]) for column in self.labels)
 
@@ -154,8 +158,9 @@ class ResultTable:
         label = _words(cell)
         if not any(map(_YEAR.fullmatch, words)):
             label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
-        inflected = {each[:end] for each in words for end in (len(each) - 2, len(each) - 1) if end >= _STEM}
-        return bool(label) and label <= {*words, *inflected}
+        # With another ending, or as the first part of a long word: `Technikmuseum`.
+        starts = "\n".join(["", *words])
+        return bool(label) and all(word in words or (len(word) >= _STEM and f"\n{word}" in starts) for word in label)
 
 
 def _months(labels: Iterable[str]) -> list[str]:
@@ -168,7 +173,8 @@ def read_table(result: str) -> ResultTable | None:
     lines = [line for line in result.strip().split("\n") if line.strip()]
     if len(lines) < 2:  # a header and a row
         return None
-    header, *rows = (tuple(map(str.strip, line.strip().strip("|").split("|"))) for line in lines[: _MOST_ROWS + 1])
+    cells = (line.strip().strip("|").split("|") for line in lines[: _MOST_ROWS + 1])
+    header, *rows = (tuple(cell.strip() for cell in line) for line in cells)
     rows = [row for row in rows if len(row) == len(header)]
     return ResultTable(header, tuple(rows)) if rows else None
 
@@ -215,12 +221,20 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
 
 
 def runs_against(claim: str, table: ResultTable) -> bool:
-    """Whether two figures that a claim compares, in time or as it names them, differ the other way round."""
-    rows, columns = table.named_rows(claim), table.named_columns(claim)
-    sides = sides_of("direction", claim)
+    """Whether figures that a claim compares, in time or as it names them, differ the other way round: in any row."""
+    rows, every = table.named_rows(claim), table.body
+    is_counted = any(len(every) in each.digits and each.noun for each in quantities(claim))  # `in the three towns`
+    is_of_all = is_counted or sides_of("extent", claim) == frozenset({_ALL})
+    parts = [frozenset({row}) for row in every] if is_of_all and not rows else []
+    return _run_against(claim, table, rows) or any(_run_against(claim, table, part) for part in parts)
+
+
+def _run_against(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
+    columns, sides = table.named_columns(claim), sides_of("direction", claim)
+    is_each = bool(_EACH_TIME.search(claim)) or sides_of("extent", claim) == frozenset({_ALL})
     if sides and not (len(rows) > 1 and sides_of("amount", claim)):  # `more than double` is no direction
         columns = table.in_time(columns)
-        rows = rows or frozenset(range(len(table.rows)))
+        rows = frozenset(range(min(rows), max(rows) + 1) if rows and is_each else rows or range(len(table.rows)))
     else:
         sides = frozenset[int]()
     chosen = [cell for cell in table.cells if cell.row in rows and (not columns or cell.column in columns)]
@@ -233,69 +247,32 @@ def runs_against(claim: str, table: ResultTable) -> bool:
     is_clear = len(chosen) == len({*order} - {""}) >= 2 and len(sides) == 1
     if not is_clear or is_negated(claim) or sides_of("extremes", claim):
         return False
-    (_, first), *_, (_, last) = sorted(zip(order, (cell.value for cell in chosen), strict=True))
-    return first > last if 0 in sides else 1 in sides and first < last
+    values = [value for _, value in sorted(zip(order, (cell.value for cell in chosen), strict=True))]
+    pairs = pairwise(values) if is_each else [(values[0], values[-1])]
+    return any(first > last if 0 in sides else 1 in sides and first < last for first, last in pairs)
 
 
 def fails_in_rows(claim: str, table: ResultTable) -> bool:
     """Whether rows contradict what a claim says of all of them, of none, or of the only one that it names."""
-    rows, columns = table.named_rows(claim), table.named_columns(claim)
-    every = [row for row in range(len(table.rows)) if not table.is_total(row)]
-    extents = sides_of("extent", claim)
-    is_counted = any(len(every) in each.digits and each.noun for each in quantities(claim))  # `in the three towns`
-    is_of_all = extents == frozenset({_ALL}) or (is_counted and bool(sides_of("direction", claim)))
+    rows, columns, extents = table.named_rows(claim), table.named_columns(claim), sides_of("extent", claim)
     is_only = bool(phrase_in("only", claim)) and len(rows) == 1
-    if is_only or (not rows and (is_of_all or extents == frozenset({_NONE}))):
-        holds = [_holds(claim, table, row, columns, is_only=is_only) for row in every]
-        if None in holds or sides_of("extremes", claim):
-            return False
-        if is_only:
-            return [row for row, each in zip(every, holds, strict=True) if each] != [*rows]
-        return any(holds) if _NONE in extents else not (all(holds) or is_negated(claim))
-    return False
-
-
-def _holds(claim: str, table: ResultTable, row: int, columns: frozenset[int], *, is_only: bool) -> bool | None:
-    """Whether a row is as a claim says: by direction, by comparison of columns or with a figure, or by having any."""
-    directions, amounts = sides_of("direction", claim), sides_of("amount", claim)
-    if directions:
-        columns = table.in_time(columns)
-    cells = [cell for cell in table.cells if cell.row == row and cell.column in columns]
-    if len(cells) > 1 and len(directions or amounts) == 1 and 2 not in directions:
-        times = [table.time_of(cell, is_by_row=False) for cell in cells]
-        places = times if directions else [table.place_of(cell, claim, is_by_row=False) for cell in cells]
-        (place, first), *_, (other, last) = sorted(zip(places, (cell.value for cell in cells), strict=True))
-        is_up = 0 in directions if directions else 1 in amounts  # of "more than", the second falls short
-        is_clear = place != other and bool(directions) == any(map(str.isdigit, "".join(times)))
-        return (last > first if is_up else last < first) if is_clear else None
+    is_of_all = not rows and extents in (frozenset({_ALL}), frozenset({_NONE}))
+    if not (is_only or is_of_all) or sides_of("extremes", claim):
+        return False
+    column = {cell.row: cell.value for cell in table.cells if cell.row in table.body and cell.column in columns}
     bounds = [each for each in quantities(claim) if not (each.is_year or each.values <= {Decimal(1)})]
-    if len(cells) != 1 or len(bounds) > 1 or (directions and not bounds):
-        return None
+    before = claim[max(bounds[0].start - _BOUND, 0) : bounds[0].start] if bounds else claim
+    amounts = sides_of("amount", before, spoken_in(claim))
+    if len(columns) != 1 or len(bounds) > 1 or len(amounts) != len(bounds) or (not bounds and all(column.values())):
+        return False
     if bounds:
-        amounts = sides_of("amount", claim[max(bounds[0].start - _BOUND, 0) : bounds[0].start], spoken_in(claim))
         bound = max((value for value in bounds[0].values if isinstance(value, Decimal)), default=Decimal(0))
-        return (cells[0].value > bound if 0 in amounts else cells[0].value < bound) if len(amounts) == 1 else None
-    column = [cell.value for cell in table.cells if cell.column in columns]
-    return None if amounts or all(column) else (not cells[0].value) == (is_only and is_negated(claim))
-
-
-def breaks_off(claim: str, table: ResultTable) -> bool:
-    """Whether figures that a claim has rise or fall each time do not between two times that follow each other."""
-    columns, directions = table.named_columns(claim), sides_of("direction", claim)
-    is_each = sides_of("extent", claim) == frozenset({_ALL}) or _EACH_TIME.search(claim)
-    if not is_each or directions not in (frozenset({0}), frozenset({1})):
-        return False
-    rows = table.named_rows(claim)
-    is_by_row = len(columns) == 1 and table.in_time(columns) == columns
-    cells = [cell for cell in table.cells if cell.column in table.in_time(columns) and (is_by_row or cell.row in rows)]
-    series = sorted((table.time_of(cell, is_by_row=is_by_row), cell.row, cell.value) for cell in cells)
-    if len(series) < 2 or len({time for time, *_ in series} - {""}) < len(series):
-        return False
-    if is_by_row and len(rows) > 1:  # from one time to another
-        first, last = ([row for _, row, _ in series].index(row) for row in (min(rows), max(rows)))
-        series = series[min(first, last) : max(first, last) + 1]
-    values = [value for *_, value in series]
-    return any(one >= other if 0 in directions else one <= other for one, other in pairwise(values))
+        holds = frozenset(row for row, value in column.items() if (value > bound if 0 in amounts else value < bound))
+    else:
+        holds = frozenset(row for row, value in column.items() if (not value) == (is_only and is_negated(claim)))
+    if is_only:
+        return holds != rows
+    return bool(holds) if _NONE in extents else not (holds == frozenset(column) or is_negated(claim))
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:

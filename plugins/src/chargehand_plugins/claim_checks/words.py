@@ -51,14 +51,9 @@ def phrase_in(kind: str, text: str) -> re.Match[str] | None:
 @lru_cache(maxsize=4096)
 def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the months that a text names, as words of its own language and of others, or in dates."""
-    spoken = (languages()[code].months for code in {*spoken_in(text), *codes} if _any_month(code).search(text))
+    spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
     named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
     return frozenset(named | {int(_parts(date)[1]) for date in _NUMERIC_DATE.finditer(text)})
-
-
-@cache
-def _any_month(code: str) -> re.Pattern[str]:
-    return re.compile("|".join(month.pattern for month in languages()[code].months.values()), re.IGNORECASE)
 
 
 def without_months(text: str) -> str:

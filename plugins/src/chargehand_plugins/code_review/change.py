@@ -72,8 +72,8 @@ class ChangeReader:
         await self._repositories.close()
 
     async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
-        diffs = (_text(self._sources, file) for file in files if _is_of(file, _DIFFS))
-        changed = await asyncio.to_thread(lambda: parse_diff(*diffs))
+        diffs = [await asyncio.to_thread(_text, self._sources, file) for file in files if _is_of(file, _DIFFS)]
+        changed = await asyncio.to_thread(parse_diff, *diffs)
         if not any(_is_of(file, _DIFFS) for file in files) and repository is not None:
             try:
                 changed = await repository.change()

@@ -128,7 +128,7 @@ def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
 
 def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
     groups: list[list[FoundIssue]] = []
-    for one in sorted(found, key=_order):
+    for one in sorted(found, key=lambda f: (-f.issue.confidence, f.issue.file, f.issue.line, f.agent, f.id)):
         group = next((group for group in groups if _is_of(group, one)), None)
         if group is None:
             groups.append([one])
@@ -141,10 +141,6 @@ def _reported(group: Sequence[FoundIssue], added: Mapping[str, Mapping[int, str]
     worst = min((one.issue.severity for one in group), key=get_args(Severity).index)
     issue = group[0].issue.model_copy(update={"severity": worst})
     return Reported(issue, tuple(group), fingerprint(issue, added[issue.file]))
-
-
-def _order(one: FoundIssue) -> tuple[int, str, int, str, str]:
-    return -one.issue.confidence, one.issue.file, one.issue.line, one.agent, one.id
 
 
 def _is_of(group: Sequence[FoundIssue], one: FoundIssue) -> bool:
