@@ -112,8 +112,7 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
 def _elsewhere(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
     """Find a figure beside a word that its source has beside another figure of the same sentence."""
     claimed = _parts(claim)
-    for (mine, figures), sentence in product(claimed, sentences if claimed else ()):
-        parts = _parts(sentence)
+    for (mine, figures), parts in product(claimed, [_parts(each) for each in sentences] if claimed else ()):
         homes = [at for at, (_, there) in enumerate(parts) if all(each.is_in(there) for each in figures)]
         if len(homes) == 1:
             home, before, after = parts[homes[0]][0], parts[: homes[0]], parts[homes[0] :]

@@ -159,8 +159,9 @@ class ResultTable:
         if not any(map(_YEAR.fullmatch, words)):
             label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
         # With another ending, or as the first part of a long word: `Technikmuseum`.
-        starts = "\n".join(["", *words])
-        return bool(label) and all(word in words or (len(word) >= _STEM and f"\n{word}" in starts) for word in label)
+        return bool(label) and all(
+            word in words or (len(word) >= _STEM and any(each.startswith(word) for each in words)) for word in label
+        )
 
 
 def _months(labels: Iterable[str]) -> list[str]:
