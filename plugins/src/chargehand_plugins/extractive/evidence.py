@@ -16,15 +16,7 @@ from activities.documents.words import content_words, function_words, stem, word
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
-from chargehand_plugins.extractive.lexicon import (
-    empty_words,
-    is_grammar,
-    language_of,
-    matches,
-    one_line,
-    says,
-    sentence,
-)
+from chargehand_plugins.extractive.lexicon import is_silent, language_of, matches, one_line, says, sentence
 from chargehand_plugins.extractive.reading import read_query, why_unread
 
 SEARCHES: Final = ("search_documents", "search")
@@ -68,10 +60,11 @@ def find_evidence(
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
         return answer_from(question, results, catalog)
-    arguments: dict[str, JsonValue] = {"query": question[:_LONGEST_QUERY]}
-    return (
-        ToolCall(id="search-1", tool=tool, arguments=arguments | ({"document": ""} if tool == SEARCHES[0] else {})),
-    )
+    # `combien` is no word of an answer, and the index takes it for one that is found nowhere.
+    telling = [said for said in question.split() if not any(matches("asked", word) for word in words(said))]
+    query = " ".join(telling or [question])[:_LONGEST_QUERY]
+    arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
+    return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
 
 
 def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
@@ -110,10 +103,10 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
 
 
 def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog: Catalog) -> Iterator[_Quote]:
-    silent = {stem(word, language) for word in (*function_words(language), *empty_words(language))}
+    silent = {stem(word, language) for word in function_words(language)}
     said = {word: stem(word, language) for word in content_words(question)}
-    telling = [word for word in said if not (is_grammar(word, language) or matches("paying", word))]
-    wanted = {word: said[word] for word in telling if said[word] not in silent} or said
+    telling = [word for word in said if said[word] not in silent and not is_silent(word, language)]
+    wanted = {word: said[word] for word in telling} or said
     entries = {entry.name: entry for entry in catalog.documents}
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
@@ -124,9 +117,7 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
             lacking = next((word for word, root in wanted.items() if root not in named), "")
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
-            is_table = bool(_TABLE.search(source.ref)) or all(
-                "|" in line for line in passage.split("\n") if line.strip()
-            )
+            is_table = bool(_TABLE.search(source.ref)) or all("|" in line for line in passage.splitlines() if line)
             date = max(_DATE.findall(opening), default="")
             if passage:
                 yield _Quote(source.ref, passage, lacking, says("outdated", opening), date, is_table)
@@ -135,9 +126,8 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
     language = language_of(question)
-    missing = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language))]
-    missing = [word for word in missing if word not in empty_words(language)]
+    nowhere = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
+    missing = [word for word in nowhere if not (word.isdigit() or is_silent(word, language))]
     if query := read_query(question, catalog):
         return "doubt", "", query.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)

@@ -145,6 +145,11 @@ def is_grammar(word: str, language: str) -> bool:
     )
 
 
+def is_silent(word: str, language: str) -> bool:
+    """Whether no passage needs to have a word: it says how something is asked, or no more than that it costs."""
+    return is_grammar(word, language) or word in empty_words(language) or matches("paying", word)
+
+
 @lru_cache(maxsize=1_000)
 def language_of(text: str) -> str:
     """Name the language of a question: the one whose word it opens with, else the one whose words it has most of."""
