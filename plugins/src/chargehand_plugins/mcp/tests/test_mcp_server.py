@@ -243,10 +243,12 @@ async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
     said = await desk.use("transcript", session="talk-1")
     closed = await desk.use("close", session="talk-1")
     end = await asyncio.wait_for(desk.opened.chargehand.conversation("talk-1").result(), 30)
+    ended = await desk.status("talk-1")
 
     assert (first, second) == ("I see.", "I see.")
     assert "'talk-1' exists and differs in crew" in other
     assert (position["state"], position["next_tools"]) == ("awaiting_message", "say or close")
+    assert (ended["state"], ended["next_tools"]) == ("finished", "transcript")
     assert "And good evening" in said
     assert closed == "Conversation talk-1 is ending."
     assert (end.reason, end.messages) == ("closed", 2)
