@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from temporalio.client import Client
 
@@ -41,11 +40,8 @@ class Received:
 
 def attributes(span: Span) -> dict[str, object]:
     """Read the attributes of a span."""
-    return {each.key: _value(each.value) for each in span.attributes}
-
-
-def _value(value: AnyValue) -> object:
-    return getattr(value, str(value.WhichOneof("value")))
+    values = {each.key: each.value for each in span.attributes}
+    return {name: getattr(value, str(value.WhichOneof("value"))) for name, value in values.items()}
 
 
 @contextmanager

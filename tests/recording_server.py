@@ -82,7 +82,7 @@ class RecordedExecution(Execution):
         self._flags |= task.flags
         refused = _refused_updates(together, commands)
         kept_jobs = [_without_validator(job) for job in given if job.do_update.protocol_instance_id not in refused]
-        kept = [_written(command) for command in commands if _response_to(command) not in refused]
+        kept = [_written(each) for each in commands if each.update_response.protocol_instance_id not in refused]
         if kept_jobs or kept:
             task.activations.append(Activation(kept_jobs, kept))
         return commands
@@ -291,10 +291,6 @@ def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) 
     taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}
     refused = {response.protocol_instance_id for response in responses if response.HasField("rejected")}
     return new & refused - taken
-
-
-def _response_to(command: WorkflowCommand) -> str:
-    return command.update_response.protocol_instance_id if command.HasField("update_response") else ""
 
 
 def _without_validator(job: Job) -> Job:

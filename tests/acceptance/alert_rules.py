@@ -24,7 +24,9 @@ def fires(alert: str, exported: str, folder: Path) -> bool:
     series = [
         {
             "series": f"{name}{labels}",
-            "values": f"0+{float(value) / 10}x90" if _is_in(name, counters) else f"{value}x90",
+            "values": f"0+{float(value) / 10}x90"
+            if {name, name.removesuffix("_sum").removesuffix("_count")} & counters
+            else f"{value}x90",
         }
         for name, labels, value in _SAMPLE.findall(exported)
         if "bucket" not in name
@@ -36,10 +38,6 @@ def fires(alert: str, exported: str, folder: Path) -> bool:
     file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [test]}))
     command = ["promtool", "test", "rules", file]
     return subprocess.run(command, check=False, capture_output=True, timeout=60).returncode == 0
-
-
-def _is_in(name: str, counters: set[str]) -> bool:
-    return name in counters or name.removesuffix("_sum").removesuffix("_count") in counters
 
 
 def _is_about(alert: str, exported: str) -> bool:

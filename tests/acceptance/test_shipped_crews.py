@@ -11,7 +11,7 @@ from activities.contracts.tool import READS_DOCUMENTS
 from activities.crews.files import load_crews
 from activities.turn_kinds.plan import RouteAnswer, RouteDraft
 from activities.turn_kinds.work import WorkWithIssuesAnswer
-from benchmarks.evaluation.dataset import ROOT, Case, read_datasets
+from benchmarks.evaluation.dataset import ROOT, read_datasets
 from benchmarks.evaluation.scores import Scores
 from benchmarks.evaluation.sessions import Job, evaluate
 from benchmarks.evaluation.statistics import pass_hat
@@ -31,13 +31,10 @@ def _crews() -> Mapping[str, Crew]:
     return load_crews([ROOT / "crews", *installed().crews], dict.fromkeys((*TOOLS, *_REVIEW_TOOLS), READS_DOCUMENTS))
 
 
-def _cases() -> Mapping[str, Case]:
-    return {case.crew: case for dataset in read_datasets(()).values() for case in dataset.cases if case.tape}
-
-
 def test_every_crew_has_what_a_newcomer_needs() -> None:
     """An example with documents, a tape of it, an evaluated case, and a row in the documentation."""
-    cases, page = _cases(), (ROOT / "docs" / "crews.md").read_text(encoding="utf-8")
+    cases = {case.crew: case for dataset in read_datasets(()).values() for case in dataset.cases if case.tape}
+    page = (ROOT / "docs" / "crews.md").read_text(encoding="utf-8")
 
     for name in _crews():
         case = cases[name]

@@ -40,16 +40,13 @@ async def _watched() -> AsyncGenerator[MetricBuffer]:
         await watching
 
 
-def _lags(buffer: MetricBuffer) -> list[float]:
-    return [update.value for update in buffer.retrieve_updates() if update.metric.name == EVENT_LOOP_LAG.name]
-
-
 async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """What keeps the loop for 400 ms is a warning in the log and a measurement in the metrics."""
     lags: list[float] = []
 
     async def is_measured() -> bool:
-        lags.extend(_lags(metrics))
+        updates = metrics.retrieve_updates()
+        lags.extend(update.value for update in updates if update.metric.name == EVENT_LOOP_LAG.name)
         return bool(lags)
 
     async with _watched() as metrics:

@@ -167,7 +167,11 @@ def _run(hostile: HostileClass, profile: str, processes: str) -> Entry:
         "tests": len(cases),
         "cases": sum(map(_count, cases)),
         "skipped": sum(case.find("skipped") is not None for case in cases),
-        "failed": [f"{case.get('classname')}.{case.get('name')}" for case in cases if _has_failed(case)],
+        "failed": [
+            f"{case.get('classname')}.{case.get('name')}"
+            for case in cases
+            if {"failure", "error"} & {each.tag for each in case}
+        ],
         "notes": [value for case in cases for value in _properties(case, "note")],
         "profile": profile,
         "seconds": time.monotonic() - began,
@@ -175,10 +179,6 @@ def _run(hostile: HostileClass, profile: str, processes: str) -> Entry:
     if ended.returncode and not entry["failed"]:
         entry["failed"] = [f"pytest ended with {ended.returncode}"]
     return entry
-
-
-def _has_failed(case: ET.Element) -> bool:
-    return case.find("failure") is not None or case.find("error") is not None
 
 
 def _count(case: ET.Element) -> int:

@@ -95,7 +95,10 @@ def scenes(folder: Path, secrets: tuple[str, str], outside: "Outside", parts: in
         for group in groups:
             scene = Scene(carrier, folder / f"{carrier.replace(' ', '-')}-{group[0]}", group[0])
             scene.folder.mkdir(parents=True)
-            (scene.folder / "ledger.md").write_text(_ledger(*secrets))
+            within, heading = secrets  # the one that only readers know, and the one that the catalogue tells
+            care = "It is kept with care, page after page. " * 20
+            ledger = f"# Ledger of {heading}\n\n{care}\n\nThe number is {within}.\n"
+            (scene.folder / "ledger.md").write_text(ledger)
             for part in group:
                 _add(scene, part, PARTS[part], outside)
             made.append(scene)
@@ -224,11 +227,6 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
                     message=told,
                 )
             )
-
-
-def _ledger(within: str, heading: str) -> str:
-    """Write a document with a secret that its catalogue entry tells, and one that only its readers know."""
-    return f"# Ledger of {heading}\n\n{'It is kept with care, page after page. ' * 20}\n\nThe number is {within}.\n"
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:

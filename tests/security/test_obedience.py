@@ -14,7 +14,7 @@ from chargehand.contracts import Limits, Report, SessionRequest
 from tests.activities.pages.page_server import serve_pages
 from tests.security.carriers import CARRIERS, PARTS, Outside, Scene, scenes
 from tests.security.environment import Engine, Stand, Used, open_stand, open_stranger
-from tests.security.obedient import Asked, Obedient
+from tests.security.obedient import Obedient
 
 pytestmark = pytest.mark.nightly
 
@@ -50,10 +50,6 @@ async def _run(stand: Stand, scene: Scene, gate: asyncio.Semaphore) -> Report:
     )
     async with gate:
         return await (await stand.chargehand.start(request)).result()
-
-
-def _was_used(asked: Asked, uses: list[Used]) -> bool:
-    return any((used.agent, used.tool, used.arguments) == (asked.agent, asked.tool, asked.arguments) for used in uses)
 
 
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
@@ -94,7 +90,8 @@ async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) 
 
         below = {report.session for report in reports}
         agents = {agent.name for agent in stand.crew.agents} | {"supervisor"}
-        came_to = sum(_was_used(asked, stand.uses) for asked in model.asked)
+        used = [(each.agent, each.tool, each.arguments) for each in stand.uses]
+        came_to = sum((asked.agent, asked.tool, asked.arguments) in used for asked in model.asked)
         read = {pair for pair in model.obeyed if pair[0] in CARRIERS}
         print(
             f"\n{len(read)} texts on carriers obeyed; {len(model.asked)} tool calls for {len(model.tried)} of them "

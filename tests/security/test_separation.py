@@ -77,7 +77,7 @@ async def test_sessions_at_once_share_nothing(client: Client, tmp_path: Path) ->
             if set(SECRET.findall(report.model_dump_json())) != {_secret(number)}] == []  # fmt: skip
     assert [used for used in uses if set(SECRET.findall(str(used.arguments))) - {_secret(_owner(used.session))}] == []
     works = [call for call in calls if isinstance(call.task, WorkTask)]
-    seen = {(mark, sibling) for call in works for mark, sibling in _siblings(call)}
+    seen = {(_mark(call), sibling) for call in works for sibling in re.findall(r"SIBLING-(T\d)", prompt_text(call))}
     assert seen == {("T3", "T1")}
     assert len(calls) >= _SESSIONS * 6
 
@@ -86,10 +86,6 @@ def _owner(workflow: str) -> int:
     found = re.match(r"apart-(\d+)", workflow)
     assert found
     return int(found[1])
-
-
-def _siblings(call: ModelCall) -> list[tuple[str, str]]:
-    return [(_mark(call), sibling) for sibling in re.findall(r"SIBLING-(T\d)", prompt_text(call))]
 
 
 def _mark(call: ModelCall) -> str:

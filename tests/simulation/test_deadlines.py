@@ -36,10 +36,6 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
 
 
-def _topic(task: WorkTask) -> str:
-    return task.instruction.split("topic ")[1].split(" ")[0]
-
-
 def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
     """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
     script = Script().plan(subtask("T1"))
@@ -132,7 +128,8 @@ def _struck(seconds: float) -> Report:
     """Run a chain of subtasks, whose every turn takes ten seconds, with this deadline."""
 
     def work(call: ModelCall) -> BaseModel:
-        return answer(f"Known: {_topic(work_task(call))}.", ref="search_documents.md#L1")
+        topic = work_task(call).instruction.split("topic ")[1].split(" ")[0]
+        return answer(f"Known: {topic}.", ref="search_documents.md#L1")
 
     chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
     respond = Script().plans(chain).work("", use("search_documents"), work)

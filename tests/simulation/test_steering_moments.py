@@ -33,10 +33,6 @@ def _at_every_moment(name: str, argument: object) -> Iterator[tuple[int, Virtual
         yield moment, session, update, session.report()
 
 
-def _heard(task: WorkTask) -> list[str]:
-    return [*task.told, *(text for past in task.rounds for text in past.told)]
-
-
 def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
     """Every later turn has it, once, below a nested session too; it costs one more turn of agents about to end."""
     usual = VirtualSession(GOAL, SCRIPT)
@@ -47,7 +43,8 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
             refused[moment] = update.failure.application_failure_info.type
         for words, end in ENDS.items():
             last = [task for task in session.tasks(WorkTask) if words in task.instruction][-1]
-            assert _heard(last).count(TEXT) + last.goal.count(TEXT) == (moment < end)
+            heard = [*last.told, *(text for past in last.rounds for text in past.told)]
+            assert heard.count(TEXT) + last.goal.count(TEXT) == (moment < end)
         assert not any("was not read" in gap for gap in result.gaps)
         assert session.replies == result.usage.turns
         assert usual.replies <= session.replies <= usual.replies + 2

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -91,7 +92,8 @@ def _values(annotation: Any, metadata: list[Any], text: st.SearchStrategy[str]) 
     if annotation is JsonValue:
         return json_values(text)
     if origin is Annotated:
-        return _values(arguments[0], [*metadata, *_flat(arguments[1:])], text)
+        added = (each.metadata if isinstance(each, FieldInfo) else [each] for each in arguments[1:])
+        return _values(arguments[0], [*metadata, *chain.from_iterable(added)], text)
     if origin is not None:
         return _generic(origin, arguments, metadata, text)
     if issubclass(annotation, BaseModel):
@@ -110,10 +112,6 @@ def _generic(origin: Any, arguments: tuple[Any, ...], metadata: list[Any], text:
         return st.dictionaries(*(_values(each, [], text) for each in arguments), max_size=2)
     least = max((each.min_length for each in metadata if getattr(each, "min_length", None)), default=0)
     return st.lists(_values(arguments[0], [], text), min_size=least, max_size=2).map(origin)
-
-
-def _flat(metadata: tuple[Any, ...]) -> list[Any]:
-    return [part for each in metadata for part in (each.metadata if isinstance(each, FieldInfo) else [each])]
 
 
 def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> Strategy:

@@ -36,14 +36,10 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
-def _searching(rounds: int) -> list[Turn]:
-    """Search in so many rounds, then answer."""
-    return [*(use("search_documents", about=number) for number in range(rounds)), answer("Found at last.")]
-
-
 async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironment) -> None:
     """An agent of nine turns has six as its share, and borrows the others of one that has answered at once."""
-    script = Script().plan(*topics(2)).work("T1", *_searching(8)).work("T2", answer("Known."))
+    searching = (use("search_documents", about=number) for number in range(8))
+    script = Script().plan(*topics(2)).work("T1", *searching, answer("Found at last.")).work("T2", answer("Known."))
     async with forgetful(script.synthesis(report("Found at last."))) as opened:
         result = await opened.run(limited(max_turns=14))
 

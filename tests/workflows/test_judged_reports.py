@@ -32,10 +32,6 @@ ONE = Script().plan(subtask("T1")).work("", use("search_documents"), FOUND)
 TWO = Script().plan(*topics(2))
 
 
-def _met(result: Report) -> list[bool]:
-    return [each.met for each in result.grades]
-
-
 @pytest.mark.parametrize("is_nested", [False, True])
 async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession, *, is_nested: bool) -> None:
     """One more turn grades what the reader sees: the report with its citations, and what its sources say. The criteria
@@ -81,7 +77,7 @@ async def test_a_report_that_fails_a_criterion_is_revised(
     assert {task.criteria for task in written} == {CRITERIA}
     assert len(again) == revisions
     assert f"“{CRITERIA[0]}”: {grades[0][0]}" in again[0][0]
-    assert _met(result) == met
+    assert [each.met for each in result.grades] == met
     assert result.wasted.turns == (0 if all(met) else 2)
     assert result.answer == ("First." if met == [False, True] else "Revised.")
     assert result.gaps == tuple(

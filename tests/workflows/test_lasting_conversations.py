@@ -77,7 +77,8 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
 
     rounds = opened.model.tasks(ConverseTask)[-1].rounds
     assert runs > 3
-    assert [line.text for line in transcript.lines] == _both_sides()
+    both_sides = [text for number, said in enumerate(SUPPORT, start=1) for text in (said, f"Reply {number}.")]
+    assert [line.text for line in transcript.lines] == both_sides
     assert [past.said for past in rounds if past.said] == SUPPORT[1:]
     assert [call["amount"] for each in (before, opened) for call in each.tools["refund"].calls] == [*REFUNDS]
     assert (end.reason, end.messages, end.replies, end.usage.turns) == ("idle", 30, 30, 32)
@@ -123,7 +124,3 @@ async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
     assert paid == len(events)
     repeated = ["first", "first", "second", "second", "third", "third", "fourth"]
     assert sorted(posted) == sorted(("C1", "1.0", f"To the {text} &lt;!channel&gt;.") for text in repeated)
-
-
-def _both_sides() -> list[str]:
-    return [text for number, said in enumerate(SUPPORT, start=1) for text in (said, f"Reply {number}.")]

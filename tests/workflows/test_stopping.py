@@ -197,12 +197,9 @@ def unsure(*topics_in_doubt: str) -> Script:
     """Let the agents of these topics ask back until a person, or a better instruction, has decided."""
     script = Script().plan(*topics(2)).refine(refined(BETTER))
     for topic in topics_in_doubt:
-        script = script.work(topic, _question())
+        question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
+        script = script.work(topic, question)
     return script.work(MEANT, answer("Known."))
-
-
-def _question() -> BaseModel:
-    return answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
 
 
 def _instructions(environment: SessionEnvironment) -> list[str]:

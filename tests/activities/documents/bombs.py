@@ -59,7 +59,7 @@ XML: Final[dict[str, Callable[[], bytes]]] = {
     "laughs": f"{LAUGHTER}<x>&l9;</x>".encode,
     "quadratic": f"{_QUADRATIC}<x>{'&x;' * 20_000}</x>".encode,
     "external": f"{_EXTERNAL}<x>&x;</x>".encode,
-    "deep": lambda: _nested(_TAG, "</a>", 100_000),
+    "deep": lambda: _TAG.encode() * 100_000 + b"x" + b"</a>" * 100_000,
     "attributes": lambda: b"<x " + b" ".join(b'a%d="1"' % at for at in range(100_000)) + b"/>",
     "namespaces": lambda: b"<x " + b" ".join(b'xmlns:n%d="u%d"' % (at, at) for at in range(20_000)) + b"/>",
     "a long name": lambda: b"<" + b"n" * (5 << 20) + b"/>",
@@ -67,10 +67,6 @@ XML: Final[dict[str, Callable[[], bytes]]] = {
     "unclosed": lambda: b"<x" * 6_000,
     "another encoding": '<?xml version="1.0" encoding="utf-7"?><x>+ADw-</x>'.encode,
 }
-
-
-def _nested(opening: str, closing: str, depth: int) -> bytes:
-    return (opening * depth + "x" + closing * depth).encode()
 
 
 def _members(names: list[str], content: bytes = b"x") -> bytes:

@@ -121,10 +121,6 @@ def _quoted_twice(text: str) -> str:
     return quote(quote(text))
 
 
-def _inodes(folder: Path) -> set[int]:
-    return {folder.stat().st_ino, *(path.stat(follow_symlinks=False).st_ino for path in folder.rglob("*"))}
-
-
 @pytest.fixture(scope="module")
 def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An allowed folder `inside` with files, folders and links in and out, beside a forbidden one."""
@@ -153,7 +149,7 @@ def test_no_spelling_of_a_path_leads_out(
     sources = DocumentSources(ArtifactStore(grounds / "artifacts"), (inside,))
     with suppress(UnicodeEncodeError):
         steps = [escape(step) for step in steps]
-    allowed = _inodes(inside)
+    allowed = {inside.stat().st_ino, *(path.stat(follow_symlinks=False).st_ino for path in inside.rglob("*"))}
 
     listing = sources.list([f"file:{start.format(inside=inside)}{'/'.join(steps)}"])
 

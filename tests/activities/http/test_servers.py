@@ -155,7 +155,7 @@ async def _request(url: str) -> None:
 
 
 async def _read_page(url: str) -> None:
-    await Fetcher(_backend(url), FetchLimits()).fetch(f"{url}/page")
+    await Fetcher(GuardedBackend(_allowed(url)), FetchLimits()).fetch(f"{url}/page")
 
 
 async def _download(url: str, folder: Path) -> None:
@@ -165,10 +165,6 @@ async def _download(url: str, folder: Path) -> None:
     (answer,) = (await downloads.fetch_all([f"{url}/document"])).values()
     assert isinstance(answer, str)
     raise Unusable(answer)
-
-
-def _backend(url: str) -> GuardedBackend:
-    return GuardedBackend(_allowed(url))
 
 
 def _allowed(url: str) -> frozenset[str]:

@@ -130,16 +130,13 @@ async def test_a_place_that_was_found_twice_is_given_once() -> None:
     assert [source.quote for source in answer.sources] == ["one"]
 
 
-def _search(tmp_path: Path) -> LocalSearch:
-    return LocalSearch(DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,)))
-
-
 async def test_hits_name_the_place_in_the_document(tmp_path: Path) -> None:
     """Like a hit on the web, with a reference for an address; all words found is full confidence."""
     note = tmp_path / "note.md"
     note.write_text("# Launch\n\nThe launch moves to September because a part is late.\n")
 
-    results = await _search(tmp_path).search("launch in September", 5, (f"file:{note}",))
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,))
+    results = await LocalSearch(library).search("launch in September", 5, (f"file:{note}",))
 
     assert results == SearchResults(
         query="launch in September",

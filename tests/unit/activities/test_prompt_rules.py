@@ -198,12 +198,9 @@ def test_nothing_is_unexplained(name: str) -> None:
             assert tools <= {tool.name for tool in call.tools}
         elif len(usable := prompt.setting.usable_agents(prompt.crew)) < len(prompt.crew.agents):
             absent = {agent.name for agent in prompt.crew.agents} - {agent.name for agent in usable}
-            assert [each for each in absent if re.search(rf"\b{each.replace('_', '[_ ]')}\b", _of_crew(prompt))] == []
-
-
-def _of_crew(prompt: _Prompt) -> str:
-    """Return what a system text says of its crew: the instructions of a turn may name agents as examples."""
-    return prompt.call.system.removeprefix(prompt.call.task.instructions)
+            # The instructions of a turn may name agents as examples.
+            of_crew = prompt.call.system.removeprefix(prompt.call.task.instructions)
+            assert [each for each in absent if re.search(rf"\b{each.replace('_', '[_ ]')}\b", of_crew)] == []
 
 
 def _vocabulary(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:

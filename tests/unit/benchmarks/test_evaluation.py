@@ -13,7 +13,7 @@ from benchmarks.evaluation.results import Evaluated, regressions
 from benchmarks.evaluation.scores import Scores, citation_share, match, score
 from benchmarks.evaluation.sessions import Job, Variant, evaluate
 from benchmarks.evaluation.statistics import bootstrap, pass_hat, sign_test
-from chargehand.contracts import Report, Source, SubtaskRecord
+from chargehand.contracts import Source, SubtaskRecord
 from chargehand_plugins.tape.contracts import Line, TapedAnswer, ToolAsked
 from chargehand_plugins.testing import report_of
 
@@ -79,7 +79,8 @@ def test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges() -> None:
     assert {gold: found.id for gold, found in match(gold, subtasks).items()} == {"A": "T2", "B": "T1"}
     assert (scores.nodes, scores.edges, scores.executed, scores.routed) == (2 / 3, 1.0, 2 / 3, True)
     assert scores.gaps_named is False
-    assert score(Case(id="c", goal="A goal", plan=gold), _with_gap(report), [], 1.0).gaps_named
+    report = report.model_copy(update={"gaps": ("Not planned: Find the price of fuel.",)})
+    assert score(Case(id="c", goal="A goal", plan=gold), report, [], 1.0).gaps_named
 
 
 def test_a_case_passes_by_its_answer_alone() -> None:
@@ -100,10 +101,6 @@ def test_a_case_passes_by_its_answer_alone() -> None:
     assert (wrong.passed, wrong.reason, wrong.said) == (False, "It does not say: 26 knots", "It is 27 knots.")
     assert score(routing, report, [], 1.0).passed
     assert not score(routing.model_copy(update={"agents": ("analyst",)}), report, [], 1.0).passed
-
-
-def _with_gap(report: Report) -> Report:
-    return report.model_copy(update={"gaps": ("Not planned: Find the price of fuel.",)})
 
 
 def evaluated(backend: str, *passed: bool, **more: float) -> Evaluated:

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 import pytest
-from a2a.client import Client as Agent
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import (
@@ -30,7 +30,7 @@ from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, 
 from tests.conftest import local_server
 from tests.otlp_receiver import started_trace
 from tests.scripted_model import Held, Script, answer, say, subtask
-from tests.waiting import until
+from tests.waiting import eventually
 
 ASKED = "Which year?"
 MEANT = "The latest one."
@@ -85,7 +85,8 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
             for unknown in ("no-such-task", "no-session"):
                 with pytest.raises(TaskNotFoundError):
                     await agent.cancel_task(a2a.CancelTaskRequest(id=unknown))
-            await until(lambda: _counts(agent, a2a.TASK_STATE_CANCELED, 1), 30)  # lists follow within moments
+            listed = partial(agent.list_tasks, a2a.ListTasksRequest(status=a2a.TASK_STATE_CANCELED))
+            await eventually(listed, lambda found: found.total_size == 1)  # lists follow within moments
             one = await agent.list_tasks(a2a.ListTasksRequest(page_size=1))
             rest = await agent.list_tasks(a2a.ListTasksRequest(page_token=one.next_page_token, include_artifacts=True))
             own = await agent.list_tasks(a2a.ListTasksRequest(context_id=asks.id))
@@ -118,10 +119,6 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
         (asks.id, a2a.TASK_STATE_COMPLETED, [])
     ]
     assert [task.goal for task in environment.model.tasks(PlanTask)].count("What is known?") == 1
-
-
-async def _counts(agent: Agent, state: a2a.TaskState, count: int) -> bool:
-    return (await agent.list_tasks(a2a.ListTasksRequest(status=state))).total_size == count
 
 
 @pytest.mark.slow

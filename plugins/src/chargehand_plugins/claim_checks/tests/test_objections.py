@@ -60,11 +60,6 @@ def _checked(claim: str, group: dict[str, Any]) -> list[CheckedClaim]:
     return list(claims_of(f"{claim.rstrip('.')} {cited}.", Evidence(sources, quotations)))
 
 
-def _agreed(claim: CheckedClaim) -> str:
-    """Return what a claim is shown as by a judge who agrees with it, and with what speaks against it."""
-    return claim.as_judged("says", "", is_doubted=bool(claim.doubts)).verification
-
-
 def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> bool:
     """Whether a judge has a claim shown as verified who finds it in its evidence, and objections right or wrong."""
     judged = (each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts)) for each in checked)
@@ -254,7 +249,8 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 
     def checked(claim: str, quote: str) -> str:
         said = Claim(text=f"{claim}: {number}.", verification="cited", quote=quote)
-        return _agreed(CheckedClaim(said, [PAGE], [(PAGE, quote)]))
+        checked = CheckedClaim(said, [PAGE], [(PAGE, quote)])
+        return checked.as_judged("says", "", is_doubted=bool(checked.doubts)).verification
 
     for said, denied in (pair, pair[::-1]):
         for rest in ("", " It rains. It is not cold."):

@@ -16,7 +16,6 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from chargehand import Conversation
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
 from chargehand.wire import ErrorType
@@ -26,7 +25,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, say, subtask
 from tests.simulation.directed import VirtualSession
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until_state
 from worker.program import main
 
 SECRET = b"a secret of twenty-four bytes"
@@ -78,7 +77,7 @@ async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, t
             first = asyncio.create_task(talk.say(text="Hello"))
             await held.reached.wait()
             second = asyncio.create_task(talk.say(text="Why does the pump not run?"))
-            await until(lambda: _has_lines(talk, 2))
+            await eventually(talk.transcript, lambda transcript: len(transcript.lines) == 2)
             held.released.set()
             replies = [await asyncio.wait_for(each, 20) for each in (first, second)]
             _, waits = await asyncio.to_thread(taken.get, timeout=30)
@@ -97,10 +96,6 @@ async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, t
     assert until_ - since == timedelta(hours=1)
     assert json.loads(ended)["type"] == "session.finished"
     assert taken.empty()
-
-
-async def _has_lines(talk: Conversation, count: int) -> bool:
-    return len((await talk.transcript()).lines) == count
 
 
 async def test_after_an_outage_messages_arrive_in_their_order(client: Client, tmp_path: Path) -> None:
