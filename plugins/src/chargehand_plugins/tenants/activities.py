@@ -29,10 +29,10 @@ from chargehand_plugins.tenants.contracts import (
     EndedSession,
     EndedSessions,
     Entry,
-    LedgerRequest,
     ledger_id,
 )
 from chargehand_plugins.tenants.file import Tenants
+from chargehand_plugins.tenants.ledger import LedgerRequest
 
 _MOST_AT_ONCE: Final = 8
 _WORKFLOWS: Final = frozenset({"session", "subtask"})

@@ -8,7 +8,6 @@ from pydantic import StringConstraints
 from activities.contracts.session import LEDGER_PREFIX
 from chargehand.contracts import Contract, Dollars, left_out
 from chargehand.contracts.base import Name
-from chargehand_plugins.tenants.usage import TenantLimits
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
@@ -38,27 +37,6 @@ class Entry(Contract):
     def sender(self) -> str:
         """The session, which receives the reply."""
         return self.session
-
-
-class LedgerState(Contract):
-    """The state of a ledger that continues as new."""
-
-    day: date
-    spent_usd: Dollars
-    running: tuple[Entry, ...] = ()
-    queue: tuple[Entry, ...] = ()
-    begun: tuple[datetime, ...] = ()
-    is_doubtful: bool = left_out(False)
-    """Whether it has to be recounted."""
-
-
-class LedgerRequest(Contract):
-    """The input of a tenant's ledger."""
-
-    tenant: Name
-    limits: TenantLimits
-    state: LedgerState | None = left_out(None)
-    """Set by a ledger that continues as new."""
 
 
 class EndedQuery(Contract):

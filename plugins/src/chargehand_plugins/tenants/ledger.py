@@ -5,36 +5,41 @@ day. The budget of a session that runs past midnight counts on both days, since 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
+from pydantic import PrivateAttr
+
+from chargehand.contracts import Contract, Dollars, left_out
+from chargehand.contracts.base import Name
 from chargehand_plugins.tenants.contracts import Count, Entry
 from chargehand_plugins.tenants.usage import QueuedSession, TenantLimits
+from workflows.carried import Carried
 
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_SESSIONS: Final = 5_000
 """Maximum running and waiting sessions, which must fit into one payload when continuing as new."""
 
 
-@dataclass
-class TenantLedger:
+class TenantLedger(Carried):
     """Admits sessions within the limits of one tenant, by priority and order of arrival."""
 
     day: date
-    limits: TenantLimits = field(default_factory=TenantLimits)
-    spent: Decimal = Decimal(0)
-    running: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    limits: TenantLimits = TenantLimits()
+    spent: Dollars = Decimal(0)
+    running: dict[str, Entry] = {}
     """Running sessions by key."""
-    queue: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    queue: dict[str, Entry] = {}
     """Waiting sessions by key, in order of arrival."""
-    begun: list[datetime] = field(default_factory=list[datetime])
+    begun: list[datetime] = []
     """Admission times within the last minute, oldest first."""
-    _keys: dict[str, str] = field(init=False)
+    is_doubtful: bool = True
+    """Whether more may have been spent than is known here, so that it has to be recounted."""
+    _keys: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
     """Keys by session id."""
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, _: object) -> None:
         self._keys = {entry.session: entry.key for entry in (*self.running.values(), *self.queue.values())}
 
     @property
@@ -190,6 +195,15 @@ class TenantLedger:
             f"limits.budget_usd: of the tenant's {_dollars(limit)} a day, {_dollars(self._left)} is left until "
             f"midnight UTC, and the session asks for {_dollars(usd)}; ask for less, or start it again tomorrow"
         )
+
+
+class LedgerRequest(Contract):
+    """The input of a tenant's ledger."""
+
+    tenant: Name
+    limits: TenantLimits
+    state: TenantLedger | None = left_out(None)
+    """Set by a ledger that continues as new."""
 
 
 def _dollars(usd: Decimal | None) -> str:

@@ -17,15 +17,8 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from chargehand.wire import SignalName, WorkflowType
     from chargehand_plugins.tenants.activities import TenantActivities
-    from chargehand_plugins.tenants.contracts import (
-        CountQuery,
-        EndedQuery,
-        EndedSession,
-        Entry,
-        LedgerRequest,
-        LedgerState,
-    )
-    from chargehand_plugins.tenants.ledger import TenantLedger
+    from chargehand_plugins.tenants.contracts import CountQuery, EndedQuery, EndedSession, Entry
+    from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
     from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
     from workflows import continue_as_new, options
     from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Idling, Leaving
@@ -48,12 +41,10 @@ class TenantWorkflow:
         self._tenant = request.tenant
         # Anyone with access may start a ledger with an arbitrary state.
         state = request.state if workflow.info().continued_run_id else None
-        self._ledger = _ledger_of(request.limits, state)
+        self._ledger = state or TenantLedger(day=workflow.now().date(), limits=request.limits)
         self._mailbox = Mailbox(workflow.info().workflow_id)
         self._messages: list[tuple[str, Callable[[], None]]] = []
         """Received but unapplied messages in order, with their session's key."""
-        self._is_doubtful = state is None or state.is_doubtful
-        """Whether more may have been spent than is known here."""
         self._counted_at: datetime | None = None
         self._answers: list[tuple[Entry, str]] = []
         """Unsent answers, each with a refusal reason."""
@@ -73,7 +64,7 @@ class TenantWorkflow:
             elif self._ledger.is_idle and workflow.now().date() > self._ledger.day:
                 return
             elif continue_as_new.is_due():
-                workflow.continue_as_new(self._next_run(request))
+                workflow.continue_as_new(request.replace(state=self._ledger))
             else:
                 await self._wait()
 
@@ -103,7 +94,7 @@ class TenantWorkflow:
     @workflow.signal(name=SignalName.COUNT_ANEW, description="A worker has started: the database may be another one.")
     def count_anew(self, limits: TenantLimits) -> None:
         self.set_limits(limits)
-        self._is_doubtful = True
+        self._ledger.is_doubtful = True
 
     def _take(self, envelope: Envelope, body: AdmissionRequest | Idling | Leaving) -> None:
         """Apply a session's message about its own place; ignore any other."""
@@ -118,7 +109,7 @@ class TenantWorkflow:
             case Leaving() if place is not None:
                 self._ledger.leave(body.key, body.spent_usd)
             case Leaving():
-                self._is_doubtful = self._is_doubtful or body.spent_usd > 0
+                self._ledger.is_doubtful = self._ledger.is_doubtful or body.spent_usd > 0
 
     def _ask(self, request: AdmissionRequest, entry: Entry) -> None:
         if request.is_larger:
@@ -130,7 +121,7 @@ class TenantWorkflow:
 
     def _counts_at(self) -> datetime:
         """Return when the ledger recounts: immediately the first time, then at most once per `COUNT_AGAIN`."""
-        if not self._is_doubtful:
+        if not self._ledger.is_doubtful:
             return datetime.max.replace(tzinfo=UTC)
         return workflow.now() if self._counted_at is None else self._counted_at + options.COUNT_AGAIN
 
@@ -142,7 +133,7 @@ class TenantWorkflow:
         self._ledger.begin_day(workflow.now().date())
         named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
         asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
-        self._is_doubtful = False  # one that arrives meanwhile triggers another recount
+        self._ledger.is_doubtful = False  # one that arrives meanwhile triggers another recount
         count = await workflow.execute_activity_method(
             TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
         )
@@ -216,18 +207,6 @@ class TenantWorkflow:
         if ended.key in self._ledger.running:
             self._ledger.leave(ended.key, ended.spent_usd)
 
-    def _next_run(self, request: LedgerRequest) -> LedgerRequest:
-        ledger = self._ledger
-        state = LedgerState(
-            day=ledger.day,
-            spent_usd=ledger.spent,
-            running=tuple(ledger.running.values()),
-            queue=tuple(ledger.queue.values()),
-            begun=tuple(ledger.begun),
-            is_doubtful=self._is_doubtful,
-        )
-        return request.model_copy(update={"limits": ledger.limits, "state": state})
-
 
 @workflow.defn(name=WorkflowType.TENANT, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class UpgradingTenantWorkflow(TenantWorkflow):
@@ -241,19 +220,6 @@ class UpgradingTenantWorkflow(TenantWorkflow):
     async def run(self, request: LedgerRequest) -> None:
         """Admit sessions on the newest build."""
         await super().run(request)
-
-
-def _ledger_of(limits: TenantLimits, state: LedgerState | None) -> TenantLedger:
-    if state is None:
-        return TenantLedger(workflow.now().date(), limits)
-    return TenantLedger(
-        state.day,
-        limits,
-        state.spent_usd,
-        {each.key: each for each in state.running},
-        {each.key: each for each in state.queue},
-        [*state.begun],
-    )
 
 
 def _entry_of(envelope: Envelope, request: AdmissionRequest) -> Entry:

@@ -22,9 +22,8 @@ from chargehand_plugins.tenants.contracts import (
     EndedSession,
     EndedSessions,
     Entry,
-    LedgerRequest,
 )
-from chargehand_plugins.tenants.ledger import TenantLedger
+from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import eventually, until
@@ -60,7 +59,7 @@ def _entry(key: str, session: str, usd: Decimal, priority: int = 3, since: datet
 def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]) -> None:
     """What was spent today and what runs stay within dollars, number and rate, however sessions ask."""
     now = _NOON
-    ledger = TenantLedger(now.date(), limits)
+    ledger = TenantLedger(day=now.date(), limits=limits)
     begun: list[datetime] = []
     for kind, number, usd, priority, seconds in steps:
         now += timedelta(seconds=seconds)
@@ -86,7 +85,7 @@ def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, 
 
 def test_sessions_begin_by_priority_and_then_in_order() -> None:
     """Higher priorities come first, and sessions of one priority in their order, even if a later one would fit."""
-    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
+    ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
         ledger.ask(_entry(key, key, Decimal(usd), priority))
 
@@ -100,7 +99,7 @@ def test_sessions_begin_by_priority_and_then_in_order() -> None:
 
 def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for() -> None:
     """What could never fit today is refused at once; what running sessions may give back is waited for."""
-    ledger = TenantLedger(_NOON.date(), TenantLimits(usd_per_day=Decimal(5)))
+    ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(usd_per_day=Decimal(5)))
     for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
         ledger.ask(_entry(key, key, Decimal(usd)))
     ledger.admit(_NOON)
@@ -119,7 +118,7 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
 
 def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
     """The new run gets the place of the one before, whose possible spend counts; one that waited spent nothing."""
-    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
+    ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     began: list[str] = []
     for key in ("first", "second"):
         ledger.ask(_entry(key, "same", Decimal(4)))
@@ -133,7 +132,7 @@ def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
 
 def test_a_ledger_never_outgrows_what_its_next_run_can_be_given() -> None:
     """A flood is refused before the state is larger than one payload may be, 2 MB, with the longest ids."""
-    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1))
+    ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1))
     kept = 0
     while not ledger.ask(_entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"))):
         kept += 1

@@ -23,8 +23,9 @@ from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType, SignalName
 from chargehand_plugins.tenants.activities import Ledgers
-from chargehand_plugins.tenants.contracts import LedgerRequest, LedgerState, ledger_id
+from chargehand_plugins.tenants.contracts import ledger_id
 from chargehand_plugins.tenants.file import Tenants
+from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
 from chargehand_plugins.tenants.tests.environment import allowing, delete_workflow
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
@@ -262,7 +263,7 @@ async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> N
         return
     await _terminate(client, ledger)
     if loss == "forged":
-        nothing = LedgerState(day=usage.day, spent_usd=Decimal(0))
+        nothing = TenantLedger(day=usage.day)
         forged = LedgerRequest(tenant="acme", limits=TenantLimits(), state=nothing)
         queue = ledger.split("/")[1]
         await client.start_workflow("Tenant", forged, id=ledger, task_queue=queue)
