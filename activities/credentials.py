@@ -7,7 +7,6 @@ import base64
 import json
 import traceback
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -15,9 +14,9 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.calls import ToolRequest
-from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, WrappedTool
 from activities.newest import Newest
-from chargehand.contracts import Capability, SessionRequest
+from chargehand.contracts import SessionRequest
 from chargehand.credentials import SHORTEST, open_credential
 from chargehand.errors import ChargehandError
 from chargehand.payloads.encryption import Encryption
@@ -79,19 +78,8 @@ def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[
     return opened
 
 
-@dataclass(frozen=True)
-class HidesCredentials:
+class HidesCredentials(WrappedTool):
     """Wraps a tool to redact its credentials from answers and errors."""
-
-    tool: Tool
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self.tool.spec
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.tool.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         return _without(await _hiding(self.tool.use(arguments, context)))

@@ -1,6 +1,7 @@
 """The interface of a tool that an agent may use."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -100,10 +101,23 @@ class LooksUp(Tool, Protocol):
         ...
 
 
-class ForwardsLookUp:
-    """Mixin for wrappers of a tool that looks up its calls."""
+@dataclass(frozen=True)
+class WrappedTool:
+    """Base of the wrappers of a tool, which describe it unchanged."""
 
     tool: Tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.tool.capabilities
+
+
+class ForwardsLookUp(WrappedTool):
+    """Mixin for wrappers of a tool that looks up its calls."""
 
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         assert isinstance(self.tool, LooksUp)

@@ -13,11 +13,10 @@ from typing import Final, Protocol
 from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, WrappedTool
 from activities.credentials import hide
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
-from chargehand.contracts import Capability
 from chargehand.strict_json import map_texts
 from chargehand_plugins.tape.contracts import (
     Line,
@@ -153,17 +152,8 @@ def recording_tool(tool: Tool, tape: Recorder) -> "RecordingTool":
 
 
 @dataclass(frozen=True)
-class RecordingTool:
-    tool: Tool
+class RecordingTool(WrappedTool):
     tape: Recorder
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self.tool.spec
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.tool.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         asked = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))

@@ -15,14 +15,13 @@ from temporalio.api.common.v1 import Payload
 
 from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
-from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec, WrappedTool
 from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
 from chargehand.contracts import (
     CallDecision,
-    Capability,
     ConversationEnd,
     ConversationMessage,
     ConversationRequest,
@@ -55,10 +54,9 @@ _THREADS: Final = 8
 
 
 @dataclass(frozen=True)
-class _WatchedTool:
+class _WatchedTool(WrappedTool):
     """Records calls that reach a tool, or answers them."""
 
-    tool: Tool
     calls: list[ToolUse]
     answer: ToolAnswer | None
 
@@ -66,10 +64,6 @@ class _WatchedTool:
     def spec(self) -> ToolSpec:
         # Here a call ends with its function, so its lookup need not wait.
         return self.tool.spec.model_copy(update={"settles_within_seconds": 0.0})
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.tool.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         self.calls.append(ToolUse(self.tool.spec.name, arguments))
