@@ -38,8 +38,8 @@ from chargehand.contracts import Limits, Report, SessionRequest, Usage
 from chargehand.errors import SessionFailed
 from chargehand.record import Record
 from chargehand.wire import ErrorType, WorkflowType
+from chargehand_plugins.tenants.limits import TenantLimits
 from chargehand_plugins.tenants.tests.environment import allowing
-from chargehand_plugins.tenants.usage import TenantLimits
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import (

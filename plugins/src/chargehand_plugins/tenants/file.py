@@ -10,7 +10,7 @@ from activities.toml_file import UnusableToml, read_toml
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.problems import describe_problems, join_problems
-from chargehand_plugins.tenants.usage import TenantLimits
+from chargehand_plugins.tenants.limits import TenantLimits
 
 _LARGEST_FILE_BYTES: Final = 1_000_000
 

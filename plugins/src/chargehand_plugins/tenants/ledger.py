@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from chargehand.contracts import Contract, Dollars, left_out
 from chargehand.contracts.base import Name
 from chargehand_plugins.tenants.contracts import Count, Entry
-from chargehand_plugins.tenants.usage import QueuedSession, TenantLimits
+from chargehand_plugins.tenants.limits import QueuedSession, TenantLimits
 from workflows.carried import Carried
 
 _MINUTE: Final = timedelta(minutes=1)

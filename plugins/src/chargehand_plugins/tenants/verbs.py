@@ -11,7 +11,7 @@ from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, verb
 
 if TYPE_CHECKING:
-    from chargehand_plugins.tenants.usage import TenantUsage
+    from chargehand_plugins.tenants.limits import TenantUsage
 
 app = typer.Typer()
 
@@ -19,7 +19,7 @@ app = typer.Typer()
 @verb(app)
 async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
     """List the tenants with limits: what runs, what waits, and the dollars of the day."""
-    from chargehand_plugins.tenants.usage import tenant_usage
+    from chargehand_plugins.tenants.limits import tenant_usage
 
     await connection.open(worker=False)
     found = await tenant_usage(connection.chargehand)

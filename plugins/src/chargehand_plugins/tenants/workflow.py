@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand_plugins.tenants.activities import TenantActivities
     from chargehand_plugins.tenants.contracts import CountQuery, EndedQuery, EndedSession, Entry
     from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
-    from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
+    from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
     from workflows import continue_as_new, options
     from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Idling, Leaving
     from workflows.mailbox.mailbox import Mailbox

@@ -10,8 +10,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.visibility import describe
 from chargehand_plugins.tenants.file import Tenants
+from chargehand_plugins.tenants.limits import TenantLimits
 from chargehand_plugins.tenants.settings import add_ledgers
-from chargehand_plugins.tenants.usage import TenantLimits
 from tests.waiting import until
 from worker.parts import WorkerParts
 

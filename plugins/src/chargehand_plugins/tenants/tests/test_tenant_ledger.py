@@ -24,7 +24,7 @@ from chargehand_plugins.tenants.contracts import (
     Entry,
 )
 from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
-from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
+from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import eventually, until
 from workflows import options

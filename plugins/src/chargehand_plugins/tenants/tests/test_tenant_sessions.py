@@ -26,8 +26,8 @@ from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.contracts import ledger_id
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
+from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.tests.environment import allowing, delete_workflow
-from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
 from tests.waiting import eventually, until_state

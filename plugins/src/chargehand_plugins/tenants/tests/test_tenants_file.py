@@ -10,7 +10,7 @@ from temporalio.common import VersioningBehavior
 from activities.backends import SettingsError
 from chargehand.wire import WorkflowType
 from chargehand_plugins.tenants.file import load_tenants
-from chargehand_plugins.tenants.usage import TenantLimits
+from chargehand_plugins.tenants.limits import TenantLimits
 from worker.program import main
 from workflows.registry import added_workflows
 
