@@ -1,13 +1,13 @@
 """Every timeout and retry policy of the workflows: how activities and children are called, and how long steps wait."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy
 
 from activities.heartbeat import HEARTBEAT_TIMEOUT
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import SessionRequest, WaitKind
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """Minimum time for an activity, even past its deadline."""
@@ -51,6 +51,9 @@ ASK_AGAIN: Final = timedelta(minutes=5)
 """Interval after which a queued session asks its tenant's ledger again, in case that was terminated."""
 MOST_ASK_AGAIN: Final = timedelta(hours=1)
 """Maximum of that interval, which doubles each time."""
+_QUESTION_TIME: Final = timedelta(minutes=15)
+_DAY: Final = timedelta(days=1)
+_SATURDAY: Final = 5
 NEXT_TASK: Final = timedelta(milliseconds=1)
 """A timer that fires in the next workflow task."""
 
@@ -163,3 +166,16 @@ def nested_margin(left: timedelta) -> timedelta:
 
 def _within(left: timedelta | None, most: timedelta) -> timedelta:
     return most if left is None else min(most, max(left, _LEAST_PATIENCE))
+
+
+def decision_time(kind: WaitKind, now: datetime) -> timedelta:
+    """Compute the default time for a decision: 15 minutes for an answer, a working day for anything else.
+
+    A working day ends at the same hour of the next day from Monday to Friday, in UTC.
+    """
+    if kind == "question":
+        return _QUESTION_TIME
+    then = now + _DAY
+    while then.weekday() >= _SATURDAY:
+        then += _DAY
+    return then - now

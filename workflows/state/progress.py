@@ -1,7 +1,7 @@
 """A session's progress: its plan, outcomes and open questions, and the status shown to people."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from pydantic import PrivateAttr
@@ -26,7 +26,6 @@ from chargehand.contracts import (
     SubtaskRecord,
     Usage,
     Wait,
-    WaitKind,
     left_out,
 )
 from chargehand.contracts.problems import printable
@@ -49,9 +48,6 @@ VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
     "edit": "edited",
     "reject": "rejected",
 }
-_QUESTION_TIME: Final = timedelta(minutes=15)
-_DAY: Final = timedelta(days=1)
-_SATURDAY: Final = 5
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
 _REPORTING: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
@@ -393,16 +389,3 @@ class Progress(Carried):
     def _change(self, record: SubtaskRecord, **changes: object) -> None:
         changed = record.replace(**changes)
         self.records = tuple(changed if each is record else each for each in self.records)
-
-
-def usual_time(kind: WaitKind, now: datetime) -> timedelta:
-    """Compute the default time for a decision: 15 minutes for an answer, a working day for anything else.
-
-    A working day ends at the same hour of the next day from Monday to Friday, in UTC.
-    """
-    if kind == "question":
-        return _QUESTION_TIME
-    then = now + _DAY
-    while then.weekday() >= _SATURDAY:
-        then += _DAY
-    return then - now

@@ -28,7 +28,6 @@ from workflows.on_exit import on_exit
 from workflows.options import execution_timeout
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.state.clock import Clock
-from workflows.state.progress import usual_time
 from workflows.state.session import Session
 
 _Result = TypeVar("_Result")
@@ -116,7 +115,7 @@ async def _cancel(task: "asyncio.Task[_Result]") -> None:
 def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
     """Describe a wait that begins now; it ends early enough for the rest of the work before the execution timeout."""
     now, info, clock = workflow.now(), workflow.info(), session.clock
-    left = session.request.answer_within or usual_time(kind, now)
+    left = session.request.answer_within or options.decision_time(kind, now)
     timeout = execution_timeout()
     if timeout is not None:
         ends_at = min(info.workflow_start_time, clock.started_at) + timeout
