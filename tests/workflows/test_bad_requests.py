@@ -61,12 +61,12 @@ CORPUS = [
 ]
 
 
-async def _failure(environment: SessionEnvironment, *values: RawValue) -> ApplicationError:
+async def _failure(environment: SessionEnvironment, *values: RawValue, session: str = "") -> ApplicationError:
     """Start a session with raw payloads and wait for its failure."""
     handle = await environment.chargehand.client.start_workflow(
         WorkflowType.SUPERVISOR,
         args=values,
-        id=f"bad-{uuid4().hex[:8]}",
+        id=session or f"bad-{uuid4().hex[:8]}",
         task_queue=environment.chargehand.task_queue,
         result_type=dict,
         # Only so that a session that hangs fails this test instead of stopping it.
@@ -94,6 +94,18 @@ async def test_bad_input_fails_the_session_naming_the_field(
     assert error.non_retryable
     assert named in error.message
     assert opened.model.calls == []
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize("data", [b"[1]", b'{"goal": ""}', b'{"goal": "a goal", "crew": "pirates"}'])
+async def test_a_request_that_cannot_be_read_has_a_status(environment: OpenEnvironment, data: bytes) -> None:
+    """It says that the session failed and why, for sessions that plain clients started."""
+    name = f"bad-{uuid4().hex[:8]}"
+    async with environment(Script().plan(subtask("T1"))) as opened:
+        error = await _failure(opened, _raw(data), session=name)
+        status = await opened.chargehand.session(name).status()
+
+    assert (status.state, status.failure and status.failure.error_type) == ("failed", error.type)
 
 
 async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvironment) -> None:

@@ -138,7 +138,9 @@ class Execution(CommonMessages):
 
         Works without a worker.
         """
-        goal = (await self.request()).goal
+        goal = ""
+        with suppress(InvalidInput):  # of a plain client: a worker has refused it
+            goal = (await self.request()).goal
         with translated(self.id):
             return await read_status(self._client, self.id, goal)
 

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from chargehand.contracts import PlannedSubtask, Status, Step, SubtaskRecord, Trace, Usage
 from chargehand.contracts.report import awaiting_records, ended_records
 from chargehand.errors import NotReachable, ServerRefused
+from chargehand.failure_causes import failure_cause
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import RUNNING, Decoder, SessionResult
 from chargehand.history.runs import histories
@@ -191,7 +192,7 @@ def status_of(session: Projection, goal: str = "") -> Status:
         subtasks=subtasks,
         questions=tuple(session.requests.questions.values()),
         calls=tuple(session.requests.calls.values()),
-        failure=scope.failure,
+        failure=scope.failure or (failure_cause(scope.draft.error) if scope.state == "failed" else None),
         turns=spent.turns,
         spent_usd=spent.cost_usd,
         started_at=scope.draft.started_at,

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -148,7 +149,7 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     try:
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
-        status = status_of(work, (await session.request()).goal)
+        status = await _recorded(session, work)
         view = view_of_status(status, web_ui, work)
         remark = f"{str(error).rstrip('.')}. {status.failure.remedy}" if status.failure else str(error)
         return replace(
@@ -164,11 +165,17 @@ async def _of_running(backend: Backend, session: Session, work: Projection, web_
             with translated(session.id):
                 status = await asked.query(Messages.status.name, result_type=Status)
     except (NotReachable, ServerRefused, TimeoutError):
-        recorded = view_of_status(status_of(work, (await session.request()).goal), web_ui, work)
+        recorded = view_of_status(await _recorded(session, work), web_ui, work)
         return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     spent = work.spent  # it is current even if the worker is busy
     known = {"turns": max(status.turns, spent.turns), "spent_usd": max(status.spent_usd, spent.cost_usd)}
     return view_of_status(status.model_copy(update=known), web_ui, work)
+
+
+async def _recorded(session: Session, work: Projection) -> Status:
+    with suppress(InvalidInput):  # no request that a worker accepts
+        return status_of(work, (await session.request()).goal)
+    return status_of(work)
 
 
 def view_of_status(status: Status, web_ui: str | None, work: Projection | None = None) -> SessionView:
