@@ -39,7 +39,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
 from tests.parameters import first_fast
 from tests.scripted_model import Script, subtask
-from tests.waiting import until_state
+from tests.waiting import eventually, until_state
 from tests.workflows.conftest import OpenEnvironment, connect
 from workflows.mailbox.contracts import Envelope, GrantRequest
 
@@ -97,15 +97,28 @@ async def test_bad_input_fails_the_session_naming_the_field(
 
 
 @pytest.mark.real_server
-@pytest.mark.parametrize("data", [b"[1]", b'{"goal": ""}', b'{"goal": "a goal", "crew": "pirates"}'])
-async def test_a_request_that_cannot_be_read_has_a_status(environment: OpenEnvironment, data: bytes) -> None:
-    """It says that the session failed and why, for sessions that plain clients started."""
+@pytest.mark.parametrize(
+    ("data", "tenant"),
+    [(b"[1]", ""), (b'{"goal": ""}', ""), (b'{"goal": "a goal", "crew": "pirates", "tenant": "acme"}', "acme")],
+)
+async def test_a_refused_request_of_a_plain_client_has_a_status(
+    environment: OpenEnvironment, data: bytes, tenant: str
+) -> None:
+    """It says that the session failed and why; lists name the tenant, if the request can be read."""
     name = f"bad-{uuid4().hex[:8]}"
     async with environment(Script().plan(subtask("T1"))) as opened:
         error = await _failure(opened, _raw(data), session=name)
         status = await opened.chargehand.session(name).status()
+        listed = await eventually(lambda: _listed(opened, name), lambda found: found != "running")
 
+    assert listed == tenant
     assert (status.state, status.failure and status.failure.error_type) == ("failed", error.type)
+
+
+async def _listed(opened: SessionEnvironment, name: str) -> str:
+    """Return the tenant of an ended session in the list, or `running`."""
+    found = [each async for each in opened.chargehand.list() if each.id == name and each.ended_at]
+    return found[0].tenant if found else "running"
 
 
 async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvironment) -> None:

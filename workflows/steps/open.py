@@ -164,7 +164,7 @@ def _show_in_lists(asked: SessionRequest) -> None:
     present = workflow.info().raw_memo
     missing = {name: text for name, text in listing_memo(asked.goal, asked.follows).items() if name not in present}
     if missing:
-        workflow.upsert_memo(missing)
+        workflow.upsert_memo(missing | {"tenant": asked.tenant})
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
