@@ -33,9 +33,10 @@ _NEEDS_NOUN: Final = re.compile(
 _STARTS: Final = ".!?:\n"
 _UNNAMED: Final = "an unnamed source"
 _DESTINATION: Final = re.compile(r"(?<=\])\((\s*<?)")
-_DEFINITION: Final = re.compile(r"(?<=\]):(?=[\s<>]*(?:[A-Za-z][\w+.-]*:|[/\\&]))")
-_TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/])")
-"""The start of an HTML tag that may have attributes."""
+_DEFINITION: Final = re.compile(r"(?<=\]):(?=[\s<>]*[^\s<>:/\\&]*[:/\\&])")
+"""The colon after a link's label, before what may be an address: any of it can be an entity or have a backslash."""
+_TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/]|(?:style|script)\b)", re.IGNORECASE)
+"""The start of an HTML tag that may have attributes, or that contains no text."""
 _LOCAL: Final = re.compile(r"#[\w-]+(?=[\s)>])|[\w-][\w.-]*(?=[\s)>])")
 """An anchor in the text, or a file name."""
 _ADDRESS: Final = re.compile(r"(?:[^\s()<>]|\([^\s()<>]*\))+(?=[)> \n])")

@@ -101,6 +101,10 @@ HOSTILE = (
     f'<img alt="<" src="{EVIL}">',
     f"<a\nhref='{EVIL}'>x</a>",
     f"<img/src={EVIL}>",
+    "![a]\n\n[a]: h&#116;tps://evil.example/a",
+    "![a]\n\n[a]: <https\\://evil.example/a>",
+    f"<style>@import url({EVIL})</style>",
+    f"<Script>fetch('{EVIL}')</Script>",
 )
 
 
@@ -110,7 +114,7 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
     html = MarkdownIt("commonmark").render(inert_links(text, [Source(ref="r", url=READ)]))
 
     html = re.sub(r'<a href="([^"]*)">\1</a>', r"\1", html)  # what shows its address whole
-    assert not re.search(r"<(?:a|img|b)\b[^>]*evil", html)
+    assert not re.search(r"(?i)<(?:(?:a|img|b)\b[^>]*|s\w+>[^<]*)evil", html)
     assert "evil.example" in html
 
 
@@ -122,7 +126,7 @@ def test_what_was_read_stays_a_link(text: str) -> None:
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
 
 
-@pytest.mark.parametrize("link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)"])
+@pytest.mark.parametrize("link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)", "]: a", "<a"])
 def test_many_links_are_looked_up_soon(link: str) -> None:
     """However many links a model writes, and however many sources there are: a workflow task has two seconds."""
     sources = [Source(ref=f"p{number}", url=f"{READ}{number}") for number in range(1_000)]
