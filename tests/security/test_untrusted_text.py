@@ -129,11 +129,3 @@ def test_what_a_tool_gave_says_which() -> None:
         'From read_page:\n<data>\n{"x":1}\n</data>',
         'From that tool:\n<data>\n{"x":1}\n</data>',
     ]
-
-
-def test_whoever_reaches_out_is_told_of_no_documents() -> None:
-    """A prompt without a catalogue says nothing of documents at all."""
-    [message] = WorkTask(goal="g", instruction="i").messages(None, TODAY)
-
-    task = "For context, the user's request:\n<request>\ng\n</request>\n\nInstruction:\ni"
-    assert message.text == f"Today is 2026-11-22.\n\n{task}"

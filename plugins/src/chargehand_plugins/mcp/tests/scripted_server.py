@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 TOOLS = ("echo", "read", "environment", "crash", "change", "flood", "spawn", "hang", "slow", "long", "fail", "swarm")
-descriptions = dict.fromkeys(TOOLS, "Does what its name says.")
+FORM = '{"message":"?","requestedSchema":{"type":"object","properties":{}}}'
+QUESTION = '{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":' + FORM + "}"
+descriptions = dict.fromkeys((*TOOLS, "quiz"), "Does what its name says.")
 
 
 def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -25,7 +27,7 @@ def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 note("list")
                 time.sleep(600)
             schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-            return {"tools": [{"name": n, "description": descriptions[n], "inputSchema": schema} for n in TOOLS]}
+            return {"tools": [{"name": n, "description": descriptions[n], "inputSchema": schema} for n in descriptions]}
         case "tools/call":
             if params["name"] == "swarm":
                 return {"content": [{"type": "text", "text": ""}] * 130_000}
@@ -50,7 +52,8 @@ def use(tool: str, arguments: dict[str, Any]) -> str:
         case "spawn":
             child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL)
             return str(child.pid)
-        case "hang":
+        case "hang" | "quiz":
+            print(*map(QUESTION.__mod__, range(1_000 * (tool == "quiz"))), sep="\n", flush=True)
             time.sleep(600)
         case "slow":
             time.sleep(1.5)

@@ -52,6 +52,7 @@ MOST_MESSAGE_BYTES: Final = 4_000_000
 """Maximum message size; a longer message ends the connection."""
 _MOST_PAGES: Final = 20
 _MOST_TOOLS: Final = 1_000
+_MOST_QUESTIONS: Final = 100
 _MESSAGE_CHARACTERS: Final = 1_000
 _FORM_BYTES: Final = 4_000
 _HINT_CHARACTERS: Final = 1_500
@@ -79,6 +80,7 @@ class Connection:
         self._turn = asyncio.Lock()
         self._answers: Mapping[str, Mapping[str, Any]] = {}
         self._asked: Elicitation | None = None
+        self._questions = 0
         self._client = Client(
             streams,
             cache=None,
@@ -137,10 +139,13 @@ class Connection:
         One call at a time, since a server does not state for which call it asks. Raises like `call`.
         """
         async with self._turn:
-            self._answers, self._asked = answers, None
+            self._answers, self._asked, self._questions = answers, None, 0
             return await self.call(tool, arguments), self._asked
 
     async def _elicit(self, context: "ClientRequestContext", params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002  # the library's signature
+        self._questions += 1
+        if self._questions > _MOST_QUESTIONS:
+            self._leave.set()
         asked = elicitation_of(self._declared.name, params)
         if asked is None:
             return types.ElicitResult(action="decline")
