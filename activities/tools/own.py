@@ -1,5 +1,6 @@
 """The operator's own tools: added by plug-ins, and checked as a whole when a worker starts."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -68,7 +69,8 @@ class RecoverableFunctionTool(FunctionTool):
     """A tool function that acts, and can find out whether a call was applied."""
 
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
-        return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
+        async with asyncio.timeout(self.spec.time_limit_seconds):
+            return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
 
 
 def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:

@@ -1,15 +1,17 @@
 """The operator's own tools, as a worker finds and refuses them."""
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
 from activities.backends import Choice, SettingsError
-from activities.contracts.tool import ToolContext
+from activities.contracts.tool import LooksUp, ToolContext
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from chargehand.plugins import Extension
 from chargehand.tools import Depends, tool
@@ -147,3 +149,22 @@ async def test_a_dependency_that_cannot_be_opened_is_named() -> None:
             SettingsError, match=r"read: its dependency 'open_shop' cannot be opened: OSError: no route"
         ):
             await open_own_tools([read], 2, closing)
+
+
+async def test_a_lookup_takes_no_longer_than_its_tool() -> None:
+    """The call's outcome then stays unknown."""
+
+    @tool(capabilities=["reaches_out"], acts=True, time_limit=timedelta(milliseconds=1))
+    async def order() -> str:
+        """Order."""
+        return "ordered"
+
+    @order.lookup
+    async def look_up() -> str | None:
+        await asyncio.Event().wait()
+
+    async with AsyncExitStack() as closing:
+        opened = (await open_own_tools([order], 2, closing))["order"]
+        assert isinstance(opened, LooksUp)
+        with pytest.raises(TimeoutError):
+            await opened.look_up({}, CONTEXT)
