@@ -92,7 +92,6 @@ class Connection:
         self._leave = asyncio.Event()
         self._is_ready = False
         self.running = 0
-        """Running calls."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -316,12 +315,13 @@ def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> C
 
 
 def values_check(content_type: str) -> Callable[[bytes], None]:
-    """Build the check of a body's parts, which bounds the values of a message or, in a stream, of each event."""
+    """Build the check of a body's parts, which bounds the values of a message or, in a stream, of each long event."""
     is_stream, values = content_type.startswith("text/event-stream"), ValueCounter()
+    most = MOST_MESSAGE_BYTES / BYTES_A_VALUE
 
     def check(part: bytes) -> None:
-        events = part.replace(b"\r\n", b"\n").split(b"\n\n") if is_stream else [part]
-        if values.add(*events) > MOST_MESSAGE_BYTES / BYTES_A_VALUE:
+        first, *events = part.replace(b"\r\n", b"\n").split(b"\n\n") if is_stream else [part]
+        if values.add(first, *(each for each in events[:-1] if len(each) > most), *events[-1:]) > most:
             raise BodyRefused("it has too many values")
 
     return check
