@@ -124,6 +124,8 @@ class SessionFilters(TypedDict, total=False):
 
 def sessions_query(**filters: Unpack[SessionFilters]) -> str:
     """Build the visibility query for root sessions."""
+    if unknown := filters.keys() - SessionFilters.__annotations__:
+        raise InvalidInput(f"{min(unknown)}: is not a filter; known are {', '.join(SessionFilters.__annotations__)}")
     terms = [ROOT_SESSIONS]
     if (state := filters.get("state")) is not None:
         terms.append(_state_term(state))

@@ -48,6 +48,7 @@ def test_no_word_leaves_its_quotes(field: str, word: str) -> None:
         {"since": datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))},
         {"before": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))},
         {"state": "\x1b[31m" * 1_000},
+        {"stat": "running"},
     ],
     ids=str,
 )
