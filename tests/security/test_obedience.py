@@ -1,6 +1,7 @@
 """A model that obeys every text it reads does no harm: it has no means to."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -47,6 +48,7 @@ async def _run(stand: Stand, scene: Scene, gate: asyncio.Semaphore) -> Report:
         documents=(f"file:{scene.folder}/",),
         limits=LIMITS,
         review="always",
+        answer_within=timedelta(seconds=1),
     )
     async with gate:
         return await (await stand.chargehand.start(request)).result()
