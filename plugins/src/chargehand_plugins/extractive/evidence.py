@@ -16,7 +16,16 @@ from activities.documents.words import content_words, function_words, stem, word
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
-from chargehand_plugins.extractive.lexicon import is_silent, language_of, matches, one_line, says, sentence
+from chargehand_plugins.extractive.lexicon import (
+    is_currency,
+    is_silent,
+    language_of,
+    matches,
+    one_line,
+    read_tokens,
+    says,
+    sentence,
+)
 from chargehand_plugins.extractive.reading import read_query, why_unread
 
 SEARCHES: Final = ("search_documents", "search")
@@ -107,20 +116,32 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
     said = {word: stem(word, language) for word in content_words(question)}
     telling = [word for word in said if said[word] not in silent and not is_silent(word, language)]
     wanted = {word: said[word] for word in telling} or said
+    price = next((word for word in said if matches("paying", word)), "")
+
+    def lacking(text: str, title: str = "") -> str:
+        own, named = ({stem(word, language) for word in words(each)} for each in (text, f"{text} {title}"))
+        known = named if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
+        missing = next((word for word, root in wanted.items() if root not in known), "")
+        return missing or ("" if not price or said[price] in own or _has_price(text) else price)
+
     entries = {entry.name: entry for entry in catalog.documents}
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
         for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
             passage = _passage(source, {*wanted.values()}, language) if share >= _COVERED else ""
-            own, title = ({stem(word, language) for word in words(text)} for text in (passage, source.title))
-            named = own | title if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
-            lacking = next((word for word, root in wanted.items() if root not in named), "")
+            # A paragraph that has everything is enough.
+            passage = next((part.strip() for part in passage.split("\n\n") if not lacking(part)), passage)[:_LONGEST]
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             is_table = bool(_TABLE.search(source.ref)) or all("|" in line for line in passage.splitlines() if line)
             date = max(_DATE.findall(opening), default="")
             if passage:
-                yield _Quote(source.ref, passage, lacking, says("outdated", opening), date, is_table)
+                lacks = lacking(passage, source.title)
+                yield _Quote(source.ref, passage, lacks, says("outdated", opening), date, is_table)
+
+
+def _has_price(text: str) -> bool:
+    return any(is_currency(token.stem) or matches("priced", token.word) for token in read_tokens(text, ""))
 
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
@@ -134,17 +155,8 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
 
 
 def _passage(source: Source, wanted: set[str], language: str) -> str:
-    """Choose the passage of a place, or the row of a table other than its header, that has most of the words.
-
-    A paragraph that has all of them is enough.
-    """
-
-    def share(text: str) -> int:
-        return len(wanted & {stem(word, language) for word in words(text)})
-
+    """Choose the passage of a place, or the row of a table other than its header, that has most of the words."""
     is_table = _TABLE.search(source.ref) is not None
     texts = [text.strip() for text in source.quote.split("\n" if is_table else PASSAGE_GAP)]
     texts = [text for text in texts if text and not (is_table and words(text) == words(source.title))]
-    best = max(texts, key=share, default="")
-    whole = (text.strip() for text in best.split("\n\n") if share(text) == len(wanted))
-    return next(whole, best)[:_LONGEST]
+    return max(texts, key=lambda text: len(wanted & {stem(word, language) for word in words(text)}), default="")
