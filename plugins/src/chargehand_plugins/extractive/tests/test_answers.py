@@ -204,6 +204,38 @@ async def test_a_paragraph_that_answers_is_quoted_alone(tmp_path: Path) -> None:
     assert (await harness.ask("How long is lost property kept?")).passages == paragraphs[1:2]
 
 
+@pytest.mark.parametrize(
+    ("asked", "notice", "price", "neither"),
+    [
+        (
+            "What notice must we give to end the lease, and what does it cost?",
+            "Either party may end the lease with three months notice in writing.",
+            "Ending the lease early costs a fee of 400 euro.",
+            "cost",
+        ),
+        (
+            "Welche Frist gilt für den Mietvertrag und was kostet das?",
+            "Für den Mietvertrag gilt eine Frist von drei Monaten.",
+            "Ein früheres Ende des Vertrags ist für 400 € möglich.",
+            "kostet",
+        ),
+    ],
+)
+async def test_a_price_that_is_asked_for_is_quoted_or_missed(
+    tmp_path: Path, asked: str, notice: str, price: str, neither: str
+) -> None:
+    """A paragraph that has the rest of the words is no whole answer."""
+    for folder, text in (("both", f"{notice}\n\n{price}"), ("one", notice)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lease.md").write_text(f"# Lease\n\n{text}\n", encoding="utf-8")
+    both, one = [
+        (await (await Harness.open(tmp_path / each, tmp_path)).ask(asked)).answers[0] for each in ("both", "one")
+    ]
+
+    assert (both.status, notice in both.content, price in both.content) == ("success", True, True)
+    assert (one.status, notice in one.content, neither in one.gaps[0]) == ("partial", True, True)
+
+
 async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
     """Both have every word of the question: the later date is first, and what is replaced is last."""
     notes = {
