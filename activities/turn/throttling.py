@@ -264,7 +264,7 @@ class Breaker:
         return ProviderError(message, fault, kind, retry_after=timedelta(seconds=max(self.left, 1.0)))
 
     def take_place(self, tokens: int = 0) -> int | None:
-        """Take a place for a call if one is free and nobody waits; `call` returns it."""
+        """Take a place for a call if one is free and no other call waits; `call` returns it."""
         return None if self._waiting or self.wait(tokens) > 0 else self._begin(tokens)
 
     async def admit(self, tokens: int = 0, most_seconds: float = math.inf) -> int | None:

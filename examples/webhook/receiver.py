@@ -59,7 +59,7 @@ class Receiver:
                 REQUEST, documents=[("event.txt", body)], session_id=f"webhook-{delivery}"
             )
         except ChargehandError:
-            # Whoever sent it sends it again.
+            # The sender sends it again.
             return PlainTextResponse("The session could not be started.", status_code=503)
         return JSONResponse({"session": session.id}, status_code=202)
 
