@@ -275,7 +275,7 @@ class _Reading:
         if group is not None:
             is_list = measure is None and not self._aggregate and self._opener not in {"count", "times"}
             return ("list", "count") if is_list else None
-        return self._one(measure, bool(held))
+        return self._one(measure, is_held=bool(held))
 
     def _divided(self, measure: Field | None, group: Group) -> _Sense:
         if measure is None:
@@ -333,7 +333,8 @@ class _Reading:
         """Whether single rows are ranked, as in `the largest overdue invoice`."""
         return self._ranked_token is not None and self.fields.cost_of_rows(self._ranked_token) in {0, 1}
 
-    def _one(self, measure: Field | None, is_held: bool) -> _Sense:  # noqa: FBT001 - whether there are conditions
+    def _one(self, measure: Field | None, *, is_held: bool) -> _Sense:
+        """Choose what makes one value of all rows, or of those that conditions hold for."""
         if measure is None:
             # How often a bus runs is not how many rows it has.
             is_counted = self._is_count or (self._opener == "times" and any(field.is_day for field in self.fields.all))
