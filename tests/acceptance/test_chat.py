@@ -16,6 +16,7 @@ from tests.workflows.conftest import DESK
 from tests.workflows.test_following import shown as shown_so_far
 
 
+@pytest.mark.slow
 async def test_each_piped_line_is_answered_on_standard_output(client: Client, tmp_path: Path) -> None:
     """Replies come in order, and that about a job last; a conversation of its own is closed, another is left open."""
     script = (

@@ -144,6 +144,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_path: Path) -> None:
     """Not in a history, a prompt, a report, a trace, a tape, a file or a log, though all that has it gives it away."""
     model = using_all()

@@ -297,7 +297,7 @@ async def test_slow_is_told_from_wrong(program: str, error: type[Exception], wor
 @pytest.mark.parametrize(
     ("verb", "variable", "value"),
     [
-        *(("console", "CHARGEHAND_CONSOLE_PORT", port) for port in ("eighty", "-1", "65536", "1e3", "¹")),
+        *(("console", "CHARGEHAND_CONSOLE_PORT", port) for port in ("eighty", "65536", "¹")),
         ("console", "CHARGEHAND_CONSOLE_TOKEN", "short"),
         ("codec-server", "CHARGEHAND_CODEC_TOKEN", "with/slashes/in/the/token"),
         ("mcp", "CHARGEHAND_MCP_TOKEN", "short"),

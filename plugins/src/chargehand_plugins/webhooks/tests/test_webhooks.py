@@ -98,6 +98,7 @@ async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, t
     assert taken.empty()
 
 
+@pytest.mark.slow
 async def test_after_an_outage_messages_arrive_in_their_order(client: Client, tmp_path: Path) -> None:
     """How a wait ended is not told before that it began, nor the session's end before either."""
     with receiver(*[503] * 8) as (url, taken):
