@@ -235,7 +235,10 @@ class _Reading:
             is_far = self._is_count or self._aggregate in {"most", "least"}
             is_far = is_far or any(each.cost(token) == 0 for each in numbers for token in self.words)
             return None if is_unsure else int(is_far)
-        is_compared = any(each.field is measure and (each.is_value or not self._aggregate) for each in held)
+        is_compared = any(
+            each.field is measure and (each.is_value or not self._aggregate or each.text.endswith(" = 0"))
+            for each in held
+        )
         if quantity or is_compared:
             return 0 if measure is quantity else None
         return self._cost_of_named(measure, group)
