@@ -70,7 +70,7 @@ def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
         _count(metrics.TOKENS, max(tokens, 0), model=model, kind=kind)
     _count(metrics.CACHE_HITS, int(cached > 0), model=model)
     doubtful = usage.possibly_billed_twice_usd
-    _count(metrics.DOUBTFUL_CALLS, int(usage.possibly_billed_twice_at_most_usd > 0), model=model)
+    _count(metrics.DOUBTFUL_CALLS, int(doubtful > 0), model=model)
     _count(metrics.DOUBTFUL_COST, int(doubtful * _NANODOLLARS), model=model)
 
 

@@ -276,11 +276,10 @@ class Invariants:
             assert ended, f"I07: nobody cancelled the session, and it ended as {world.root.status}"
 
     def i02_books_equal_the_providers(self, world: World, report: Report) -> None:
-        """I02: at the end the ledger is what the provider charged; calls in doubt are named with their worst case."""
+        """I02: at the end the ledger is what the provider charged; calls in doubt are charged at their worst case."""
         cost, doubtful = report.usage.cost_usd, report.usage.possibly_billed_twice_usd
         charged = world.charged
-        most = cost - doubtful + report.usage.possibly_billed_twice_at_most_usd
-        assert most >= charged, f"I02: the report says {cost}, at most {most}, and the provider charged {charged}"
+        assert cost >= charged, f"I02: the report says {cost}, and the provider charged {charged}"
         unknown = sum((call.worst for call in world.calls if call.is_estimated), Decimal(0))
         assert cost - doubtful - unknown <= charged, f"I02: {cost} less {doubtful} in doubt is more than {charged}"
         if all(call.is_certain for call in world.calls) and not self.terminated and not doubtful:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final, Literal
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from chargehand.contracts import Report
+from chargehand.contracts import Limits, Report, SessionRequest
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants, report_of
-from tests.simulation.strategies import limits, scenarios
+from tests.simulation.script import Planned, Script
+from tests.simulation.strategies import GOAL, limits, scenarios
 from tests.simulation.world import ROOT, UNANSWERED, Scenario, World, relative
 
 pytestmark = UNANSWERED
@@ -118,3 +120,31 @@ def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: li
     twice = simulate(scenario, repeated)
 
     assert outcome_of(twice) == outcome_of(once)
+
+
+@pytest.mark.parametrize("seed", range(10, 18))
+def test_lost_calls_that_cost_all_they_could_stay_within_the_budget(seed: int) -> None:
+    """I01: what is charged for them leaves room for nothing more, though the calls that repeat them cost nothing."""
+    tight = Limits(budget_usd=Decimal("0.5" if seed % 2 else "0.3"), max_parallel=1, max_attempts=1)
+    simulate(
+        Scenario(
+            SessionRequest(goal=GOAL, limits=tight, criteria=("It names a date.",)),
+            Script(plans=((Planned(), Planned(topic=1)),)),
+            fates=("attempt lost", "answers"),
+            costs=(100, 0),
+            seed=seed,
+        )
+    )
+
+
+@pytest.mark.parametrize("parallel", [2, 3])
+@pytest.mark.parametrize("below", [(), (Planned("supervisor"),)])
+def test_nested_sessions_that_find_no_turns_or_the_same_task_under_way_fail_alone(
+    below: tuple[Planned, ...], parallel: int
+) -> None:
+    """I15: more of them than there are turns for, at once and in sequence; each splits what is too big for an agent."""
+    plans = ((Planned("supervisor"), Planned("supervisor", 1), Planned("reader", 1)), below)
+    limits = Limits(max_depth=2, max_parallel=parallel)
+    simulate(
+        Scenario(SessionRequest(goal=GOAL, limits=limits), Script(tuple(filter(None, plans)), ("too_big",)), seed=16)
+    )

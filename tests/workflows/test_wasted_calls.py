@@ -127,10 +127,10 @@ def _of_kind(result: Report, kind: str) -> Decimal:
     ("kind", "times", "billed"),
     [("plan", 2, True), ("work", 1, True), ("work", 2, True), ("synthesis", 1, True), ("work", 1, False)],
 )
-async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
+async def test_a_call_without_an_answer_is_charged_at_its_worst_case(
     run: RunSession, kind: str, times: int, *, billed: bool
 ) -> None:
-    """It is named beside its worst case, is waste, and counts as one turn; what was surely not billed is not."""
+    """It is named, is waste, and counts as one turn; what was surely not billed is not charged."""
     faults = First(kind, *(_unanswered(billed=billed) for _ in range(times)))
 
     result, opened = await run(faults, GOAL)
@@ -141,8 +141,8 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
     assert len(opened.model.calls) == 4 + times
     assert result.answer == "All of it."
     assert named == _of_kind(result, kind)
-    assert named == times * COST * billed
-    assert result.usage.possibly_billed_twice_at_most_usd >= times * most_expensive(call) * billed
+    assert named >= times * most_expensive(call) * billed
+    assert billed or named == 0
     assert result.usage.cost_usd == named + 4 * COST
     assert result.usage.turns == 4
     assert result.wasted.cost_usd == named

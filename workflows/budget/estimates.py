@@ -196,15 +196,6 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     return Amount(1, round_up_dollars(usd * Decimal(str(model.overcharge))))
 
 
-def doubtful_cost(worst: Decimal, cost: Decimal, worst_of_answered: Decimal) -> Decimal:
-    """Estimate the cost of a call of unknown outcome: as far below its worst case as the call that repeated it.
-
-    A repetition with a lower cap does not bound what the lost call wrote above that cap.
-    `cost` and `worst_of_answered` belong to the repetition; 0 if there was none.
-    """
-    return min(worst, max(cost, worst - (worst_of_answered - cost)))
-
-
 def likely_cost(model: ModelCard, bound: int, output: int, counted: Counted | None = None) -> Amount:
     """Price a turn at its likely input and its full output cap."""
     return worst_case(model, likely_input(model, bound, counted), output)

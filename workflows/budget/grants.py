@@ -121,6 +121,5 @@ def _full_charge(agent: str, grant: Amount) -> SpendLine:
         turns=grant.turns,
         cost_usd=grant.usd,
         possibly_billed_twice_usd=grant.usd,
-        possibly_billed_twice_at_most_usd=grant.usd,
     )
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

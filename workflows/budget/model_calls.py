@@ -30,7 +30,6 @@ from workflows.budget.estimates import (
     OutputRange,
     SetAside,
     double_range,
-    doubtful_cost,
     likely_input,
     lower,
     output_range,
@@ -144,8 +143,7 @@ class ModelCalls:
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         turn.change(step=f"turn-{self.spending.begin_turn()}")
-        # Doubts that no repeated call has settled are charged at their worst case.
-        with on_exit(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
+        with on_exit(lambda: self._settle_doubts(turn)):
             return await self._call_until_answered(turn, until)
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
@@ -224,17 +222,11 @@ class ModelCalls:
                     _REASONS.get(kind or "", "internal"), cause.message, kind or "", *cause.details
                 ) from error
 
-    def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
-        """Charge a turn's calls of unknown outcome, estimated from the call that repeated them (0 if none did)."""
+    def _settle_doubts(self, turn: "_Turn") -> None:
+        """Charge a turn's calls of unknown outcome at their worst case: no other figure is sure to cover the bill."""
         for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
-            estimate = doubtful_cost(worst, cost, worst_of_answered)
-            usage = Usage(
-                turns=turns,
-                cost_usd=estimate,
-                possibly_billed_twice_usd=estimate,
-                possibly_billed_twice_at_most_usd=worst,
-            )
+            usage = Usage(turns=turns, cost_usd=worst, possibly_billed_twice_usd=worst)
             self._record(reservation, turn, usage, turn.model.name, wasted=True)
 
     def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
@@ -244,9 +236,8 @@ class ModelCalls:
             usage = usage.replace(charged_above_reservation_usd=above)
             self.spending.prove(turn.model, usage.cost_usd, worst)
         else:
-            unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
-            usage = usage.replace(**dict.fromkeys(unknown, worst))
-        self._settle_doubts(turn, usage.cost_usd, worst)
+            usage = usage.replace(cost_usd=worst, possibly_billed_twice_usd=worst)
+        self._settle_doubts(turn)
         self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
             self._book_discarded(turn, result.discarded, result.model)
@@ -286,7 +277,7 @@ class _Turn:
     uncounted: int = 1
     """Turns that the next settlement counts; a turn counts once, however often it is called."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
-    """Calls of unknown outcome, reserved until the repeated call's cost is known, and the turns each counts as."""
+    """Calls of unknown outcome, reserved until the turn ends, and the turns each counts as."""
 
     @property
     def worst(self) -> Amount:

@@ -153,7 +153,8 @@ class Budget:
 
     def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
         """Reserve one of `not_started` shares for a subtask; None if the ledger does not cover the least."""
-        least, agent, most = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent), self.unspent
+        least, agent = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent)
+        most = least + self.unspent
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
             rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)

@@ -40,7 +40,7 @@ from workflows.rules.recovery import (
 from workflows.rules.report_content import input_for, usage_of
 from workflows.rules.task_deduplication import child_workflow_id, task_text
 from workflows.state.session import Session
-from workflows.steps.children import Job, run_nested_session, run_subtask
+from workflows.steps.children import DUPLICATE, Job, run_nested_session, run_subtask
 from workflows.steps.decisions import ask_person
 from workflows.steps.effects import publish, try_turn, wait_for_budget
 from workflows.steps.review import judge
@@ -131,7 +131,7 @@ async def attempt_once(
     child = child_workflow_id(session.root, session.run, subtask.agent, text, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask, child, began_at)
-    # A fallback may get the same work as another subtask; the server then refuses the second, which needs no grant.
+    # A fallback may get the same work as another subtask that is running.
     is_granted = session.budget.grants.open(child, reservation)
     publish(session)
     inputs = _inputs(session, subtask)
@@ -152,7 +152,7 @@ async def attempt_once(
             way=way,
             state=state,
         )
-        ended = await _run(session, job, tier)
+        ended = await _run(session, job, tier) if is_granted else SubtaskResult(outcome=DUPLICATE)
         read = ended.messages_read
     if ended.is_private:
         session.provenance.record_attempt(subtask.id, reads | READS_DOCUMENTS, own)

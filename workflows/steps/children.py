@@ -49,7 +49,7 @@ _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID
 """Errors of a nested session that ended before its first turn."""
 _CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to return.")
 _TERMINATED: Final = Failure(reason="terminated", message="Its workflow was terminated by an operator.")
-_DUPLICATE: Final = Failure(
+DUPLICATE: Final = Failure(
     reason="duplicate", message="This agent already has the same task in this session; it is not repeated."
 )
 
@@ -281,7 +281,7 @@ async def _run(
         return _failure(error)
     except WorkflowAlreadyStartedError:
         if is_repeated or not session.was_reset:
-            return _DUPLICATE
+            return DUPLICATE
         way.start()
         duplicate = await _await_duplicate(child)
         if duplicate.ended == "completed":
@@ -323,7 +323,7 @@ async def _await_duplicate(child: str) -> RunningDuplicate:
 
 def _failure_of_duplicate(duplicate: RunningDuplicate) -> Failure:
     failed = Failure(reason="internal", message=duplicate.message)
-    return {"cancelled": _CANCELLED, "terminated": _TERMINATED, "failed": failed}.get(duplicate.ended, _DUPLICATE)
+    return {"cancelled": _CANCELLED, "terminated": _TERMINATED, "failed": failed}.get(duplicate.ended, DUPLICATE)
 
 
 def _failure(error: ChildWorkflowError) -> Failure:

@@ -31,7 +31,6 @@ from tests.simulation import budget
 from tests.unit.strategies import contracts
 from workflows.budget.estimates import (
     conversation_bound,
-    doubtful_cost,
     fixed_bytes,
     input_bound,
     least_workable,
@@ -251,20 +250,6 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
     # plan 20,000 in and 4,000 out, report 36,000 in and 6,000 out, both dear; a turn 11,000 in and 3,500 out, cheap
     usd = (Decimal(200_000 + 400_000) + Decimal(360_000 + 600_000) + Decimal(11_000 + 3_500)) / 1_000_000
     assert least == Amount(3, usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
-
-
-@given(worst=st.integers(0, 900), of_answered=st.integers(0, 900), data=st.data())
-def test_a_lost_call_is_booked_no_lower_than_its_repetition_shows(
-    worst: int, of_answered: int, data: st.DataObject
-) -> None:
-    """Never above its worst case; like a repetition that could cost as much; in full after one that cost its worst."""
-    cost = data.draw(st.integers(0, of_answered))
-
-    booked = doubtful_cost(Decimal(worst), Decimal(cost), Decimal(of_answered))
-
-    assert min(worst, cost) <= booked <= worst
-    assert booked == cost or worst != of_answered
-    assert booked == worst or cost < of_answered
 
 
 DOLLARS = st.integers(min_value=0, max_value=3_000_000_000).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))

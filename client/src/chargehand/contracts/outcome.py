@@ -114,9 +114,7 @@ class Usage(Contract):
     cost_usd: Dollars = Decimal(0)
     """Total cost in US dollars."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
-    """Part of `cost_usd` for calls of unknown outcome: the cost of the repeated call, or their worst case."""
-    possibly_billed_twice_at_most_usd: Dollars = left_out(Decimal(0))
-    """The worst case of those calls."""
+    """Part of `cost_usd` for calls of unknown outcome, at their worst case."""
     charged_above_reservation_usd: Dollars = left_out(Decimal(0))
     """Part of `cost_usd` that providers charged beyond the reservations."""
     tool_calls: int = 0
