@@ -258,7 +258,7 @@ def _without_effort(call: ModelCall) -> ModelCall:
 def _load_httpx() -> None:
     """Load httpx completely, since the SDKs check for it at each reply and must not find it partially loaded.
 
-    Tavily's SDK loads it in another thread, at a worker's first search.
+    E2B's SDK and tools of one's own load it in other threads, at their first use.
     """
     with suppress(ImportError):
         import_module("httpx")

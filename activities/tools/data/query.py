@@ -18,7 +18,6 @@ from activities.contracts.tool import (
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
-from activities.tools.data.query_process import LONGEST_CELL
 from chargehand.contracts import Source
 from chargehand.tools import failed
 
@@ -118,7 +117,6 @@ async def _ask(
     question: dict[str, Any] = {
         "database": str(library.database),
         "sql": sql,
-        "longest_cell": LONGEST_CELL,
         "processor_seconds": int(timeout_seconds * 2) + 1,
         **more,
     }

@@ -25,7 +25,7 @@ from activities.tools.data.query_words import query_words
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
-LONGEST_CELL: Final = 500
+_LONGEST_CELL: Final = 500
 """Characters of a cell that a model is given."""
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     **LOCKED,
@@ -50,7 +50,7 @@ def query(question: dict[str, Any]) -> dict[str, Any]:
         selected = select(question["database"], question["sql"], question["most_rows"])
     except RefusedError as error:
         return {"error": str(error)}
-    longest = question["longest_cell"]
+    longest = question.get("longest_cell", _LONGEST_CELL)
     return selected | {"rows": [[json_value(cell, longest) for cell in row] for row in selected["rows"]]}
 
 
@@ -142,7 +142,7 @@ def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
     return not rows or (len(rows) == 1 and all(cell is None or cell == 0 for cell in rows[0]))
 
 
-def json_value(cell: object, longest: int = LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
+def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
     """Write a cell as JSON can hold it."""
     match cell:
         case None | bool() | int():

@@ -27,7 +27,7 @@ NOT_CHOSEN = (
     "opentelemetry",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
-TOOLS_OWN = ("httpcore2", "httpx", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
+TOOLS_OWN = ("_duckdb", "httpcore2", "httpx", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
 
 
 _IMPORTED = "\n".join(f"import activities.models.{name}" for name in MODULES)
