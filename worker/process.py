@@ -1,6 +1,7 @@
 """One worker process: connect, compose, poll until stopped."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -59,6 +60,7 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
                 queues = queues_in_use(settings)
                 measuring = measure_server(client, activity_slots(settings), queues, runtime.metric_meter)
                 closing.callback(asyncio.create_task(measuring).cancel)
+            gc.freeze()  # as in `worker.start`, with the SDKs that composing has loaded
             announce()
             await stop.wait()
 
@@ -70,16 +72,14 @@ async def polling(
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     async with AsyncExitStack() as running:
         await take_over(client, settings.state_dir)
-        listed = _list_activities(settings, running)
-        workers = build_workers(client, settings, activities, interceptors=listed)
+        workers = build_workers(client, settings, activities, interceptors=_list_activities(settings, running))
         await check_builds(client, settings)
         await _warn_if_unlisted(client)
         for prepare in installed().functions(Hook.WORKER_START):
             await prepare(client, settings)
         for worker in workers:
             await running.enter_async_context(worker)
-        healthy = health_file(settings.health_file, member=member, members=settings.processes)
-        await running.enter_async_context(healthy)
+        await running.enter_async_context(health_file(settings.health_file, member=member, members=settings.processes))
         yield
 
 
