@@ -277,7 +277,7 @@ _ROUNDS = 8
 _READ = "word " * 1_000
 _READING = (
     Script()
-    .plan(subtask("T1"))
+    .plan(subtask("T1", instruction=f"Read the document{', line by line' * 8} to its end."))
     .work("", *(use("search_documents", about=number) for number in range(_ROUNDS)), answer("Known."))
 )
 """Reads something new in each round, and answers in the last."""
@@ -285,7 +285,7 @@ _READING = (
 
 @pytest.mark.real_server
 async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(environment: OpenEnvironment) -> None:
-    """The model is given every earlier round, in order; the history grows with turns, not with their square."""
+    """The model sees every earlier round in order; the history grows with turns, not their square, from one task."""
     async with environment(_READING) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         result = await opened.run(DOCUMENTS.model_copy(update={"limits": Limits(max_turns=30)}))
@@ -303,6 +303,7 @@ async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(envi
         f"search_documents 1 {number}" for number in range(_ROUNDS)
     ]
     assert len(sent) == _ROUNDS + 1
+    assert history.events[0].SerializeToString().count(b"to its end.") == 1
     # One round is sent when it is new, beside the few words of a request; two could not fit.
     assert max(sent[2:]) < 2 * len(_READ)
 

@@ -259,7 +259,7 @@ async def _run(
     subtask: Subtask,
     text: str,
 ) -> _Result | Failure:
-    child, title = way.address, one_line(text, 120)
+    child = way.address
     is_repeated = not session.progress.record_child(child)
     list_state(session)
     try:
@@ -268,8 +268,8 @@ async def _run(
             request,
             id=child,
             result_type=result_type,
-            static_summary=f"{subtask.id} {subtask.agent}: {title}",
-            static_details=None if title == text else text,
+            # Its text stands in the request.
+            static_summary=f"{subtask.id} {subtask.agent}: {one_line(text, 120)}",
             priority=options.priority_of(session.request, session.facts.weight),
             # Not retried as a whole; its activities are.
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
