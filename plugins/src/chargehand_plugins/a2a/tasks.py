@@ -42,7 +42,7 @@ from chargehand import (
     StateEvent,
     Status,
 )
-from chargehand.listing import SessionSummary, sessions_query
+from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.messages import ConversationMessages
 from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
@@ -53,7 +53,7 @@ from chargehand_cli.rendering.text import report_markdown
 _LONGEST_WAIT: Final = 50
 """Maximum seconds to wait for an answer; longer tasks have to be polled by id."""
 _SENDING: Final = 1.0
-"""Seconds to send a message whose reply is not waited for."""
+"""Seconds to send a message, and between two looks whether a person has to decide."""
 _USUAL_PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _FILTERS: Final[dict[int, dict[str, Any]]] = {
@@ -89,7 +89,7 @@ class Tasks(RequestHandler):
             if found and message.context_id not in {"", found.id}:
                 raise InvalidParamsError(f"message.contextId: the task's is {found.id}")
             if isinstance(found, Conversation):
-                reply = await _say(found, message, waits=waits)
+                reply = await self._say(found, message, waits=waits)
                 return await self._task(found.id, params.configuration, reply)
             if found:
                 await _answer(found, _text(message))
@@ -149,6 +149,22 @@ class Tasks(RequestHandler):
             found = await describe_session(chargehand.client, name)
         is_talk = found.type.name == WorkflowType.CONVERSATION
         return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(found)
+
+    async def _say(self, talk: Conversation, message: a2a.Message, *, waits: bool) -> Reply | None:
+        """Send a message exactly once; wait briefly for its reply, or until a person has to decide."""
+        said, client = ConversationMessage(text=_text(message)), self._connect().client
+        saying = asyncio.create_task(talk.send(ConversationMessages.say, said, id=_name(message)))
+        try:
+            for _ in range(_LONGEST_WAIT if waits else 1):
+                if (await asyncio.wait({saying}, timeout=_SENDING))[0]:
+                    return await saying
+                with translated(talk.id):
+                    found = await summarise(await describe_session(client, talk.id), client.data_converter)
+                if found.waiting_for:
+                    break
+        finally:
+            saying.cancel()
+        return None
 
     async def _task(
         self, session_id: str, asked: HistoryLengthConfig | None = None, reply: Reply | None = None
@@ -216,14 +232,6 @@ async def _talk_task(talk: Conversation, reply: Reply | None, *, goes_on: bool) 
         role = a2a.ROLE_USER if line.kind == "message" else a2a.ROLE_AGENT
         task.history.append(_message(talk.id, f"{line.number}", line.text, role))
     return task
-
-
-async def _say(talk: Conversation, message: a2a.Message, *, waits: bool) -> Reply | None:
-    """Send a message exactly once, and wait briefly for its reply."""
-    said = ConversationMessage(text=_text(message))
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LONGEST_WAIT if waits else _SENDING):
-            return await talk.send(ConversationMessages.say, said, id=_name(message))
 
 
 def _open_task(status: Status) -> a2a.Task:

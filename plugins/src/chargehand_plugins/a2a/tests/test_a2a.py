@@ -28,8 +28,9 @@ from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
 from tests.conftest import local_server
+from tests.crew_files import crew_folder
 from tests.otlp_receiver import started_trace
-from tests.scripted_model import Held, Script, answer, say, subtask
+from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
 from tests.waiting import eventually
 
 ASKED = "Which year?"
@@ -215,6 +216,31 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
     assert (ended[1], ended[3:]) == ("CANCELED", last[3:])
     for problem, reason in zip(refused, ("contextId", "metadata", "metadata", "crew 'none'", "cancelled"), strict=True):
         assert reason in problem
+
+
+@pytest.mark.slow
+async def test_a_sender_is_told_of_a_call_that_awaits_approval(client: Client, tmp_path: Path) -> None:
+    """Long before the wait for a reply ends, also if it waited before the message, which is answered afterwards."""
+    script = Script().replies("money", request_tool("refund", amount=7), say("Refunded.")).replies("When", say("Now."))
+    crews = crew_folder(tmp_path, "desk", clerk='tools = ["refund"]\napprove = ["refund"]')
+    async with open_console(client, tmp_path, script, own_crews=(crews,), acting=("refund",)) as console:
+
+        async def send(text: str, **fields: object) -> dict[str, Any]:
+            message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+            sending = console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0"})
+            return (await asyncio.wait_for(sending, 30)).json()["result"]["task"]
+
+        asked = await send("I want my money.", metadata={"conversation": "desk"})
+        then = await send("When?", taskId=asked["id"])
+        talk = console.environment.chargehand.conversation(asked["id"])
+        await talk.approve_call((await talk.status()).calls[0])
+        replies = [await send(text, taskId=talk.id) for text in ("I want my money.", "When?")]
+
+    for told in (asked["status"], then["status"]):
+        assert told["state"] == "TASK_STATE_INPUT_REQUIRED"
+        assert "A tool call awaits approval." in told["message"]["parts"][0]["text"]
+    assert [each["status"]["message"]["parts"][0]["text"] for each in replies] == ["Refunded.", "Now."]
 
 
 PARENT: Final = f"00-{'ab' * 16}-{'cd' * 8}-01"
