@@ -14,13 +14,15 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import JsonValue
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.contracts.calls import ToolRequest
@@ -30,6 +32,7 @@ from chargehand.contracts import Contract
 from chargehand.errors import ChargehandError
 from chargehand.record import Call, CallBegun, CallEnded, Record
 from chargehand.tools import NOT_YET_KNOWN
+from chargehand.wire import ErrorType
 
 SHORTEST_DOUBT: Final = timedelta(seconds=15)
 """Minimum time between two lookups of a call, used until the process has called the tool itself."""
@@ -120,9 +123,33 @@ async def apply_once(
         )
         # Raises in an attempt that the server has given up, so that only another one acts.
         await pulse().record(Entry(begun_at=begun.at))
-        if await calls.begin(begun):
+        try:
+            is_begun = await calls.begin(begun)
+        except (OSError, ChargehandError):
+            if last is None:
+                await pulse().record(entry)
+            raise
+        if is_begun:
             return await _make(calls, begun, tool, context, use)
         last = await calls.last(context)
+
+
+@contextmanager
+def certain_failures() -> Generator[None]:
+    """Tell a failure before the tool was called, by this attempt or an earlier one, from one of unknown outcome.
+
+    Raises:
+        ApplicationError: `ToolNotCalled`.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (known := pulse().details()) and Entry.model_validate(known[0]).begun_at:
+            raise
+        why = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
+        is_final = isinstance(error, ApplicationError) and error.non_retryable
+        words = f"the call was not made, since the worker could not prepare or record it ({why})"
+        raise ApplicationError(words, type=ErrorType.TOOL_NOT_CALLED, non_retryable=is_final) from error
 
 
 def _doubtful_since(entry: Entry, last: Call | None, decided_at: datetime | None) -> datetime | None:

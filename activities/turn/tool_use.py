@@ -30,7 +30,7 @@ from activities.queues import COMPUTING
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats
 from activities.tools.recall import RecallContext
-from activities.turn.apply_once import ActingCalls, apply_once, idempotency_key
+from activities.turn.apply_once import ActingCalls, apply_once, certain_failures, idempotency_key
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
@@ -71,7 +71,8 @@ class ToolActivities:
         """Run a tool once. A mistake of the agent is an answer, not an error."""
         tool = self.tools.get(request.call.tool)
         if tool is not None and tool.spec.acts:  # it is applied once, whatever happens to its workers
-            return await self.use(request)
+            with certain_failures():
+                return await self.use(request)
         async with quarantine(f"a call of {request.call.tool}"):
             return await self.use(request)
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
+from temporalio.common import RetryPolicy
 
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
@@ -376,6 +377,30 @@ def _without(record: Path) -> Generator[None]:
     yield
     record.unlink()
     aside.rename(record)
+
+
+async def test_a_call_that_cannot_be_recorded_is_told_as_not_made(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked whether it was applied, the agent may make it again, and the report names what is missing."""
+    monkeypatch.setattr(options, "_TOOL_RETRIES", RetryPolicy(maximum_attempts=1))
+    first, second = (
+        Held(request_tools(("refund", {"amount": 10}), ("refund", {"amount": 20}))),
+        Held(request_tool("refund", amount=10)),
+    )
+    async with desk(refunding(first, second), "") as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        with _without(tmp_path / FOLDER):
+            first.released.set()
+            await asyncio.wait_for(second.reached.wait(), 30)
+        second.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    [(failed, _), (made,)] = [past.results for past in opened.model.tasks(WorkTask)[-1].rounds]
+    assert "the call was not made, since the worker could not prepare or record it" in str(failed.output["error"])
+    assert (made.ok, opened.tools["refund"].calls) == (True, [{"amount": 10}])
+    assert result.gaps == ('Not made because of a fault of the worker: refund {"amount": 20}.',)
 
 
 async def test_a_decision_is_recorded_or_has_no_effect(

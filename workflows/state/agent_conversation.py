@@ -76,7 +76,7 @@ class Conversation:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A gap for each acting call of unknown outcome."""
+        """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
         return self._state.doubts
 
     @property
@@ -147,9 +147,14 @@ class Conversation:
         """Record that a call may or may not have been applied."""
         self._change(doubts=(*self.doubts, _doubt(call)))
 
+    def miss(self, call: ToolCall) -> None:
+        """Record that a call was not made because of a fault."""
+        self._change(doubts=(*self.doubts, _miss(call)))
+
     def settle(self, call: ToolCall) -> None:
-        """Record that a person has settled whether a call was applied."""
-        self._change(doubts=tuple(each for each in self.doubts if each != _doubt(call)))
+        """Record that a call was applied, or that a person has settled whether it was."""
+        told = {_doubt(call), _miss(call)}
+        self._change(doubts=tuple(each for each in self.doubts if each not in told))
 
     def add(self, past: Round) -> None:
         if past == self._kept_round:
@@ -222,8 +227,15 @@ class Conversation:
 
 
 def _doubt(call: ToolCall) -> str:
-    asked = json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]
-    return f"Outcome unknown: whether {call.tool} {asked} was applied has to be checked by a person."
+    return f"Outcome unknown: whether {_named(call)} was applied has to be checked by a person."
+
+
+def _miss(call: ToolCall) -> str:
+    return f"Not made because of a fault of the worker: {_named(call)}."
+
+
+def _named(call: ToolCall) -> str:
+    return f"{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]}"
 
 
 def _list_of(sources: Sequence[Source]) -> str:

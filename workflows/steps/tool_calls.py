@@ -20,6 +20,7 @@ from activities.turn.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from chargehand.contracts.problems import UNSEEN
 from chargehand.contracts.waits import call_title
+from chargehand.wire import ErrorType
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, QuestionReply, QuestionRequest, Verdict
@@ -112,6 +113,8 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         result = await _use_tool(agent, call, f"{step}.again", reply, decided_at)
     if result.is_unknown:
         agent.conversation.doubt(call)
+    elif result.ok:
+        agent.conversation.settle(call)
     await _report_call(agent, call, result)
     if reply is None or reply.arguments is None:
         return result
@@ -170,10 +173,14 @@ async def _use_tool(
             if acts:
                 conversation.doubt(call)
             raise
-        if acts:
+        cause = error.cause if isinstance(error.cause, ApplicationError) else None
+        if acts and not (cause and cause.type == ErrorType.TOOL_NOT_CALLED):
             return call.refuse(UNKNOWN_OUTCOME).replace(is_unknown=True)
-        message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return call.refuse(f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+        if acts:
+            conversation.miss(call)
+        message = cause.message if cause else "it timed out"
+        failed = call.refuse(f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+        return failed.replace(may_be_repeated=acts)
 
 
 def _tool_request(

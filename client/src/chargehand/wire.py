@@ -90,6 +90,7 @@ class ErrorType(StrEnum):
     QUARANTINED = "Quarantined"
     CONVERSATION_MISSING = "ConversationMissing"
     OUTCOME_UNKNOWN = "OutcomeUnknown"
+    TOOL_NOT_CALLED = "ToolNotCalled"
     TOOL_UNAVAILABLE = "ToolUnavailable"
     CREW_UNAVAILABLE = "CrewUnavailable"
     INTERNAL = "Internal"

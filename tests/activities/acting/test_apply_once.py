@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, cast, get_args
 import pytest
 from pydantic import JsonValue
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
@@ -19,10 +20,11 @@ from activities.contracts.calls import ToolRequest
 from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import LookUpResult, ToolAnswer, ToolContext, ToolSpec
 from activities.heartbeat import Pulse
-from activities.turn.apply_once import SHORTEST_DOUBT, ActingCalls, CallTimes, Entry, apply_once
+from activities.turn.apply_once import SHORTEST_DOUBT, ActingCalls, CallTimes, Entry, apply_once, certain_failures
 from chargehand.contracts import Capability
 from chargehand.record import Record
 from chargehand.tools import NOT_YET_KNOWN, failed
+from chargehand.wire import ErrorType
 
 REQUEST = ToolRequest(session="s", step="1", crew="c", agent="a", call=ToolCall(id="1", tool="pay", arguments={}))
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
@@ -128,7 +130,8 @@ def begin_attempt(
     async def run() -> ToolAnswer | None:
         heartbeat.begin()
         calls = ActingCalls(server.record, times)
-        return await apply_once(calls, tool, request, CONTEXT, lambda: tool.use({}, CONTEXT))
+        with certain_failures():
+            return await apply_once(calls, tool, request, CONTEXT, lambda: tool.use({}, CONTEXT))
 
     environment = ActivityEnvironment(cast("Client", server))
     details = list(server.details)
@@ -335,14 +338,20 @@ async def test_of_two_workers_with_the_same_call_one_makes_it() -> None:
 
 
 async def test_without_the_record_nothing_is_called(tmp_path: Path) -> None:
-    """A store that cannot be written is a fault before the call."""
-    tool, server = sound(), Handles()
-    server.record = Record(tmp_path / "file")
+    """It is certain then that a tool was not called, and the next attempt calls it; unless a worker was lost before."""
+    tool, server, lost = Acting(Service(), spec(), calls=1), Handles(), Acting(Service(), spec())
+    working, server.record = server.record, Record(tmp_path / "file")
     (tmp_path / "file").write_text("in the way")
-
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(ApplicationError, match="Not a directory") as told:
         await call(server, tool)
-    assert tool.service.requests == []
+    requests, server.record = list(tool.service.requests), working
+    again = await begin_attempt(server, tool, CallTimes())
+    doubtful = await lose_a_worker(lost)
+    doubtful.record = Record(tmp_path / "file")
+    with pytest.raises(NotADirectoryError):
+        await begin_attempt(doubtful, lost, CallTimes())
+
+    assert (told.value.type, requests, again, len(tool.service.requests)) == (ErrorType.TOOL_NOT_CALLED, [], DONE, 1)
 
 
 KNOWN = {
