@@ -24,8 +24,8 @@ _LARGEST: Final = 10**12
 _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 """One plain mailbox: no blank, quote, comma or second address, and no lookalike of these."""
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
-_REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/?&=#+,-]*")
-"""The path of a page below a site: nothing that leads out of it, nothing encoded, no other address."""
+_REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/&=+,-]*(?:[?#][A-Za-z0-9_~?&=#+,-]*)?")
+"""A page below a site: nothing that leads out of it, nothing encoded, and no other host behind `?` or `#`."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 Arguments = Mapping[str, JsonValue]

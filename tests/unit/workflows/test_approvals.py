@@ -294,6 +294,9 @@ def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValu
                 "https://ours.example/help/%252e%252e/admin",
                 "https://ours.example/help/x?next=https://evil.example/",
                 "https://ours.example/help/x?next=//evil.example/",
+                "https://ours.example/help/x?next=evil.example/",
+                "https://ours.example/help/x?to=www.evil.example",
+                "https://ours.example/help/x#192.0.2.1",
                 "https://ours.example/help/;/..;/admin",
             )
         ),
