@@ -1,9 +1,10 @@
 """The workflow that notifies one receiver of one event. It outlives the session if the receiver is down."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -29,6 +30,7 @@ _PATIENCE: Final = timedelta(days=1)
 _LATER: Final = RetryPolicy(
     initial_interval=timedelta(seconds=10), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
 )
+_Sending = workflow.ChildWorkflowHandle[Any, Any]
 
 
 @workflow.defn(name=WorkflowType.WEBHOOK)
@@ -82,7 +84,8 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
 async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
     """Notify the request's webhook and the operator's channels of a wait, and the immediate ones of its end.
 
-    Only the webhook is notified when a conversation waits for its user.
+    Only the webhook is notified when a conversation waits for its user. Of the messages to a channel that became due
+    while no worker ran, only the last is sent; those that a channel has not accepted when the wait ends are withdrawn.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
     began, now = _id(session, f"{wait.id}/began"), workflow.now()
@@ -92,24 +95,35 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
         await _start(WebhookNotice(id=f"{name}/webhook", url=url, about=about, at=now, after=after))
     if wait.kind == "message":
         return
-    earlier: dict[str, int] = {}
+    passed, told, sending = Counter[str](), dict[str, list[str]](), list[_Sending]()
     for step in sorted(session.facts.notices, key=lambda step: step.after):
         if not await _is_due(session, wait, step, decision):
             break
-        before = earlier.get(step.channel, 0)
-        earlier[step.channel] = before + 1
-        sent = [
-            each for each in session.facts.notices if each.channel == step.channel and wait.since + each.after <= now
-        ]
-        last = len(sent) - 1 if decision else before - 1
+        number, sent = passed[step.channel], told.setdefault(step.channel, [])
+        passed[step.channel] += 1
+        due = _due(session, wait, step.channel, now if decision else workflow.now())
+        if not decision and due > number + 1:
+            continue
+        last = f"{began}/{step.channel}/{due - 1}" if decision else sent[-1] if sent else ""
         notice = WebhookNotice(
-            id=f"{name}/{step.channel}/{before}",
+            id=f"{name}/{step.channel}/{number}",
             channel=step.channel,
-            about=about.model_copy(update={"times_before": before}),
+            about=about.model_copy(update={"times_before": len(sent)}),
             at=workflow.now(),
-            after=f"{began}/{step.channel}/{last}" if last >= 0 else "",
+            after=last,
         )
-        await _start(notice)
+        sent.append(notice.id)
+        sending += await _start(notice)
+    if decision is None:
+        await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in sending))
+        for each in sending:
+            each.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+
+def _due(session: Session, wait: Wait, channel: str, now: datetime) -> int:
+    """Count the messages to a channel that are due."""
+    return sum(step.channel == channel and wait.since + step.after <= now for step in session.facts.notices)
 
 
 async def _is_due(session: Session, wait: Wait, step: NoticeStep, decision: DecisionRecord | None) -> bool:
@@ -131,13 +145,17 @@ def _id(session: Session, name: str) -> str:
     return f"{workflow.info().workflow_id}/{session.run}/{name}"
 
 
-async def _start(notice: WebhookNotice) -> None:
-    with suppress(WorkflowAlreadyStartedError):  # before a reset
-        await workflow.start_child_workflow(
-            WorkflowType.WEBHOOK,
-            notice,
-            id=notice.id,
-            static_summary=notice.type,
-            task_timeout=_LOST_AFTER,
-            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-        )
+async def _start(notice: WebhookNotice) -> list[_Sending]:
+    """Start sending a notice; empty if an earlier run did, before a reset."""
+    with suppress(WorkflowAlreadyStartedError):
+        return [
+            await workflow.start_child_workflow(
+                WorkflowType.WEBHOOK,
+                notice,
+                id=notice.id,
+                static_summary=notice.type,
+                task_timeout=_LOST_AFTER,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            )
+        ]
+    return []

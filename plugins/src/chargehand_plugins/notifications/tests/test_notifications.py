@@ -1,25 +1,41 @@
 """Notifications over real HTTP and SMTP on loopback: who is told what, when, and with which link."""
 
+import asyncio
 import json
 import socketserver
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from email import message_from_string
+from pathlib import Path
+from typing import Any
 
+import pytest
 from pydantic import SecretStr
+from temporalio import activity
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from chargehand.contracts import Wait
+from activities.contracts.session import SessionFacts
+from chargehand.contracts import SessionRequest, Wait
+from chargehand.wire import ActivityType
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.notifications.settings import NotificationSettings, steps_of
 from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice
 from chargehand_plugins.webhooks.links import Links
+from tests.environment import SessionEnvironment, open_environment
+from tests.in_memory_temporal import InMemoryTemporal
 from tests.loopback_http import LoopbackHandler, serve_http
+from tests.scripted_model import Script, answer, subtask
+from tests.waiting import until, until_state
+from worker.parts import WorkerParts
 
 NOW = datetime.now(UTC)
 WAIT = Wait(id="c1", kind="call", asks="refund: <!channel> 7", since=NOW, until=NOW + timedelta(hours=1))
+FIRST, SECOND = (SecretStr(f"mailto:{name}@b.example") for name in ("first", "second"))
+AGAIN, AT_LAST = timedelta(minutes=20), timedelta(seconds=6)
+WAITING = SessionRequest(goal="What is known?", approval="plan", answer_within=timedelta(days=1))
 LINKS = Links("https://console.example", b"a key of twenty-four bytes")
 
 
@@ -90,13 +106,80 @@ def test_a_link_is_read_only_as_it_was_made_and_until_it_expires() -> None:
     assert Links("").read(token, NOW) is None
 
 
-def test_reminders_and_a_second_address_follow_in_time() -> None:
-    """The first address is told at once and reminded three times, the second after its time."""
-    first, second = (SecretStr(f"mailto:{name}@b.example") for name in ("first", "second"))
-    again = timedelta(minutes=20)
-    steps = steps_of(NotificationSettings(notify=(first,), notify_later=(second,), notify_again_every=again))
+Told = tuple[str, str, int, str]
+"""A message: its channel, the number of the one that it follows, how many came before, and the decision."""
 
-    assert {(step.channel.partition("@")[0], step.after) for step in steps} == {
-        *(("mailto:first", number * again) for number in range(4)),
-        ("mailto:second", timedelta(hours=1)),
-    }
+
+@asynccontextmanager
+async def reminding(
+    client: Client | None, folder: Path, told: list[Told], there: asyncio.Event, **options: Any
+) -> AsyncGenerator[SessionEnvironment]:
+    """Run a worker that reminds the first address three times, and a second one once."""
+    steps = steps_of(NotificationSettings(notify=(FIRST,), notify_later=(SECOND,), **options))
+
+    @activity.defn(name=ActivityType.SEND_NOTICE)
+    async def send_notice(notice: WebhookNotice) -> None:
+        assert isinstance(notice.about, WaitNotice)
+        decision = notice.about.decision.decision if notice.about.decision else ""
+        if not decision:
+            await there.wait()
+        told.append((notice.channel[7:-10], notice.after[-1:], notice.about.times_before, decision))
+
+    async def add_steps(_: SessionRequest, facts: SessionFacts) -> SessionFacts:
+        return facts.model_copy(update={"notices": steps})
+
+    async def add(parts: WorkerParts) -> None:
+        parts.opening_steps.append(add_steps)
+
+    script = Script().plan(subtask("T1")).work("", answer("It is known."))
+    own = {"task_queue": "reminding", "added": [send_notice], "parts": [add]}
+    async with open_environment(client, folder, script, **own) as opened:
+        yield opened
+
+
+async def test_reminders_and_a_second_address_follow_in_time(tmp_path: Path) -> None:
+    """The first address is told at once and reminded three times, the second after its time. What a channel has not
+    accepted before the decision is not sent after it."""
+    told, there = list[Told](), asyncio.Event()
+    there.set()
+    async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
+        server = opened.chargehand.client.workflow_service
+        assert isinstance(server, InMemoryTemporal)
+        for count in (5, 6):
+            started = await opened.chargehand.start(WAITING)
+            await until_state(started, "awaiting_approval")
+            server.skip(timedelta(hours=1))
+            await until(lambda count=count: len(told) == count)
+            await started.approve()
+            await started.result()
+            await until(lambda count=count: len(told) > count)
+            there.clear()
+        there.set()
+        await opened.chargehand.start(WAITING)
+        await until(lambda: len(told) > 7)
+
+    reminders = [("first", "", 0, ""), ("first", "0", 1, ""), ("first", "1", 2, ""), ("first", "2", 3, "")]
+    approved = ("first", "3", 0, "approved")
+    assert sorted(told[:5]) == [*reminders, ("second", "", 0, "")]
+    assert told[5:] == [approved, approved, reminders[0]]
+
+
+@pytest.mark.slow
+async def test_what_is_due_while_no_worker_runs_is_sent_once(client: Client, tmp_path: Path) -> None:
+    """Only the last reminder, and the message to the second address."""
+    told, there = list[Told](), asyncio.Event()
+    there.set()
+    options = {"notify_again_every": timedelta(seconds=2), "notify_later_after": AT_LAST}
+    async with reminding(client, tmp_path, told, there, **options) as opened:
+        started = await opened.chargehand.start(WAITING)
+        await until(lambda: bool(told))
+    before, back_at = list(told), datetime.now(UTC) + AT_LAST + timedelta(seconds=1)
+    await until(lambda: datetime.now(UTC) > back_at)
+    async with reminding(client, tmp_path, told, there, **options):
+        await until(lambda: len(told) == len(before) + 2)
+        await started.approve()
+        await started.result()
+        await until(lambda: told[-1][-1] == "approved")
+
+    last = str(len(before) - 1)
+    assert sorted(told[len(before) : -1]) == [("first", last, len(before), ""), ("second", "", 0, "")]
