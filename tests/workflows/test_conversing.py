@@ -74,22 +74,24 @@ async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) ->
 
 
 async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: Desk) -> None:
-    """The tools in use end, and the agent reads the message at its next turn."""
+    """The tools in use end, and the agent reads the message at its next turn, after one that waited before it."""
     held = Held(request_tool("search_documents", query="all of it"))
     script = Script().replies("Look", held, say("Stopped."))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         looking = asyncio.create_task(talk.say(text="Look at everything."))
         await held.reached.wait()
+        waiting = asyncio.create_task(talk.say(text="Then the lamp."))
+        await until(lambda: _has_said(talk, "Then the lamp."))
         stopping = asyncio.create_task(talk.say(text="Stop!", mode="interrupt"))
         await until(lambda: _has_said(talk, "Stop!"))
         held.released.set()
-        replies = await asyncio.wait_for(asyncio.gather(looking, stopping), 20)
+        replies = await asyncio.wait_for(asyncio.gather(looking, waiting, stopping), 20)
         after = await asyncio.wait_for(talk.say(text="Thanks."), 20)
 
-    assert [reply.text for reply in replies] == ["Stopped.", "Stopped."]
-    assert {reply.answers for reply in replies} == {(1, 2)}
-    assert (after.text, after.answers) == ("I see.", (4,))
+    assert [reply.text for reply in replies] == ["Stopped.", "Stopped.", "Stopped."]
+    assert {reply.answers for reply in replies} == {(1, 2, 3)}
+    assert (after.text, after.answers) == ("I see.", (5,))
 
 
 async def test_an_interruption_withdraws_a_call_that_waits_for_a_person(desk: Desk) -> None:

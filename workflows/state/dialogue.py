@@ -122,10 +122,14 @@ class Dialogue(Carried):
     def take(self) -> QueuedMessage:
         return self._waiting.pop(next(iter(self._waiting)))
 
-    def tell(self, number: int, item: int) -> str:
-        """Record that a message is passed to the working agent; return its text."""
-        self._told[item] = number
-        return self._waiting[number].text
+    def tell_next(self, last: int, item: int) -> str:
+        """Record that the next message, up to the last, is passed to the working agent; return its text, if any."""
+        told = self._told.values()
+        waiting = (each for number, each in self._waiting.items() if number == each.number and number not in told)
+        if (next_ := next(waiting, None)) is None or next_.number > last:
+            return ""
+        self._told[item] = next_.number
+        return next_.text
 
     def heard(self, read: Collection[int]) -> tuple[QueuedMessage, ...]:
         """Remove and return the messages that the agent read while it worked; the others keep waiting."""

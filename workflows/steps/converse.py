@@ -71,14 +71,17 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Pass a message to the working agent and interrupt its tool calls; an idle agent takes it anyway."""
+    """Pass a message, and those that wait before it, to the working agent and interrupt its tool calls.
+
+    An idle agent takes them anyway.
+    """
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
-    if subtask not in progress.steering.running:
-        return
-    text = dialogue.tell(number, progress.steering.next_number)
-    await steer(talk.session.mailbox, progress, text, subtask)
-    await steer(talk.session.mailbox, progress, "", subtask)
+    while subtask in progress.steering.running:
+        text = dialogue.tell_next(number, progress.steering.next_number)
+        await steer(talk.session.mailbox, progress, text, subtask)
+        if not text:
+            break
     for child in [record.workflow_id for record in progress.records if record.id == subtask and record.workflow_id]:
         talk.session.approvals.abandon(child, "the user has interrupted it")
 
