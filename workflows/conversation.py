@@ -12,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import ConversationEnd, ConversationMessage, Plan, Reply, Status, Transcript
     from chargehand.converter import invalid_input
     from chargehand.messages import ConversationMessages, handles
+    from chargehand.state_words import standing
     from chargehand.wire import WorkflowType
     from workflows.contracts import ConversationStartRequest, SupervisorRequest
     from workflows.rules.refusal import Refused
@@ -35,7 +36,7 @@ class ConversationWorkflow(SessionWorkflow):
         self._dialogue = self._state.dialogue if self._state else Dialogue()
         self._talk: Talk | None = None
         self._is_over = False
-        self._failure = ""
+        self._ending = ""
 
     @workflow.run
     async def run(self, request: ConversationStartRequest) -> ConversationEnd:
@@ -44,7 +45,7 @@ class ConversationWorkflow(SessionWorkflow):
             self._talk = Talk(request.replace(state=""), session, self._dialogue, self._place)
             self._talk.touch()
             reason = await converse(self._talk)
-            self._is_over = True
+            self._is_over, self._ending = True, f" ({standing('finished', reason).words})."
             await close_conversation(session, self._place, reason)
             return ConversationEnd(
                 reason=reason,
@@ -55,7 +56,7 @@ class ConversationWorkflow(SessionWorkflow):
                 gaps=tuple(self._progress.gaps),
             )
         except (asyncio.CancelledError, Exception) as error:
-            self._is_over, self._failure = True, error.message if isinstance(error, ApplicationError) else ""
+            self._is_over, self._ending = True, f". {error.message}" if isinstance(error, ApplicationError) else "."
             await close_early(error, self._session, self._progress, self._place)
             raise
 
@@ -73,7 +74,7 @@ class ConversationWorkflow(SessionWorkflow):
         await workflow.wait_condition(lambda: self._is_over or self._dialogue.reply_to(number) is not None)
         reply = self._dialogue.reply_to(number)
         if reply is None:
-            raise Refused(f"The conversation has ended before this was answered. {self._failure}".strip())
+            raise Refused(f"The conversation has ended before this was answered{self._ending}")
         return reply
 
     @say.validator

@@ -32,7 +32,7 @@ _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
 """Maximum messages and jobs in the status."""
 _NOTHING_SAID: Final = {"content": "", "findings": (), "sources": (), "data": None, "issues": (), "artifacts": ()}
-_USED_UP: Final = "The limits of the conversation are used up."
+_TOO_LITTLE: Final = "The limits of the conversation leave "
 
 
 @dataclass
@@ -154,7 +154,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     reply = _reply(talk, outcome.replace(spend=tuple(spend)), heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
-    if isinstance(outcome, Failure) and outcome.message == _USED_UP:
+    if isinstance(outcome, Failure) and outcome.message.startswith(_TOO_LITTLE):
         return "out_of_turns" if outcome.reason == "out_of_turns" else "out_of_budget"
     if not (dialogue.has_message or dialogue.is_closing or session.clock.is_overcharged):
         await announce_reply(session, reply.number, reply.text)
@@ -172,7 +172,7 @@ async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None)
     problem = _unpaid(talk, dialogue.floor, most_usd)
     reservation = None if problem else await reserve_in_time(session, subtask, most_usd=most_usd)
     if reservation is None:
-        problem = problem or _used_up(session, subtask)
+        problem = problem or _too_little(session, subtask)
         session.progress.end(subtask.id, problem, workflow.now())
         return SubtaskResult(outcome=problem)
     state = dialogue.opening(message, reservation.amount, workflow.now())
@@ -205,10 +205,18 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
     session.progress.steering.forget(subtask.id)
 
 
-def _used_up(session: Session, subtask: Subtask) -> Failure:
+def _too_little(session: Session, subtask: Subtask) -> Failure:
     """State which limit leaves too little to start a subtask."""
-    has_turns = session.budget.unspent.turns >= session.budget.least_start(subtask).turns
-    return Failure(reason="out_of_budget" if has_turns else "out_of_turns", message=_USED_UP)
+    left, least = session.budget.unspent, session.budget.least_start(subtask)
+    if left.turns < least.turns:
+        words = f"{left.turns} of {session.budget.ledger.granted.turns} turns; {subtask.agent} needs {least.turns}."
+        return Failure(reason="out_of_turns", message=_TOO_LITTLE + words)
+    words = f"${left.usd:f}; {subtask.agent} needs up to ${_cents(least.usd)}."
+    return Failure(reason="out_of_budget", message=_TOO_LITTLE + words)
+
+
+def _cents(usd: Decimal) -> Decimal:
+    return usd.quantize(Decimal("0.01"), rounding=ROUND_UP)
 
 
 def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
@@ -216,10 +224,9 @@ def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
     least = talk.session.budget.least_grant(agent).usd
     if most_usd is None or most_usd >= least:
         return None
-    need = least.quantize(Decimal("0.01"), rounding=ROUND_UP)
+    need = f"{agent} needs up to ${_cents(least)} to reply"
     return Failure(
-        reason="out_of_budget",
-        message=f"{agent} needs up to ${need} to reply, and limits.message_usd leaves ${most_usd} for this message.",
+        reason="out_of_budget", message=f"{need}, and limits.message_usd leaves ${most_usd} for this message."
     )
 
 
@@ -256,7 +263,7 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
     """Run a job to its end."""
     session = talk.session
     reservation = await reserve_in_time(session, job, sharers=2)  # half is left for messages in the meantime
-    outcome: Outcome = _used_up(session, job)
+    outcome: Outcome = _too_little(session, job)
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
     whole = input_for(job, outcome)

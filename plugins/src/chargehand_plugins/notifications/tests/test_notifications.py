@@ -132,8 +132,7 @@ async def reminding(
         parts.opening_steps.append(add_steps)
 
     script = Script().plan(subtask("T1")).work("", answer("It is known."))
-    own = {"task_queue": "reminding", "added": [send_notice], "parts": [add]}
-    async with open_environment(client, folder, script, **own) as opened:
+    async with open_environment(client, folder, script, task_queue="q", added=[send_notice], parts=[add]) as opened:
         yield opened
 
 
