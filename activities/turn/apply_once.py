@@ -146,9 +146,9 @@ def certain_failures() -> Generator[None]:
     except Exception as error:
         if (known := pulse().details()) and Entry.model_validate(known[0]).begun_at:
             raise
-        why = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
-        is_final = isinstance(error, ApplicationError) and error.non_retryable
+        why = getattr(error, "strerror", "") or type(error).__name__
         words = f"the call was not made, since the worker could not prepare or record it ({why})"
+        is_final = getattr(error, "non_retryable", False)
         raise ApplicationError(words, type=ErrorType.TOOL_NOT_CALLED, non_retryable=is_final) from error
 
 

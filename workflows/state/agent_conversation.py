@@ -26,6 +26,8 @@ _SUMMARY_CHARACTERS: Final = 20_000
 _MOST_SOURCES: Final = 300
 """Sources of earlier conversations that can still be cited."""
 _DOUBT_CHARACTERS: Final = 300
+_UNKNOWN: Final = "Outcome unknown: whether {} was applied has to be checked by a person."
+NOT_MADE: Final = "Not made because of a fault of the worker: {}."
 _MOST_ADDRESSES: Final = 500
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
@@ -143,17 +145,13 @@ class Conversation:
         self._change(outgoing=self.outgoing + 1)
         return self.outgoing - 1
 
-    def doubt(self, call: ToolCall) -> None:
-        """Record that a call may or may not have been applied."""
-        self._change(doubts=(*self.doubts, _doubt(call)))
-
-    def miss(self, call: ToolCall) -> None:
-        """Record that a call was not made because of a fault."""
-        self._change(doubts=(*self.doubts, _miss(call)))
+    def doubt(self, call: ToolCall, gap: str = _UNKNOWN) -> None:
+        """Record that a call may or may not have been applied, or that it was not made."""
+        self._change(doubts=(*self.doubts, _gap(call, gap)))
 
     def settle(self, call: ToolCall) -> None:
         """Record that a call was applied, or that a person has settled whether it was."""
-        told = {_doubt(call), _miss(call)}
+        told = {_gap(call, gap) for gap in (_UNKNOWN, NOT_MADE)}
         self._change(doubts=tuple(each for each in self.doubts if each not in told))
 
     def add(self, past: Round) -> None:
@@ -226,16 +224,8 @@ class Conversation:
         self._state = self._state.replace(**changes)
 
 
-def _doubt(call: ToolCall) -> str:
-    return f"Outcome unknown: whether {_named(call)} was applied has to be checked by a person."
-
-
-def _miss(call: ToolCall) -> str:
-    return f"Not made because of a fault of the worker: {_named(call)}."
-
-
-def _named(call: ToolCall) -> str:
-    return f"{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]}"
+def _gap(call: ToolCall, gap: str) -> str:
+    return gap.format(f"{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]}")
 
 
 def _list_of(sources: Sequence[Source]) -> str:

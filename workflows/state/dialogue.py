@@ -125,11 +125,10 @@ class Dialogue(Carried):
     def tell_next(self, last: int, item: int) -> str:
         """Record that the next message, up to the last, is passed to the working agent; return its text, if any."""
         told = self._told.values()
-        waiting = (each for number, each in self._waiting.items() if number == each.number and number not in told)
-        if (next_ := next(waiting, None)) is None or next_.number > last:
-            return ""
-        self._told[item] = next_.number
-        return next_.text
+        left = [each for key, each in self._waiting.items() if key == each.number <= last and key not in told]
+        if left:
+            self._told[item] = left[0].number
+        return left[0].text if left else ""
 
     def heard(self, read: Collection[int]) -> tuple[QueuedMessage, ...]:
         """Remove and return the messages that the agent read while it worked; the others keep waiting."""

@@ -207,12 +207,9 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
 
 def _too_little(session: Session, subtask: Subtask) -> Failure:
     """State which limit leaves too little to start a subtask."""
-    left, least = session.budget.unspent, session.budget.least_start(subtask)
-    if left.turns < least.turns:
-        words = f"{left.turns} of {session.budget.ledger.granted.turns} turns; {subtask.agent} needs {least.turns}."
-        return Failure(reason="out_of_turns", message=_TOO_LITTLE + words)
-    words = f"${left.usd:f}; {subtask.agent} needs up to ${_cents(least.usd)}."
-    return Failure(reason="out_of_budget", message=_TOO_LITTLE + words)
+    left, least, agent = session.budget.unspent, session.budget.least_start(subtask), subtask.agent
+    words = f"{left.turns} turns and ${left.usd:f}; {agent} needs up to {least.turns} and ${_cents(least.usd)}."
+    return Failure(reason="out_of_budget" if left.turns >= least.turns else "out_of_turns", message=_TOO_LITTLE + words)
 
 
 def _cents(usd: Decimal) -> Decimal:

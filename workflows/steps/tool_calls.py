@@ -31,7 +31,7 @@ from workflows.rules.information_flow import reads_of
 from workflows.rules.repetition import made_together, positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import acting_call, success_key, why_approved
 from workflows.state.agent import AgentWork
-from workflows.state.agent_conversation import Conversation
+from workflows.state.agent_conversation import NOT_MADE, Conversation
 from workflows.state.call_approvals import ALLOWED
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
@@ -177,7 +177,7 @@ async def _use_tool(
         if acts and not (cause and cause.type == ErrorType.TOOL_NOT_CALLED):
             return call.refuse(UNKNOWN_OUTCOME).replace(is_unknown=True)
         if acts:
-            conversation.miss(call)
+            conversation.doubt(call, NOT_MADE)
         message = cause.message if cause else "it timed out"
         failed = call.refuse(f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
         return failed.replace(may_be_repeated=acts)

@@ -7,10 +7,10 @@ task.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
@@ -32,14 +32,12 @@ from chargehand import (
     Conversation,
     ConversationMessage,
     InvalidInput,
-    QuestionEvent,
     Reply,
     Session,
     SessionCancelled,
     SessionEnded,
     SessionNotFound,
     SessionRequest,
-    StateEvent,
     Status,
 )
 from chargehand.listing import SessionSummary, sessions_query, summarise
@@ -50,10 +48,11 @@ from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.text import report_markdown
 
+_Result = TypeVar("_Result")
 _LONGEST_WAIT: Final = 50
 """Maximum seconds to wait for an answer; longer tasks have to be polled by id."""
-_SENDING: Final = 1.0
-"""Seconds to send a message, and between two looks whether a person has to decide."""
+_SENDING: Final = 1
+"""Seconds to send a message whose reply is not waited for."""
 _USUAL_PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _FILTERS: Final[dict[int, dict[str, Any]]] = {
@@ -89,7 +88,8 @@ class Tasks(RequestHandler):
             if found and message.context_id not in {"", found.id}:
                 raise InvalidParamsError(f"message.contextId: the task's is {found.id}")
             if isinstance(found, Conversation):
-                reply = await self._say(found, message, waits=waits)
+                said = found.send(ConversationMessages.say, ConversationMessage(text=_text(message)), id=_name(message))
+                reply = await self._wait(found.id, said, _LONGEST_WAIT if waits else _SENDING)
                 return await self._task(found.id, params.configuration, reply)
             if found:
                 await _answer(found, _text(message))
@@ -97,7 +97,8 @@ class Tasks(RequestHandler):
                 request = SessionRequest(goal=_text(message), questions="allowed")
                 found = await self._connect().start(request, session_id=_name(message))
             if waits:
-                await _wait(found)
+                with suppress(SessionEnded):
+                    await self._wait(found.id, found.result(), _LONGEST_WAIT)
             return await self._task(found.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
@@ -150,20 +151,19 @@ class Tasks(RequestHandler):
         is_talk = found.type.name == WorkflowType.CONVERSATION
         return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(found)
 
-    async def _say(self, talk: Conversation, message: a2a.Message, *, waits: bool) -> Reply | None:
-        """Send a message exactly once; wait briefly for its reply, or until a person has to decide."""
-        said, client = ConversationMessage(text=_text(message)), self._connect().client
-        saying = asyncio.create_task(talk.send(ConversationMessages.say, said, id=_name(message)))
+    async def _wait(self, task: str, coming: Coroutine[Any, Any, _Result], seconds: int) -> _Result | None:
+        """Wait some seconds for a result, but not while a person has to decide something first."""
+        client, awaited = self._connect().client, asyncio.create_task(coming)
         try:
-            for _ in range(_LONGEST_WAIT if waits else 1):
-                if (await asyncio.wait({saying}, timeout=_SENDING))[0]:
-                    return await saying
-                with translated(talk.id):
-                    found = await summarise(await describe_session(client, talk.id), client.data_converter)
+            for _ in range(seconds):
+                if (await asyncio.wait({awaited}, timeout=1))[0]:
+                    return await awaited
+                with translated(task):
+                    found = await summarise(await describe_session(client, task), client.data_converter)
                 if found.waiting_for:
                     break
         finally:
-            saying.cancel()
+            awaited.cancel()
         return None
 
     async def _task(
@@ -283,17 +283,6 @@ async def _answer(session: Session, text: str) -> None:
             f"The task has {len(status.questions)} open questions; one can be answered here."
         )
     await session.answer(subtask=status.questions[0].subtask, text=text)
-
-
-async def _wait(session: Session) -> None:
-    """Wait briefly until a session has ended or needs something."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LONGEST_WAIT), aclosing(session.follow()) as events:
-            async for event in events:
-                if isinstance(event, StateEvent | QuestionEvent):
-                    status = await session.status()
-                    if status.questions or status.state in NEEDS:
-                        return
 
 
 @contextmanager

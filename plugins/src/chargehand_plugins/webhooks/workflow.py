@@ -1,9 +1,8 @@
 """The workflow that notifies one receiver of one event. It outlives the session if the receiver is down."""
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from temporalio import workflow
@@ -88,42 +87,40 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     while no worker ran, only the last is sent; those that a channel has not accepted when the wait ends are withdrawn.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
-    began, now = _id(session, f"{wait.id}/began"), workflow.now()
+    began = _id(session, f"{wait.id}/began")
     name = _id(session, f"{wait.id}/ended") if decision else began
     if url := session.request.webhook:
         after = f"{began}/webhook" if decision else ""
-        await _start(WebhookNotice(id=f"{name}/webhook", url=url, about=about, at=now, after=after))
+        await _start(WebhookNotice(id=f"{name}/webhook", url=url, about=about, at=workflow.now(), after=after))
     if wait.kind == "message":
         return
-    passed, told, sending = Counter[str](), dict[str, list[str]](), list[_Sending]()
-    for step in sorted(session.facts.notices, key=lambda step: step.after):
+    steps, told, sending = (
+        sorted(session.facts.notices, key=lambda step: step.after),
+        dict[str, str](),
+        list[_Sending](),
+    )
+    for step in steps:
         if not await _is_due(session, wait, step, decision):
             break
-        number, sent = passed[step.channel], told.setdefault(step.channel, [])
-        passed[step.channel] += 1
-        due = _due(session, wait, step.channel, now if decision else workflow.now())
-        if not decision and due > number + 1:
+        own = [each for each in steps if each.channel == step.channel]
+        due = sum(wait.since + each.after <= workflow.now() for each in own)
+        number, last = own.index(step), told.get(step.channel, "")
+        if decision is None and number < due - 1:
             continue
-        last = f"{began}/{step.channel}/{due - 1}" if decision else sent[-1] if sent else ""
         notice = WebhookNotice(
             id=f"{name}/{step.channel}/{number}",
             channel=step.channel,
-            about=about.model_copy(update={"times_before": len(sent)}),
+            about=about.model_copy(update={"times_before": number if last else 0}),
             at=workflow.now(),
-            after=last,
+            after=f"{began}/{step.channel}/{due - 1}" if decision else last,
         )
-        sent.append(notice.id)
+        told[step.channel] = notice.id
         sending += await _start(notice)
     if decision is None:
         await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in sending))
         for each in sending:
             each.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
-
-
-def _due(session: Session, wait: Wait, channel: str, now: datetime) -> int:
-    """Count the messages to a channel that are due."""
-    return sum(step.channel == channel and wait.since + step.after <= now for step in session.facts.notices)
 
 
 async def _is_due(session: Session, wait: Wait, step: NoticeStep, decision: DecisionRecord | None) -> bool:

@@ -1,7 +1,7 @@
 """Sessions as tasks of an A2A agent that the console serves, in the trace of their caller."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,14 @@ from tests.waiting import eventually
 
 ASKED = "Which year?"
 MEANT = "The latest one."
+
+
+async def call(
+    console: OpenConsole, method: str, headers: Mapping[str, str] | None = None, /, **parameters: object
+) -> dict[str, Any]:
+    """Call the agent as a client without the library does."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    return (await console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0", **(headers or {})})).json()
 
 
 @pytest.mark.slow
@@ -178,10 +186,8 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
     script = Script().replies("", say("Hm.")).replies("Hello", say("Hello. What can I do?")).replies("pump", held)
     async with open_console(client, tmp_path, script) as console:
 
-        async def call(method: str, **parameters: object) -> list[str]:
-            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-            answered = await console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0"}, timeout=60)
-            if "error" in (told := answered.json()):
+        async def ask(method: str, **parameters: object) -> list[str]:
+            if "error" in (told := await call(console, method, **parameters)):
                 return [told["error"]["message"]]
             task = told["result"].get("task", told["result"])
             assert task["contextId"] == task["id"]
@@ -190,7 +196,7 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
 
         async def send(text: str, name: str, *, waits: bool = True, **fields: object) -> list[str]:
             message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
-            return await call("SendMessage", message=message, configuration={"returnImmediately": not waits})
+            return await ask("SendMessage", message=message, configuration={"returnImmediately": not waits})
 
         opened, again = [await send("Hello", "1", metadata={"conversation": "research"}) for _ in range(2)]
         task = opened[0]
@@ -204,8 +210,8 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
             *await send("Hello", "4", taskId=task, contextId="another"),
             *[(await send("Hello", "5", metadata={"conversation": crew}))[0] for crew in (5, "", "none")],
         ]
-        read = await call("GetTask", id=task, historyLength=1)
-        ended = await call("CancelTask", id=task)
+        read = await ask("GetTask", id=task, historyLength=1)
+        ended = await ask("CancelTask", id=task)
         refused += await send("Hello?", "6", taskId=task)
 
     said = ["Hello", "Hello. What can I do?", "Why does the pump not run?"]
@@ -227,9 +233,7 @@ async def test_a_sender_is_told_of_a_call_that_awaits_approval(client: Client, t
 
         async def send(text: str, **fields: object) -> dict[str, Any]:
             message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
-            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-            sending = console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0"})
-            return (await asyncio.wait_for(sending, 30)).json()["result"]["task"]
+            return (await asyncio.wait_for(call(console, "SendMessage", message=message), 30))["result"]["task"]
 
         asked = await send("I want my money.", metadata={"conversation": "desk"})
         then = await send("When?", taskId=asked["id"])
@@ -264,9 +268,7 @@ class Desk:
         """Start a session by A2A."""
         message = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "What is known?"}]}
         parameters = {"message": message, "configuration": {"returnImmediately": True}}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": parameters}
-        answered = await self.console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0", **headers})
-        return answered.json()["result"]["task"]["id"]
+        return (await call(self.console, "SendMessage", headers, **parameters))["result"]["task"]["id"]
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from worker.parts import WorkerParts
 NOW = datetime.now(UTC)
 WAIT = Wait(id="c1", kind="call", asks="refund: <!channel> 7", since=NOW, until=NOW + timedelta(hours=1))
 FIRST, SECOND = (SecretStr(f"mailto:{name}@b.example") for name in ("first", "second"))
-AGAIN, AT_LAST = timedelta(minutes=20), timedelta(seconds=6)
+AGAIN = timedelta(minutes=20)
 WAITING = SessionRequest(goal="What is known?", approval="plan", answer_within=timedelta(days=1))
 LINKS = Links("https://console.example", b"a key of twenty-four bytes")
 
@@ -168,17 +168,16 @@ async def test_what_is_due_while_no_worker_runs_is_sent_once(client: Client, tmp
     """Only the last reminder, and the message to the second address."""
     told, there = list[Told](), asyncio.Event()
     there.set()
-    options = {"notify_again_every": timedelta(seconds=2), "notify_later_after": AT_LAST}
+    options = {"notify_again_every": timedelta(seconds=3), "notify_later_after": timedelta(seconds=9)}
     async with reminding(client, tmp_path, told, there, **options) as opened:
         started = await opened.chargehand.start(WAITING)
         await until(lambda: bool(told))
-    before, back_at = list(told), datetime.now(UTC) + AT_LAST + timedelta(seconds=1)
-    await until(lambda: datetime.now(UTC) > back_at)
+        began = datetime.now(UTC)
+    await until(lambda: datetime.now(UTC) > began + timedelta(seconds=10))
     async with reminding(client, tmp_path, told, there, **options):
-        await until(lambda: len(told) == len(before) + 2)
+        await until(lambda: {("first", 3), ("second", 0)} <= {(channel, before) for channel, _, before, _ in told})
         await started.approve()
         await started.result()
         await until(lambda: told[-1][-1] == "approved")
 
-    last = str(len(before) - 1)
-    assert sorted(told[len(before) : -1]) == [("first", last, len(before), ""), ("second", "", 0, "")]
+    assert 2 <= len([each for each in told[:-1] if each[0] == "first"]) <= 3  # one may be on its way as the worker ends
