@@ -71,10 +71,7 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Pass a message, and those that wait before it, to the working agent and interrupt its tool calls.
-
-    An idle agent takes them anyway.
-    """
+    """Interrupt the tool calls of the working agent, and pass it a message after those that wait before it."""
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
     while subtask in progress.steering.running:

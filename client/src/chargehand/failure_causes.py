@@ -55,7 +55,6 @@ _WORDS: Final[Mapping[str, _Words]] = {
         "A stored conversation cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS."
     ),
     ErrorType.OUTCOME_UNKNOWN: _Words("The model provider was called and did not answer.", _PROVIDER),
-    ErrorType.TOOL_NOT_CALLED: _DISK,
     ErrorType.TOOL_UNAVAILABLE: _Words(
         "A service that a tool needs is unavailable.", "Check the service; the worker's log names the tool."
     ),
@@ -65,9 +64,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.INTERNAL: _Words("The worker has a bug, or lacks something that it needs.", _LOG),
     ErrorType.PAYLOAD_TOO_LARGE: _Words("A payload is too large for Temporal.", "Set CHARGEHAND_STORAGE."),
     "Timeout": _Words("The model provider did not answer in time.", _PROVIDER),
-    "OSError": _DISK,
-    "BucketError": _DISK,
-    "OperationalError": _DISK,  # of SQLite
+    **dict.fromkeys((ErrorType.TOOL_NOT_CALLED, "BucketError", "OSError", "OperationalError"), _DISK),
     "HeartbeatTimeout": _LOST,
     "StartToCloseTimeout": _Words("The last attempt took longer than it may.", _LOG),
 }
