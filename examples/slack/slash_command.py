@@ -92,7 +92,9 @@ class SlashCommand:
             text = f"There is no report: {error}"
         else:
             text = "\n".join([report.answer, *(f"[S{n}] {each.ref}" for n, each in enumerate(report.sources, start=1))])
-        await self._http.post(response_url, json={"response_type": "in_channel", "text": slack_text(text)})
+        # Slack would fetch the addresses of a report for previews.
+        message = {"text": slack_text(text), "unfurl_links": False, "unfurl_media": False}
+        await self._http.post(response_url, json={"response_type": "in_channel"} | message)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:

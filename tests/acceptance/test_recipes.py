@@ -84,7 +84,8 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
     assert [each.status_code for each in refused] == [401] * 4
     assert (before, posted_before) == (0, 0)
     assert ["slack-133.7" in each.json()["text"] for each in answers] == [True, True]
-    assert posted == [{"response_type": "in_channel", "text": "It is known. &lt;!channel&gt; &amp; all."}] * 2
+    whole = {"response_type": "in_channel", "text": "It is known. &lt;!channel&gt; &amp; all."}
+    assert posted == [whole | {"unfurl_links": False, "unfurl_media": False}] * 2
     assert len(opened.model.of_kind("plan")) == 1
 
 

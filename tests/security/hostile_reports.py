@@ -50,6 +50,12 @@ _TRICKS: Final = [
     "<iframe srcdoc=\"<script>parent.console.log('ran')</script>\"></iframe>",
     "[x](javascript:console.log('ran')) <javascript:console.log('ran')>",
     "[x](data:text/html,<script>console.log('ran')</script>)",
+    f"$\\href{{{ELSEWHERE}}}{{[S1]}}$ and \\(\\\\\\href{{{ELSEWHERE}}}{{x}}\\)",
+    f"$$\\let\\x\\href \\x{{{ELSEWHERE}}}{{y}} \\style{{background:url({ELSEWHERE})}}{{z}}$$",
+    f'```mermaid\nflowchart LR\n  A@{{ img: "{ELSEWHERE}" }}\n  click A "{ELSEWHERE}"\n```',
+    f"- > ~~~ {{.Mermaid}}\n  > A[<img src={ELSEWHERE}>]\n\r```plantuml\n[[{ELSEWHERE}]]\n```\n::: mermaid\ngraph\n:::",
+    f"```{{image}} {ELSEWHERE}\n```\n:::{{image}} {ELSEWHERE}\n:::\n```geojson\n{{}}\n```",
+    "An open block:\n\n```python\nprint()",
 ]
 HOSTILE: Final = (*_TEXTS, *_TRICKS)
 """Texts that would load something, run something or lead somewhere."""

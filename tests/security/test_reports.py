@@ -1,13 +1,15 @@
 """A report shown to people loads nothing, leads nowhere but to its own sources, and stays in its lines."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from markdown_it import MarkdownIt
 
-from chargehand.contracts import Status, SubtaskRecord
+from chargehand.contracts import Report, Status, SubtaskRecord
 from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.report_screen import short_text
 from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
@@ -25,6 +27,7 @@ _ATTRIBUTES = {"href", "rel", "class", "id", "start", "style", "lang", "dir", "c
                "http-equiv", "datetime", "scope", "colspan", "tabindex"}  # fmt: skip
 _DRAWN = {"viewbox", "width", "height", "x", "y", "x1", "y1", "x2", "y2", "d", "rx", "role", "aria-label", "font-size",
           "font-weight", "text-anchor", "fill", "stroke", "stroke-width"}  # fmt: skip
+_PROGRAM = re.compile(r"\\(?:href|style|let)\b|^[ >-]*:::(?!text$|$)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -45,12 +48,15 @@ def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
     assert [found for _, found in page.elements if "http-equiv" in found and "refresh" in str(found).lower()] == []
 
 
+@pytest.mark.parametrize("write", [report_markdown, short_text])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_loads_nothing_and_leads_to_sources_only(text: str) -> None:
+def test_markdown_loads_nothing_and_leads_to_sources_only(text: str, write: Callable[[Report], str]) -> None:
     """Whoever renders the Markdown, HTML allowed, gets no picture, no HTML, and links to what was read alone."""
-    written = report_markdown(hostile_report(text))
+    written = write(hostile_report(text))
 
-    shown = Page(MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify").render(written))
+    viewer = MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify")
+    shown = Page(viewer.render(written))
+    blocks = [token for token in viewer.parse(written) if token.type == "fence"]
     links = {found["href"] for tag, found in shown.elements if tag == "a"}
     assert {tag for tag, _ in shown.elements} & {
         "img",
@@ -64,6 +70,10 @@ def test_markdown_loads_nothing_and_leads_to_sources_only(text: str) -> None:
     } == set()
     assert {name for _, found in shown.elements for name in found} - {"href", "start", "class", "style"} == set()
     assert links == {READ}
+    assert {block.info for block in blocks} <= {"", "text", "json", "python"}
+    assert not _PROGRAM.search(written)
+    assert "That is all" in written
+    assert not any(each in block.content for block in blocks for each in ("confidence 1 of 100", "[S2]", "[2]"))
 
 
 @pytest.mark.parametrize("dress", DRESSES)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from chargehand.contracts import Source
+from chargehand.inert_text import inert_programs
 
 CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
 _CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
@@ -160,7 +161,7 @@ def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
 
 
 def inert_links(text: str, sources: Collection[Source]) -> str:
-    """Turn links and pictures into text unless they lead to a source or a file of the report."""
+    """Turn links and pictures into text unless they lead to a source or a file of the report, and draw no diagrams."""
     known = {each.url for each in sources}
 
     def is_known(at: int) -> bool:
@@ -168,4 +169,4 @@ def inert_links(text: str, sources: Collection[Source]) -> str:
         return _LOCAL.match(text, at) is not None or (address is not None and address[0] in known)
 
     broken = _DESTINATION.sub(lambda found: found[0] if is_known(found.end()) else f" {found[0]}", text)
-    return _TAG.sub("< ", _DEFINITION.sub(" :", broken))
+    return inert_programs(_TAG.sub("< ", _DEFINITION.sub(" :", broken)))

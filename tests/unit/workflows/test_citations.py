@@ -103,6 +103,8 @@ HOSTILE = (
     "![a]\n\n[a]: <https\\://evil.example/a>",
     f"<style>@import url({EVIL})</style>",
     f"<Script>fetch('{EVIL}')</Script>",
+    f"```mermaid\nclick A {EVIL}\n```",
+    f"$\\href{{{EVIL}}}{{x}}$",
 )
 
 
@@ -112,19 +114,31 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
     html = MarkdownIt("commonmark").render(inert_links(text, [Source(ref="r", url=READ)]))
 
     html = re.sub(r'<a href="([^"]*)">\1</a>', r"\1", html)  # what shows its address whole
-    assert not re.search(r"(?i)<(?:(?:a|img|b)\b[^>]*|s\w+>[^<]*)evil", html)
+    assert not re.search(r"(?i)(?:<(?:(?:a|img|b)\b[^>]*|s\w+>[^<]*)|mermaid[^<]*|\\href\{.*)evil", html)
     assert "evil.example" in html
 
 
 @pytest.mark.parametrize(
-    "text", [f"[x]({READ})", f"[x](<{READ}>)", f'[x]({READ} "t")', "![chart](chart-1.png)", "[S1]", "[x](#S1)", "a < b"]
+    "text",
+    [
+        f"[x]({READ})",
+        f"[x](<{READ}>)",
+        f'[x]({READ} "t")',
+        "![chart](chart-1.png)",
+        "[S1]",
+        "[x](#S1)",
+        "a < b",
+        "```python\n$x$",
+    ],
 )
 def test_what_was_read_stays_a_link(text: str) -> None:
     """Sources, files of the report and places in it are left as they are."""
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
 
 
-@pytest.mark.parametrize("link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)", "]: a", "<a"])
+@pytest.mark.parametrize(
+    "link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)", "]: a", "<a", "\n> 1. ```a", "\\htmla"]
+)
 def test_many_links_are_looked_up_soon(link: str) -> None:
     """However many links a model writes, and however many sources there are: a workflow task has two seconds."""
     sources = [Source(ref=f"p{number}", url=f"{READ}{number}") for number in range(1_000)]

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from chargehand.inert_text import inert_programs
+
 _CONTROL_PICTURES: Final = 0x2400
 _DANGEROUS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and line feed
@@ -41,15 +43,13 @@ def cut(text: str, most: int) -> str:
 
 
 def without_links(markdown: str, known: Collection[str] = ()) -> str:
-    """Escape links, images, their definitions and HTML in Markdown, so that viewers show their source text.
+    """Escape links, images, their definitions, diagrams and HTML in Markdown, so that viewers show their source text.
 
     Only plain links to known addresses remain, and nothing that a viewer would load.
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
-    if not targets:
-        return _escaped(markdown)
-    parts = re.split(rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets})\))", markdown)
-    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
+    parts = re.split(rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))", markdown)
+    return inert_programs("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
 
 
 def is_web_address(url: str) -> bool:

@@ -1,7 +1,7 @@
 """A report on a terminal and in a pipe: how it ended, the answer, gaps, and one line per source."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 from chargehand import Report, Source
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text, without_links
 from chargehand_cli.rendering.progress import TONES
-from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, further_gaps, output_lines
+from chargehand_cli.rendering.text import answer_below_notice, closed, dollars, duration, further_gaps, output_lines
 
 _CITATION: Final = re.compile(r"\[S\d+(?:\.\d+)?(?:,\s*S\d+(?:\.\d+)?)*\]")
 _PLACE: Final = re.compile(r"#(?:page=(?P<page>\d+)|L(?P<line>\d+)(?:-L(?P<last>\d+))?)$")
@@ -33,8 +33,9 @@ def short_text(report: Report) -> str:
     """Render the report for a pipe, as Markdown."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     notice = [f"> **{without_links(one_safe_line(report.notice, 1_000))}**"] if report.notice else []
-    below = "\n".join(_below(report)).strip("\n")
-    return "\n\n".join([_headline(report), *notice, without_links(_answer(report), known), *([below] if below else [])])
+    below = "\n".join(_below(report, lambda text, most: without_links(one_safe_line(text, most)))).strip("\n")
+    answer = closed(without_links(_answer(report), known))
+    return "\n\n".join([_headline(report), *notice, answer, *([below] if below else [])])
 
 
 def _headline(report: Report) -> str:
@@ -48,9 +49,9 @@ def _answer(report: Report) -> str:
     return _CITATION.sub(lambda cited: cited[0].replace("S", ""), answer_below_notice(report))
 
 
-def _below(report: Report) -> Iterator[str]:
+def _below(report: Report, in_line: Callable[[str, int], str] = one_safe_line) -> Iterator[str]:
     if report.disclaimer:
-        yield from ("", one_safe_line(report.disclaimer, 1_000))
+        yield from ("", in_line(report.disclaimer, 1_000))
     if lines := output_lines(report):
         yield from ("", *map(safe_text, lines))
     missing = [
@@ -58,10 +59,12 @@ def _below(report: Report) -> Iterator[str]:
         *(f"{each.about}: {' | '.join(each.positions)}" for each in report.contradictions),
     ]
     if missing:
-        yield from ("", "Open:", *(f"- {one_safe_line(each, 400)}" for each in missing))
+        yield from ("", "Open:", *(f"- {in_line(each, 400)}" for each in missing))
     if report.sources:
         yield ""
-        yield from (f"[{number}] {source_words(each)}" for number, each in enumerate(report.sources, start=1))
+        yield from (
+            f"[{number}] {in_line(source_words(each), 300)}" for number, each in enumerate(report.sources, start=1)
+        )
 
 
 def source_words(source: Source) -> str:

@@ -27,20 +27,33 @@ _LONGEST_SENTENCE: Final = 2_000
 def report_markdown(report: Report) -> str:
     """Render a report as Markdown: the answer, its sources and gaps, and the usage."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
-    parts = [f"> **{_inline(report.notice)}**"] if report.notice else []
-    parts.append(without_links(answer_below_notice(report), known))
+    parts = [f"> **{in_paragraph(report.notice)}**"] if report.notice else []
+    parts.append(closed(without_links(answer_below_notice(report), known)))
     if report.disclaimer:
-        parts.append(f"*{_inline(report.disclaimer)}*")
+        parts.append(f"*{in_paragraph(report.disclaimer)}*")
     parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
-    parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in further_gaps(report)])
-    parts += _section("Changed in the plan", [f"- {_inline(each)}" for each in edit_words(report)])
+    parts += _section("Not found or not done", [f"- {in_paragraph(gap)}" for gap in further_gaps(report)])
+    parts += _section("Changed in the plan", [f"- {in_paragraph(each)}" for each in edit_words(report)])
     parts += _section("Sources", [_source(*each) for each in enumerate(unquoted_sources(report), start=1)])
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
-    parts += ["---", " · ".join(map(_inline, session_facts(report)))]
+    parts += ["---", " · ".join(map(in_paragraph, session_facts(report)))]
     return "\n\n".join(parts) + "\n"
+
+
+def in_paragraph(text: str) -> str:
+    """Fold text into one line of Markdown, without links and code blocks."""
+    return without_links(" ".join(text.split()))
+
+
+def closed(markdown: str) -> str:
+    """Close a code block that is open at the end, so that it does not take in what follows."""
+    from chargehand_cli.rendering.markdown import parse_markdown
+
+    last = parse_markdown(f"{markdown}\n\nEnd")[-1]
+    return f"{markdown}\n{last.markup}" if last.type == "fence" else markdown
 
 
 def unquoted_sources(report: Report) -> list[Source]:
@@ -74,7 +87,7 @@ def edit_words(report: Report) -> list[str]:
 def output_lines(report: Report) -> list[str]:
     """Return the output as JSON, or why there is none; empty if none was requested."""
     if report.output_problems or report.output is None:
-        return [f"- {_inline(problem)}" for problem in report.output_problems]
+        return [f"- {in_paragraph(problem)}" for problem in report.output_problems]
     return ["```json", json.dumps(report.output, indent=2, ensure_ascii=False), "```"]
 
 
@@ -118,8 +131,8 @@ def claim_lines(report: Report) -> list[str]:
     labels = {source.ref: f"[S{number}]" for number, source in enumerate(report.sources, start=1)}
     return [
         " ".join([f"- {claim.verification}", *(labels[ref] for ref in claim.sources if ref in labels)])
-        + f": {cut(_inline(claim.text), _CLAIM_CHARACTERS)}"
-        + (f" ({cut(_inline(claim.problem), _CLAIM_CHARACTERS)})" if claim.problem else "")
+        + f": {cut(in_paragraph(claim.text), _CLAIM_CHARACTERS)}"
+        + (f" ({cut(in_paragraph(claim.problem), _CLAIM_CHARACTERS)})" if claim.problem else "")
         for claim in report.claims
     ]
 
@@ -209,30 +222,33 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def _contradiction(contradiction: Contradiction) -> str:
-    lines = [f"- {_inline(contradiction.about)}", *(f"  - {_inline(each)}" for each in contradiction.positions)]
+    lines = [
+        f"- {in_paragraph(contradiction.about)}",
+        *(f"  - {in_paragraph(each)}" for each in contradiction.positions),
+    ]
     if contradiction.resolution:
         confidence = f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
-        lines.append(f"  - *{_inline(contradiction.resolution)}*{confidence}")
+        lines.append(f"  - *{in_paragraph(contradiction.resolution)}*{confidence}")
     return "\n".join(lines)
 
 
 def _grade(grade: Grade) -> str:
     state = "met" if grade.met else "not met"
-    return f"- **{state}** · {_inline(grade.criterion)}" + (f"\n  - {_inline(grade.reason)}" if grade.reason else "")
+    return f"- **{state}** · {in_paragraph(grade.criterion)}" + (
+        f"\n  - {in_paragraph(grade.reason)}" if grade.reason else ""
+    )
 
 
 def _file(artifact: Artifact) -> str:
-    title = f": {_inline(artifact.title)}" if artifact.title else ""
-    return f"- **{_inline(artifact.name)}**{title} ({_inline(artifact.media_type)}, {size(artifact.bytes)})"
+    title = f": {in_paragraph(artifact.title)}" if artifact.title else ""
+    return f"- **{in_paragraph(artifact.name)}**{title} ({in_paragraph(artifact.media_type)}, {size(artifact.bytes)})"
 
 
 def _source(number: int, source: Source) -> str:
-    title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
+    title = f": {in_paragraph(source.title)}" if source.title and source.title != source.ref else ""
     url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
-    title += f" (read by session {_inline(source.session)})" if source.session else ""
-    quote = cut(_inline(source.quote), _QUOTE_CHARACTERS)
-    return f"- **[S{number}]** {_inline(source.about or source.ref)}{title}{url}" + (f"\n  > {quote}" if quote else "")
-
-
-def _inline(text: str) -> str:
-    return without_links(" ".join(text.split()))
+    title += f" (read by session {in_paragraph(source.session)})" if source.session else ""
+    quote = cut(in_paragraph(source.quote), _QUOTE_CHARACTERS)
+    return f"- **[S{number}]** {in_paragraph(source.about or source.ref)}{title}{url}" + (
+        f"\n  > {quote}" if quote else ""
+    )

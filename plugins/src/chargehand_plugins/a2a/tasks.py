@@ -46,7 +46,7 @@ from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
-from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.rendering.text import in_paragraph, report_markdown
 
 _Result = TypeVar("_Result")
 _LONGEST_WAIT: Final = 50
@@ -178,7 +178,7 @@ class Tasks(RequestHandler):
         try:
             report = await found.result()
         except SessionEnded as error:
-            return _as_task(session_id, _state_of(error), str(error))
+            return _as_task(session_id, _state_of(error), in_paragraph(str(error)))
         task = _as_task(session_id, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.ending.words}.")
         text = a2a.Part(text=report_markdown(report), media_type="text/markdown")
         task.artifacts.append(a2a.Artifact(artifact_id="report", name="report.md", parts=[text]))
@@ -221,13 +221,15 @@ async def _talk_task(talk: Conversation, reply: Reply | None, *, goes_on: bool) 
         task = _open_task(status)
     elif goes_on:
         task = _as_task(talk.id, a2a.TASK_STATE_INPUT_REQUIRED, reply.text if reply else last)
-        task.status.message.parts.extend(a2a.Part(text=f"Gap: {gap}") for gap in (reply.gaps if reply else ()))
+        task.status.message.parts.extend(
+            a2a.Part(text=f"Gap: {in_paragraph(gap)}") for gap in (reply.gaps if reply else ())
+        )
     else:
         try:
             ended = f"The conversation ended: {(await talk.result()).ending.words}."
             task = _as_task(talk.id, a2a.TASK_STATE_COMPLETED, reply.text if reply else ended)
         except SessionEnded as error:
-            task = _as_task(talk.id, _state_of(error), str(error))
+            task = _as_task(talk.id, _state_of(error), in_paragraph(str(error)))
     for line in lines:
         role = a2a.ROLE_USER if line.kind == "message" else a2a.ROLE_AGENT
         task.history.append(_message(talk.id, f"{line.number}", line.text, role))
@@ -236,7 +238,7 @@ async def _talk_task(talk: Conversation, reply: Reply | None, *, goes_on: bool) 
 
 def _open_task(status: Status) -> a2a.Task:
     if status.questions:
-        asked = "\n".join(f"{each.subtask}: {each.text}" for each in status.questions)
+        asked = "\n".join(f"{each.subtask}: {in_paragraph(each.text)}" for each in status.questions)
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, asked)
     if needs := NEEDS.get(status.state):
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, f"{needs} Decide in the console.")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -17,11 +18,15 @@ from chargehand.contracts import WaitKind
 from chargehand.converter import non_retryable_error
 from chargehand.local_server import is_loopback
 from chargehand.wire import ActivityType, ErrorType
+from chargehand_cli.rendering.escaping import cut, exact_text
 from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice, await_turn, post
 from chargehand_plugins.webhooks.links import Links
 
 _SECONDS: Final = 10
 _SUBMISSION: Final = 587
+_LONGEST_SLACK_TEXT: Final = 2_900
+"""Slack refuses a section of more than 3,000 characters, the title included."""
+_ADDRESS: Final = re.compile(r"\b(\w+)(?=://)|\bwww(?=\.)", re.IGNORECASE)
 _KINDS: Final[Mapping[WaitKind, str]] = {
     "plan": "A plan awaits approval",
     "call": "A tool call awaits approval",
@@ -44,6 +49,7 @@ class Text:
     """The text of a notification."""
 
     title: str
+    """Our own words only, since it becomes a header, and Slack reads marks in it."""
     lines: tuple[str, ...]
     link: str
     """The decision link; empty if there is none or nothing is left to decide."""
@@ -102,26 +108,34 @@ class NotificationActivities:
 
 def text_of(about: WaitNotice, link: str) -> Text:
     """Build the text about a wait or its end."""
-    wait, decision = about.wait, about.decision
+    wait, decision, session = about.wait, about.decision, _shown(about.session)
     if decision is not None:
-        by = f" by {decision.by}" if decision.by else ""
+        by = f" by {_shown(decision.by)}" if decision.by else ""
         ended = "It ended without a decision" if decision.decision == "none" else f"It was {decision.decision}{by}"
-        return Text(f"Decided: {wait.kind} of {about.session}", (f"{ended} at {decision.at:%Y-%m-%d %H:%M} UTC.",), "")
+        return Text(
+            f"Decided: {wait.kind}", (f"{ended} at {decision.at:%Y-%m-%d %H:%M} UTC.", f"Session {session}"), ""
+        )
     title = f"{'Reminder: ' if about.times_before else ''}{_KINDS[wait.kind]}"
-    return Text(title, (wait.asks, f"Session {about.session}, until {wait.until:%Y-%m-%d %H:%M} UTC."), link)
+    return Text(title, (_shown(wait.asks), f"Session {session}, until {wait.until:%Y-%m-%d %H:%M} UTC."), link)
+
+
+def _shown(text: str) -> str:
+    """Show each character, and break addresses: Slack and mail gateways fetch them before a person decides."""
+    return _ADDRESS.sub(r"\g<0> ", exact_text(" ".join(text.split())))
 
 
 def _slack(text: Text) -> tuple[dict[str, str], bytes]:
     """Build an incoming webhook message in which untrusted text cannot mention people or hide links."""
-    shown = "\n".join(text.lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = "\n".join(text.lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = cut(escaped, _LONGEST_SLACK_TEXT)
     blocks: list[object] = [
         {"type": "section", "text": {"type": "mrkdwn", "text": f"*{text.title}*\n{shown}", "verbatim": True}}
     ]
     if text.link:
         button = {"type": "button", "text": {"type": "plain_text", "text": "Decide"}, "url": text.link}
         blocks.append({"type": "actions", "elements": [button]})
-    body = json.dumps({"text": text.title, "blocks": blocks}).encode()
-    return {"Content-Type": "application/json"}, body
+    message = {"text": text.title, "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+    return {"Content-Type": "application/json"}, json.dumps(message).encode()
 
 
 def _ntfy(text: Text) -> tuple[dict[str, str], bytes]:

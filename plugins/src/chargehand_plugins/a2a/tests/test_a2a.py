@@ -183,7 +183,8 @@ async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_pat
 async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
     """Each message gets its own reply, and what is sent again is said once; wrong ids and crews are refused by name."""
     held = Held(say("Its valve is closed."))
-    script = Script().replies("", say("Hm.")).replies("Hello", say("Hello. What can I do?")).replies("pump", held)
+    hm = say("Hm.").model_copy(update={"gaps": ["[a](http://b.example)"]})
+    script = Script().replies("", hm).replies("Hello", say("Hello. What can I do?")).replies("pump", held)
     async with open_console(client, tmp_path, script) as console:
 
         async def ask(method: str, **parameters: object) -> list[str]:
@@ -191,7 +192,8 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
                 return [told["error"]["message"]]
             task = told["result"].get("task", told["result"])
             assert task["contextId"] == task["id"]
-            lines = [each["parts"][0]["text"] for each in (task["status"]["message"], *task.get("history", ()))]
+            messages = (task["status"]["message"], *task.get("history", ()))
+            lines = ["\n".join(part["text"] for part in each["parts"]) for each in messages]
             return [task["id"], task["status"]["state"].removeprefix("TASK_STATE_"), *lines]
 
         async def send(text: str, name: str, *, waits: bool = True, **fields: object) -> list[str]:
@@ -217,7 +219,8 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
     said = ["Hello", "Hello. What can I do?", "Why does the pump not run?"]
     assert opened == again == [task, "INPUT_REQUIRED", said[1], *said[:2]]
     assert (working[1], working[3:6], told[1:3]) == ("WORKING", said, ["INPUT_REQUIRED", "Its valve is closed."])
-    assert last == repeated == [task, "INPUT_REQUIRED", "Hm.", *said, "And the lamp?", "Its valve is closed.", "Hm."]
+    gap = "Hm.\nGap: [a]\\(http://b.example)"
+    assert last == repeated == [task, "INPUT_REQUIRED", gap, *said, "And the lamp?", "Its valve is closed.", "Hm."]
     assert read == [task, "INPUT_REQUIRED", "Hm.", "Hm."]
     assert (ended[1], ended[3:]) == ("CANCELED", last[3:])
     for problem, reason in zip(refused, ("contextId", "metadata", "metadata", "crew 'none'", "cancelled"), strict=True):

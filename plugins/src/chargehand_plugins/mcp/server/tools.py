@@ -47,7 +47,7 @@ from chargehand.visibility import describe_session, is_open
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import spend_facts
-from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.rendering.text import closed, in_paragraph, report_markdown
 from chargehand_cli.run_options import BadRequest
 
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
@@ -258,7 +258,7 @@ class SessionTools:
                 reply = await talk.say(text=text)
         except TimeoutError:
             return f"There is no reply yet. {await self._standing(self._connection.session(session))}"
-        return _shortened("\n\n".join([reply.text, *(f"Gap: {gap}" for gap in reply.gaps)]))
+        return _shortened("\n\n".join([closed(reply.text), *(f"Gap: {in_paragraph(gap)}" for gap in reply.gaps)]))
 
     async def transcript(self, session: SessionId) -> Transcript:
         """Return what was said in a conversation, and which jobs it runs."""

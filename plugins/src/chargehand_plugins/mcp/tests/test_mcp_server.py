@@ -29,11 +29,12 @@ from tests.acceptance.commands import Commands, command_environment
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.otlp_receiver import started_trace
-from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
+from tests.scripted_model import Held, Script, answer, request_tool, say, subtask, use
 
 PICTURE = b"\x89PNG\r\n\x1a\nnot much of a picture"
 ASKED = "Net or gross?"
 MEANT = "Gross, please."
+LINKS = "[a](http://b.example)\n<img src=c> \\href{http://d.example}{e}"
 TOKEN = "canary-token-of-forty-two-characters-0815"
 
 
@@ -93,6 +94,7 @@ def _script() -> Script:
         .work("the odd one", question, agent="artist")
         .work(MEANT, answer("Gross it is."), agent="artist")
         .work("patience", Held(answer("Late.")))
+        .replies("And good evening", say("As ever:\n```").model_copy(update={"gaps": [LINKS]}))
     )
 
 
@@ -245,7 +247,8 @@ async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
     end = await asyncio.wait_for(desk.opened.chargehand.conversation("talk-1").result(), 30)
     ended = await desk.status("talk-1")
 
-    assert (first, second) == ("I see.", "I see.")
+    assert first == "I see."
+    assert second == "As ever:\n```\n```\n\nGap: [a]\\(http://b.example) &lt;img src=c> \\ href{http://d.example}{e}"
     assert "'talk-1' exists and differs in crew" in other
     assert (position["state"], position["next_tools"]) == ("awaiting_message", "say or close")
     assert (ended["state"], ended["next_tools"]) == ("finished", "transcript")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from email import message_from_string
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.contracts.session import SessionFacts
-from chargehand.contracts import SessionRequest, Wait
+from chargehand.contracts import DecisionRecord, SessionRequest, Wait
 from chargehand.wire import ActivityType
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.notifications.settings import NotificationSettings, steps_of
@@ -36,6 +37,8 @@ WAIT = Wait(id="c1", kind="call", asks="refund: <!channel> 7", since=NOW, until=
 FIRST, SECOND = (SecretStr(f"mailto:{name}@b.example") for name in ("first", "second"))
 AGAIN = timedelta(minutes=20)
 WAITING = SessionRequest(goal="What is known?", approval="plan", answer_within=timedelta(days=1))
+HOSTILE = "<!here> 日本\r\nBcc: c@b.example \x1b]8;;http://b.example/?d=1\x07 WWW.c.example \u202e"
+MAIL = "mailto:a@b.example"
 LINKS = Links("https://console.example", b"a key of twenty-four bytes")
 
 
@@ -60,37 +63,72 @@ def mail_server() -> Generator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-async def test_each_channel_is_told_what_is_asked_with_a_link() -> None:
-    """Slack gets a button and no mention that a model wrote, ntfy an action, and an e-mail the link in its text."""
-    posted: dict[str, tuple[str, bytes]] = {}
+@contextmanager
+def channels() -> Generator[tuple[NotificationActivities, dict[str, tuple[Message, bytes]], list[str]]]:
+    """Open a channel of each kind, with what is posted by path, and the e-mails."""
+    posted: dict[str, tuple[Message, bytes]] = {}
 
     class Handler(LoopbackHandler):
         def reply(self) -> None:
-            posted[self.path] = self.headers.get("Actions", ""), self.body()
+            posted[self.path] = self.headers, self.body()
             self.answer(200)
 
     with serve_http(Handler) as url, mail_server() as (server, mails):
-        to = {
-            "slack-1": f"slack:{url}/slack",
-            "ntfy-2": f"ntfy:{url}/topic",
-            "mailto:a@b.example": "mailto:a@b.example",
-        }
+        to = {"slack-1": f"slack:{url}/slack", "ntfy-2": f"ntfy:{url}/topic", MAIL: MAIL}
         internal = frozenset({url.removeprefix("http://")})
-        activities = NotificationActivities(to, LINKS, Mail(server, "desk@b.example"), internal)
-        for channel in to:
-            notice = WebhookNotice(id="1", channel=channel, about=WaitNotice(session="s", wait=WAIT), at=NOW)
-            await ActivityEnvironment().run(activities.send_notice, notice)
+        yield NotificationActivities(to, LINKS, Mail(server, "desk@b.example"), internal), posted, mails
 
-    link = {channel: LINKS.make("s", WAIT, channel) for channel in to}
+
+async def _send(activities: NotificationActivities, about: WaitNotice) -> None:
+    for channel in activities.channels:
+        notice = WebhookNotice(id="1", channel=channel, about=about, at=NOW)
+        await ActivityEnvironment().run(activities.send_notice, notice)
+
+
+async def test_each_channel_is_told_what_is_asked_with_a_link() -> None:
+    """Slack gets a button and no mention that a model wrote, ntfy an action, and an e-mail the link in its text."""
+    with channels() as (activities, posted, mails):
+        await _send(activities, WaitNotice(session="s", wait=WAIT))
+
+    link = {channel: LINKS.make("s", WAIT, channel) for channel in activities.channels}
     text, actions = json.loads(posted["/slack"][1])["blocks"]
     assert "&lt;!channel&gt;" in text["text"]["text"]
     assert actions["elements"][0]["url"] == link["slack-1"]
-    assert posted["/topic"][0] == f"view, Decide, {link['ntfy-2']}"
+    assert posted["/topic"][0]["Actions"] == f"view, Decide, {link['ntfy-2']}"
     [mail] = map(message_from_string, mails)
     assert (mail["To"], mail["Subject"]) == ("a@b.example", "A tool call awaits approval")
     body = mail.get_payload(decode=True)
     assert isinstance(body, bytes)
-    assert link["mailto:a@b.example"].encode() in body
+    assert link[MAIL].encode() in body
+
+
+_MADE = DecisionRecord(wait="c1", kind="call", decision="approved", by="\u202e<!here>", at=NOW)
+
+
+@pytest.mark.parametrize(("decision", "title"), [(None, "A tool call awaits approval"), (_MADE, "Decided: call")])
+async def test_each_channel_takes_any_text(decision: DecisionRecord | None, title: str) -> None:
+    """Whatever names a session, decides or is asked, it is sent, its marks and invisible characters shown as text."""
+    wait = WAIT.model_copy(update={"asks": (HOSTILE * 30)[:500]})
+
+    with channels() as (activities, posted, mails):
+        await _send(activities, WaitNotice(session=HOSTILE, wait=wait, decision=decision))
+
+    message = json.loads(posted["/slack"][1])
+    text = message["blocks"][0]["text"]["text"]
+    [mail] = map(message_from_string, mails)
+    written = mail.get_payload(decode=True)
+    assert isinstance(written, bytes)
+    told = [text, posted["/topic"][1].decode(), written.decode()]
+    assert not message["unfurl_links"]
+    assert not message["unfurl_media"]
+    assert (text.splitlines()[0], posted["/topic"][0]["Title"]) == (f"*{title}*", title)
+    assert mail.items()[:3] == [
+        ("Subject", title),
+        ("From", "desk@b.example"),
+        ("To", "a@b.example"),
+    ]
+    assert (len(text) <= 3_000, "<!" in text) == (True, False)
+    assert not any(mark in each for each in told for mark in ("\x1b", "\u202e", "\nBcc", "http://b.", "WWW.c"))
 
 
 def test_a_link_is_read_only_as_it_was_made_and_until_it_expires() -> None:
