@@ -43,7 +43,8 @@ _RPC_TIMEOUT: Final = timedelta(seconds=2)
 MOST_LOST_WORKERS: Final = 2
 """Number of workers lost while running an activity after which it is not given to another.
 
-A turn's workflow counts it, since it books each lost call; other activities count in their heartbeats.
+A turn's workflow counts it, since it books each lost call, and leaves out those lost while it waited for the provider;
+other activities count in their heartbeats.
 """
 _logger = logging.getLogger("chargehand.heartbeats")
 _quarantine_logger: Final = logging.getLogger("chargehand.quarantine")
@@ -145,13 +146,15 @@ def begin(waited: float = 0.0) -> Pulse:
     return pulse
 
 
-def quarantined(what: str) -> str:
-    return f"{MOST_LOST_WORKERS} workers were lost while they ran {what}, so no other gets it."
+def quarantined(what: str, lost: int = MOST_LOST_WORKERS) -> str:
+    return f"{lost} workers were lost while they ran {what}, so no other gets it."
 
 
 @asynccontextmanager
-async def quarantine(what: str) -> AsyncGenerator[None]:
+async def quarantine(what: str, lost_before: int = 0) -> AsyncGenerator[None]:
     """Run the body of an activity, unless too many workers were lost running it; failed attempts do not count.
+
+    `lost_before` were lost while it ran as a part of another activity.
 
     Raises:
         ApplicationError: `Quarantined`.
@@ -159,7 +162,7 @@ async def quarantine(what: str) -> AsyncGenerator[None]:
     info = activity.info()
     known = info.heartbeat_details[0] if info.heartbeat_details else 0
     ended = known if isinstance(known, int) else 0
-    if info.attempt - 1 - ended >= MOST_LOST_WORKERS:
+    if lost_before + info.attempt - 1 - ended >= MOST_LOST_WORKERS:
         told = {"activity": info.activity_type, "session": info.workflow_id}
         _quarantine_logger.error("an activity is quarantined", extra=told)
         raise non_retryable_error(ErrorType.QUARANTINED, quarantined(what))

@@ -1,10 +1,11 @@
 """Health of a worker: a file touched while its event loop runs, for container runtimes, and the loop's lag.
 
 The processes of a group have a file each, and the public one is as old as the oldest of these. A blocked loop
-delays all sessions of the worker; a thread sends heartbeats in the meantime.
+delays all sessions of the worker; a thread sends heartbeats in the meantime. A process that is blocked for long ends.
 """
 
 import asyncio
+import faulthandler
 import logging
 import math
 import os
@@ -22,6 +23,8 @@ from activities.metrics import EVENT_LOOP_LAG
 
 _EVERY: Final = timedelta(seconds=5)
 """Interval of touching the file. Probes accept a file younger than a minute."""
+FROZEN_AFTER: Final = timedelta(minutes=1)
+"""As probes: an orchestrator may take minutes more to end a process, and others only report it."""
 _LOOK: Final = timedelta(milliseconds=50)
 _WARN_ABOVE: Final = timedelta(milliseconds=250)
 _WARN_EVERY: Final = timedelta(seconds=10)
@@ -85,6 +88,19 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
         return  # one is not polling yet, or no longer
     path.touch()
     os.utime(path, (oldest, oldest))
+
+
+async def end_if_frozen(after: timedelta = FROZEN_AFTER) -> None:
+    """End this process if its event loop stands still for too long, and write where each thread is.
+
+    A loop in C may hold Python's lock, so that no signal and no other thread of Python could end it.
+    """
+    try:
+        while True:
+            faulthandler.dump_traceback_later(after.total_seconds(), exit=True)
+            await asyncio.sleep(min(_EVERY, after / 3).total_seconds())
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 async def watch_event_loop(

@@ -23,7 +23,7 @@ from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
 from worker.composition import activity_slots, compose, encryption, queues_in_use
-from worker.health import health_file, watch_event_loop
+from worker.health import end_if_frozen, health_file, watch_event_loop
 from worker.logs import SDK_LOGGING
 from worker.server_gauges import measure_server
 from worker.settings import Settings
@@ -46,8 +46,8 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         loop.add_signal_handler(number, stop.set)
     runtime = build_runtime(settings)
     async with AsyncExitStack() as closing:
-        watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
-        closing.callback(watching.cancel)
+        for watch in (watch_event_loop(runtime.metric_meter), end_if_frozen()):
+            closing.callback(asyncio.create_task(watch).cancel)
         activities = await compose(settings, os.environ, closing)
         plugins = [
             each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)

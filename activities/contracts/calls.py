@@ -33,6 +33,8 @@ class ToolRequest(Contract):
     """Whether the caller vouches for all documents, so that their text may be sent out."""
     answers: dict[str, dict[str, JsonValue]] = left_out({})
     """A person's answers to its server, by question key."""
+    lost_workers: int = left_out(0)
+    """Workers that were lost while the call may have been made within a turn."""
     tenant: str = left_out("default")
     reads: tuple[Capability, ...] = left_out(())
     """For an acting tool: kinds of text that its agent reads and is given."""

@@ -103,14 +103,20 @@ class TurnActivities:
         async with open_journal() as record:
             if record.entry.result is not None:
                 note({SpanAttribute.FROM_JOURNAL: True})
-                return await take_over(self.acting.record, request.session, record.entry.result)
+                # A tool that ran at once may have lost the worker.
+                result = record.entry.result.replace(lost_workers=1)
+                return await take_over(self.acting.record, request.session, result)
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
+            record.entry = record.entry.replace(is_waiting=True)
+            if ".again-" in activity.info().activity_id:  # a worker may be lost again, before the next heartbeat
+                await record.record(record.entry)
             call = await self._prepare(request, record)
             describe_call(call, self.models.card(request.tier, request.model_name).provider)
             call, reply = await self._complete(call, record, request)
+            record.entry = record.entry.replace(is_waiting=False)
             charging = asyncio.create_task(record_charge(self.acting.record, request, reply))
             note_content(reply)
             is_brief = call.data_schema is None and is_small(
@@ -129,10 +135,10 @@ class TurnActivities:
             chosen = choose_at_once(request, call.task, result)
             record.keep(result)
             if chosen:
-                # At once: until it is recorded, a lost worker loses the paid reply. Otherwise the result itself
-                # is the record.
-                using = use_at_once(self._uses, request, result, chosen, record.patience_seconds)
-                _, used = await asyncio.gather(record.record(record.entry), using)
+                # First the record: a tool that ends the worker must not take the paid reply along, and is told by it
+                # from what ends the workers of turns that wait. Otherwise the result itself is the record.
+                await record.record(record.entry)
+                used = await use_at_once(self._uses, request, result, chosen, record.patience_seconds)
                 result = result.replace(used=used)
             storing = asyncio.create_task(self.conversations.keep(call.task, result.round()))
             _, unwritten = await asyncio.wait([storing, charging], timeout=_BRIEF_SECONDS)

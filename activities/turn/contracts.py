@@ -86,6 +86,8 @@ class TurnResult(Contract):
     tool_calls: tuple[ToolCall, ...] = left_out(())
     used: tuple[UsedTool, ...] = left_out(())
     """The calls that were made within the turn."""
+    lost_workers: int = left_out(0)
+    """Workers that were lost after the reply, while calls may have been made within the turn."""
     provider_items: tuple[JsonValue, ...] = left_out(())
     text: str = left_out("")
     """The model's text, truncated, for stops other than `answer` and `tools`."""

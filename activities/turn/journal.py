@@ -41,6 +41,8 @@ class Entry(Contract):
     """Attempts that ended without a charge, not counting lost workers."""
     provider_job: str = ""
     """Id of the provider's background job for this call, if any."""
+    is_waiting: bool = left_out(False)
+    """Whether this attempt prepares its call, or waits for the provider, which loses no worker."""
     result: TurnResult | None = None
     live: LiveText | None = left_out(None)
     """The followed text written so far; other attempts do not use it."""
@@ -69,7 +71,7 @@ class Journal:
 
     def keep(self, result: TurnResult) -> None:
         """Keep a paid reply for further attempts in this process, in case the server cannot record it."""
-        self.entry = self.entry.replace(result=result, live=None)
+        self.entry = self.entry.replace(result=result, live=None, is_waiting=False)
         _unrecorded[self._step] = self.entry
 
     async def record(self, entry: Entry) -> None:

@@ -25,6 +25,7 @@ _logger = logging.getLogger("chargehand.turns")
 
 BILLED_FAILURES: Final = 3
 """Number of possibly billed failures after which a turn is given up."""
+_WAITING: Final = "waiting"
 _LONGEST_PAUSE: Final = timedelta(seconds=4)
 """Maximum delay after a provider has recovered; breakers protect one that is down."""
 
@@ -77,6 +78,7 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
         raise non_retryable_error(
             ErrorType.ATTEMPT_LOST,
             "Nothing was heard of a worker that made this call; whether the provider charged for it is not known.",
+            *([_WAITING] if entry.is_waiting else []),
         )
 
 

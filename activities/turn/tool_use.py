@@ -73,7 +73,7 @@ class ToolActivities:
         if tool is not None and tool.spec.acts:  # it is applied once, whatever happens to its workers
             with certain_failures():
                 return await self.use(request)
-        async with quarantine(f"a call of {request.call.tool}"):
+        async with quarantine(f"a call of {request.call.tool}", request.lost_workers):
             return await self.use(request)
 
     async def use(self, request: ToolRequest) -> ToolResult:

@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import socket
 import sys
 import urllib.request
@@ -31,14 +30,20 @@ from tests.acceptance.alert_rules import fires
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import answered
 from tests.conftest import local_server
+from tests.crew_files import crew_folder
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
     ScriptedReply,
     ScriptedRequest,
     Tokens,
+    ToolUse,
+    answer,
+    calling,
     canned_session,
     error,
+    plan,
+    subtask,
 )
 from tests.waiting import until, until_state
 
@@ -302,30 +307,74 @@ async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> N
         assert f"Set CHARGEHAND_DEPLOYMENT={scene.queue}" in record["message"]
 
 
+_POISON = """
+import itertools
+import os
+
+from chargehand.plugins import Registry
+from chargehand.tools import tool
+
+
+@tool(capabilities=[])
+def weigh(item: str) -> str:
+    'Weigh an item.'
+    if item == "exit":
+        os._exit(7)
+    if item == "loop":
+        sum(itertools.repeat(1))  # holds Python's lock
+    return "3 kg"
+
+
+def register(registry: Registry) -> None:
+    registry.tools("poison")
+"""
+
+
+def _weighing(request: ScriptedRequest) -> ScriptedReply:
+    """Weigh what the first word of the goal says, in turns that take as long as a model's."""
+    if request.answer == "PlanAnswer":
+        item = request.messages[-1].text.partition("weigh: ")[2].partition(".")[0]
+        return plan(subtask("T1", "weigher", f"Weigh the {item}, and state its weight in kilograms."))
+    if request.tools and request.rounds < 1:
+        item = next(each for each in ("exit", "loop", "pear") if f"Weigh the {each}" in str(request.messages))
+        return calling(ToolUse("weigh", {"item": item})).after(2 + request.sequence % 5)
+    return answer("It weighs 3 kg.").after(2 + request.sequence % 5)
+
+
 @pytest.mark.nightly
-async def test_a_task_is_poisoned(server: Client, tmp_path: Path) -> None:
-    """A call in which workers die is recorded by those after them."""
-    workers: list[Worker] = []
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("poison", ["exit", "loop"])
+async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -> None:
+    """It ends two workers, whether it ends or freezes them, and is named; the sessions beside it end as they would."""
+    (tmp_path / "poison.py").write_text(_POISON)
+    crews = str(crew_folder(tmp_path, "scales", weigher='tools = ["weigh"]'))
+    settings = {"CHARGEHAND_PLUGINS": "poison", "PYTHONPATH": str(tmp_path), "CHARGEHAND_CREWS": crews}
+    deaths: list[int | None] = []
 
-    kills = iter(range(2))
+    async def keep(worker: Worker) -> None:
+        while True:
+            deaths.append(await worker.running.wait())
+            await worker.start()
 
-    def kill(_: object) -> Any:
-        if next(kills, None) is not None:
-            workers[0].send(signal.SIGKILL)
-        return error(503).after(60)
+    async with _scene(server, tmp_path, _weighing) as scene:
+        keepers = [asyncio.create_task(keep(await scene.worker(polls=True, **settings))) for _ in range(2)]
+        goals = [f"Please weigh: {item}." for item in (poison, *5 * ["pear"])]
+        sessions = [await scene.start(goal=goal, crew="scales", review="never") for goal in goals]
+        reports = await asyncio.wait_for(asyncio.gather(*(each.result() for each in sessions)), 300)
+        for keeper in keepers:
+            keeper.cancel()
 
-    async with _scene(server, tmp_path, kill) as scene:
-        workers.append(await scene.worker())
-        session = await scene.start()
-        for _ in range(2):
-            await workers[0].running.wait()
-            await workers[0].start()
-
-        await until(lambda: _are_recorded(scene, 2), 60)
-        [record, *_] = scene.records("attempt failed")
-        assert (record["session"], record["error_type"]) == (session.id, "AttemptLost")
-        assert "whether they exit" in record["remedy"]
-        assert await scene.alerts("ChargehandWorkersLost")
+        print(
+            "REC",
+            [(r.get("error_type"), r["message"], r.get("session")) for r in scene.records("")],
+            [s.id for s in sessions],
+            [r.gaps for r in reports],
+        )
+        assert deaths == 2 * [7 if poison == "exit" else 1]
+        assert [[each.state for each in report.subtasks] for report in reports[1:]] == 5 * [["success"]]
+        record, *_ = scene.records("attempt failed", sessions[0].id)[::-1]
+        assert (record["error_type"], "whether they exit" in record["remedy"]) == ("Quarantined", True)
+        assert poison == "exit" or "in weigh" in "".join(worker.log for worker in scene.workers)
 
 
 @pytest.mark.nightly

@@ -1,6 +1,6 @@
 """What was running when two workers were lost is not given to a third."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.environment import open_environment
-from tests.scripted_model import Script, answer, report, subtask
+from tests.scripted_model import Script, answer, reply, report, subtask
 
 
-async def attempt(number: int, details: Sequence[object], *, fails: bool = False) -> list[object]:
+async def attempt(number: int, details: Sequence[object], *, fails: bool = False, lost: int = 0) -> list[object]:
     """Make an attempt; returns what it has told the server."""
     environment, told = ActivityEnvironment(cast("Client", _NoServer())), list[object](details)
     environment.on_heartbeat = lambda *given: told.__setitem__(slice(None), given)
@@ -29,7 +29,7 @@ async def attempt(number: int, details: Sequence[object], *, fails: bool = False
 
     async def body() -> None:
         begin().has_beaten = True
-        async with quarantine("a call of poison"):
+        async with quarantine("a call of poison", lost):
             if fails:
                 raise ConnectionError
 
@@ -52,15 +52,40 @@ async def test_only_lost_workers_count(ended: int) -> None:
     assert (refused.value.type, refused.value.non_retryable) == (ErrorType.QUARANTINED, True)
 
 
+async def test_workers_lost_within_a_turn_count() -> None:
+    """A call that has lost a worker while it was made at once is given to one more only."""
+    assert await attempt(1, [], lost=1) == []
+    with pytest.raises(ApplicationError, match=r"2 workers were lost while they ran a call of poison"):
+        await attempt(2, [], lost=1)
+
+
+def _lose(calls: list[ModelCall], *details: str, most: int = 9) -> Callable[[ModelCall], ModelReply]:
+    def lose(call: ModelCall) -> ModelReply:
+        calls.append(call)
+        if len(calls) > most:
+            return reply(answer("Found."))
+        raise non_retryable_error(ErrorType.ATTEMPT_LOST, "A worker was lost.", *details)
+
+    return lose
+
+
+async def test_a_turn_that_waits_loses_no_workers(tmp_path: Path) -> None:
+    """One that was lost twice while it waited for the provider is called once more, and a third time it ends."""
+    first, second = list[ModelCall](), list[ModelCall]()
+    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(first, "waiting", most=2))
+    script = script.work("T2", _lose(second, "waiting"))
+    async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
+        result = await opened.run(SessionRequest(goal="Find both, please.", review="never"))
+
+    assert (len(first), len(second)) == (3, 3)
+    ends = [(record.state, record.reason) for record in result.subtasks]
+    assert ends == [("success", ""), ("failure", "quarantined")]
+
+
 async def test_a_session_goes_on_without_a_turn_that_loses_workers(tmp_path: Path) -> None:
     """The turn is called twice, its subtask ends with a failure that names it, and the others go on."""
     calls: list[ModelCall] = []
-
-    def lose(call: ModelCall) -> ModelReply:
-        calls.append(call)
-        raise non_retryable_error(ErrorType.ATTEMPT_LOST, "A worker was lost.")
-
-    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", lose).work("T2", answer("Found."))
+    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(calls)).work("T2", answer("Found."))
     async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
         result = await opened.run(SessionRequest(goal="Find both, please.", review="never"))
 

@@ -209,10 +209,11 @@ class ModelCalls:
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
                 turn.doubt(reservation)
-                if turn.lose_worker() >= MOST_LOST_WORKERS:
+                if turn.lose_worker(was_waiting=bool(cause.details)):
                     what = f"{turn.request.step} of {turn.request.agent}"
                     workflow.logger.error("a turn is quarantined", extra={"turn": what})
-                    raise TurnLost("quarantined", quarantined(what), ErrorType.QUARANTINED) from error
+                    message = quarantined(what, turn.lost_workers)
+                    raise TurnLost("quarantined", message, ErrorType.QUARANTINED) from error
             case ErrorType.OUTCOME_UNKNOWN:
                 turn.doubt(reservation)
                 await _wait_before_repeating(cause, turn)
@@ -274,6 +275,8 @@ class _Turn:
     has_counted: bool = False
     """Whether less than the byte bound was reserved for the prompt."""
     lost_workers: int = 0
+    suspicions: int = 0
+    """Lost workers that the turn may have caused."""
     uncounted: int = 1
     """Turns that the next settlement counts; a turn counts once, however often it is called."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -301,9 +304,11 @@ class _Turn:
         most = self.outputs.most
         return most if self.set_aside.room is None else min(max(self.set_aside.room, self.outputs.least), most)
 
-    def lose_worker(self) -> int:
+    def lose_worker(self, *, was_waiting: bool) -> bool:
+        """Count a lost worker, which a waiting turn did not cause; return whether these are too many."""
         self.lost_workers += 1
-        return self.lost_workers
+        self.suspicions += not was_waiting
+        return self.suspicions >= MOST_LOST_WORKERS or self.lost_workers >= BILLED_FAILURES
 
     def fit(self, unspent: Decimal) -> None:
         """Set the output cap to what can be paid. A repetition keeps the cap if the unspent budget covers it."""

@@ -76,7 +76,8 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
             return _interruption(call, acts=False) if agent.inbox.is_interrupted else used[position]
         if agent.inbox.is_interrupted:
             return _not_made(call)
-        return await _make(agent, call, f"turn-{number}.{position + 1}")
+        lost = result.lost_workers if call.tool in usable_at_once(agent) else 0
+        return await _make(agent, call, f"turn-{number}.{position + 1}", lost)
 
     results: list[ToolResult] = []
     for beside in made_together(calls, request.agent.acting):
@@ -91,7 +92,7 @@ def usable_at_once(work: AgentWork) -> tuple[str, ...]:
     return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 
-async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
+async def _make(agent: AgentWork, call: ToolCall, step: str, lost_workers: int) -> ToolResult:
     """Make a call if allowed; if its outcome is unknown, a person decides whether to repeat it."""
     reply = await _request_approval(agent, call)
     if reply is not None and reply.verdict not in ALLOWED:
@@ -99,7 +100,7 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
             agent.conversation.doubt(call)
         return _not_allowed(call, reply)
     call = _as_decided(call, reply)
-    result = await _use_tool(agent, call, step, reply)
+    result = await _use_tool(agent, call, step, reply, lost_workers=lost_workers)
     if result.elicitation is not None:
         result = await _use_with_answers(agent, call, step, reply, result)
     if result.is_unknown and not agent.inbox.is_interrupted:
@@ -144,6 +145,7 @@ async def _use_tool(
     decided_at: datetime | None = None,
     *,
     answers: Mapping[str, dict[str, JsonValue]] | None = None,
+    lost_workers: int = 0,
 ) -> ToolResult:
     """Run a tool, unless the round was interrupted and no person approved the call."""
     is_approved = reply is not None and reply.verdict in _DECIDED
@@ -153,10 +155,11 @@ async def _use_tool(
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
     was_interrupted = inbox.is_interrupted
+    asked = _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at)
     try:
         using = workflow.start_activity_method(
             ToolActivities.use_tool,
-            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at).replace(answers=dict(answers or {})),
+            asked.replace(answers=dict(answers or {}), lost_workers=lost_workers),
             task_queue=request.tool_queues.of(call.tool),
             activity_id=f"{step}.{call.tool}",
             priority=workflow.info().priority,

@@ -12,7 +12,7 @@ _DANGEROUS: Final = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # text direction
     "\u2028\u2029\ud800-\udfff\ufeff]"
 )
-_MARK: Final = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(:]")
+_MARK: Final = r"<(?=[A-Za-z/!?])|(?<=\])[(:]"
 
 
 def safe_text(text: str) -> str:
@@ -48,8 +48,8 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
     Only plain links to known addresses remain, and nothing that a viewer would load.
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
-    parts = re.split(rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))", markdown)
-    return inert_programs("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
+    kept = rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))"
+    return inert_programs(re.sub(f"{kept}|{_MARK}", _escaped, markdown))
 
 
 def is_web_address(url: str) -> bool:
@@ -64,5 +64,5 @@ def _visible(match: re.Match[str]) -> str:
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
 
 
-def _escaped(text: str) -> str:
-    return _MARK.sub(lambda match: "&lt;" if match[0] == "<" else f"\\{match[0]}", text)
+def _escaped(match: re.Match[str]) -> str:
+    return match[1] or ("&lt;" if match[0] == "<" else f"\\{match[0]}")
