@@ -43,8 +43,8 @@ _RPC_TIMEOUT: Final = timedelta(seconds=2)
 MOST_LOST_WORKERS: Final = 2
 """Number of workers lost while running an activity after which it is not given to another.
 
-A turn's workflow counts it, since it books each lost call, and leaves out those lost while it waited for the provider;
-other activities count in their heartbeats.
+A turn's workflow counts it, since it books each lost call; other activities count in their heartbeats. A turn that only
+waited for its call ends with the third.
 """
 _logger = logging.getLogger("chargehand.heartbeats")
 _quarantine_logger: Final = logging.getLogger("chargehand.quarantine")

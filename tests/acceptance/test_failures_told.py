@@ -308,12 +308,9 @@ async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> N
 
 
 _POISON = """
-import itertools
-import os
-
+import itertools, os
 from chargehand.plugins import Registry
 from chargehand.tools import tool
-
 
 @tool(capabilities=[])
 def weigh(item: str) -> str:
@@ -323,7 +320,6 @@ def weigh(item: str) -> str:
     if item == "loop":
         sum(itertools.repeat(1))  # holds Python's lock
     return "3 kg"
-
 
 def register(registry: Registry) -> None:
     registry.tools("poison")

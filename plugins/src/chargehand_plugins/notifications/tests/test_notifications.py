@@ -7,8 +7,8 @@ import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
-from email import message_from_string
-from email.message import Message
+from email import message_from_string, policy
+from email.message import EmailMessage, Message
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,8 @@ def mail_server() -> Generator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-@contextmanager
-def channels() -> Generator[tuple[NotificationActivities, dict[str, tuple[Message, bytes]], list[str]]]:
-    """Open a channel of each kind, with what is posted by path, and the e-mails."""
+async def send(about: WaitNotice) -> tuple[dict[str, Any], Message, str, EmailMessage]:
+    """Tell a channel of each kind; return Slack's message, the headers and text for ntfy, and the e-mail."""
     posted: dict[str, tuple[Message, bytes]] = {}
 
     class Handler(LoopbackHandler):
@@ -76,30 +75,25 @@ def channels() -> Generator[tuple[NotificationActivities, dict[str, tuple[Messag
     with serve_http(Handler) as url, mail_server() as (server, mails):
         to = {"slack-1": f"slack:{url}/slack", "ntfy-2": f"ntfy:{url}/topic", MAIL: MAIL}
         internal = frozenset({url.removeprefix("http://")})
-        yield NotificationActivities(to, LINKS, Mail(server, "desk@b.example"), internal), posted, mails
-
-
-async def _send(activities: NotificationActivities, about: WaitNotice) -> None:
-    for channel in activities.channels:
-        notice = WebhookNotice(id="1", channel=channel, about=about, at=NOW)
-        await ActivityEnvironment().run(activities.send_notice, notice)
+        activities = NotificationActivities(to, LINKS, Mail(server, "desk@b.example"), internal)
+        for channel in to:
+            notice = WebhookNotice(id="1", channel=channel, about=about, at=NOW)
+            await ActivityEnvironment().run(activities.send_notice, notice)
+    headers, text = posted["/topic"]
+    return json.loads(posted["/slack"][1]), headers, text.decode(), message_from_string(mails[0], policy=policy.default)
 
 
 async def test_each_channel_is_told_what_is_asked_with_a_link() -> None:
     """Slack gets a button and no mention that a model wrote, ntfy an action, and an e-mail the link in its text."""
-    with channels() as (activities, posted, mails):
-        await _send(activities, WaitNotice(session="s", wait=WAIT))
+    slack, headers, _, mail = await send(WaitNotice(session="s", wait=WAIT))
 
-    link = {channel: LINKS.make("s", WAIT, channel) for channel in activities.channels}
-    text, actions = json.loads(posted["/slack"][1])["blocks"]
+    link = {channel: LINKS.make("s", WAIT, channel) for channel in ("slack-1", "ntfy-2", MAIL)}
+    text, actions = slack["blocks"]
     assert "&lt;!channel&gt;" in text["text"]["text"]
     assert actions["elements"][0]["url"] == link["slack-1"]
-    assert posted["/topic"][0]["Actions"] == f"view, Decide, {link['ntfy-2']}"
-    [mail] = map(message_from_string, mails)
+    assert headers["Actions"] == f"view, Decide, {link['ntfy-2']}"
     assert (mail["To"], mail["Subject"]) == ("a@b.example", "A tool call awaits approval")
-    body = mail.get_payload(decode=True)
-    assert isinstance(body, bytes)
-    assert link[MAIL].encode() in body
+    assert link[MAIL] in mail.get_content()
 
 
 _MADE = DecisionRecord(wait="c1", kind="call", decision="approved", by="\u202e<!here>", at=NOW)
@@ -109,26 +103,18 @@ _MADE = DecisionRecord(wait="c1", kind="call", decision="approved", by="\u202e<!
 async def test_each_channel_takes_any_text(decision: DecisionRecord | None, title: str) -> None:
     """Whatever names a session, decides or is asked, it is sent, its marks and invisible characters shown as text."""
     wait = WAIT.model_copy(update={"asks": (HOSTILE * 30)[:500]})
+    slack, headers, told, mail = await send(WaitNotice(session=HOSTILE, wait=wait, decision=decision))
 
-    with channels() as (activities, posted, mails):
-        await _send(activities, WaitNotice(session=HOSTILE, wait=wait, decision=decision))
-
-    message = json.loads(posted["/slack"][1])
-    text = message["blocks"][0]["text"]["text"]
-    [mail] = map(message_from_string, mails)
-    written = mail.get_payload(decode=True)
-    assert isinstance(written, bytes)
-    told = [text, posted["/topic"][1].decode(), written.decode()]
-    assert not message["unfurl_links"]
-    assert not message["unfurl_media"]
-    assert (text.splitlines()[0], posted["/topic"][0]["Title"]) == (f"*{title}*", title)
-    assert mail.items()[:3] == [
-        ("Subject", title),
-        ("From", "desk@b.example"),
-        ("To", "a@b.example"),
-    ]
-    assert (len(text) <= 3_000, "<!" in text) == (True, False)
-    assert not any(mark in each for each in told for mark in ("\x1b", "\u202e", "\nBcc", "http://b.", "WWW.c"))
+    text: str = slack["blocks"][0]["text"]["text"]
+    assert (slack["unfurl_links"], slack["unfurl_media"], len(text) <= 3_000, "<!" in text) == (
+        False,
+        False,
+        True,
+        False,
+    )
+    assert (text.splitlines()[0], headers["Title"], mail["Subject"], mail["Bcc"]) == (f"*{title}*", title, title, None)
+    texts = (text, told, mail.get_content())
+    assert not any(mark in each for each in texts for mark in ("\x1b", "\u202e", "\nBcc", "http://b.", "WWW.c"))
 
 
 def test_a_link_is_read_only_as_it_was_made_and_until_it_expires() -> None:
