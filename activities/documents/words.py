@@ -3,7 +3,6 @@
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -83,11 +82,11 @@ def function_words(language: str) -> frozenset[str]:
 @lru_cache(maxsize=20_000)
 def stem(word: str, language: str) -> str:
     """Cut the ending off a word in lower case."""
-    return _stem_word(LANGUAGES[language])(word)
+    return _stemmer(LANGUAGES[language])().stemWord(word)  # its own, since one holds the word it works on
 
 
 @cache
-def _stem_word(language: str) -> Callable[[str], str]:
+def _stemmer(language: str) -> type:
     """Load the stemmer of one language; the package itself loads those of all, which takes a fifth of a second."""
     found = find_spec("snowballstemmer")
     assert found is not None
@@ -95,7 +94,7 @@ def _stem_word(language: str) -> Callable[[str], str]:
     package.__path__ = list(found.submodule_search_locations or ())
     sys.modules.setdefault(package.__name__, package)
     module = import_module(f"{package.__name__}.{language}_stemmer")
-    return getattr(module, f"{language.title()}Stemmer")().stemWord
+    return getattr(module, f"{language.title()}Stemmer")
 
 
 def variants(word: str) -> tuple[str, ...]:

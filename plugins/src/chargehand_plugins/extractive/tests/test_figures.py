@@ -2,6 +2,9 @@
 
 import calendar
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from itertools import combinations
 
@@ -197,14 +200,21 @@ def test_states_and_prices_are_never_added_up() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
-    """Each name of a month is read in each language, and each word has the stem of the whole package."""
+    """Each name of a month is read in each language; each word has the stem of the whole package, in any thread."""
     names = import_module(f"dateparser.data.date_translation_data.{language}").info
     for number, month in enumerate(calendar.month_name[1:], start=1):
         said = [name for name in names[month.lower()] if re.fullmatch(r"[^\W\d_]{3,}\.?", name)]
         assert {months_of(name) for name in said} == {frozenset({f"{number:02}"})}
     whole = import_module("snowballstemmer").stemmer(LANGUAGES[language])
     tried = ("running", "maisons", "libros", "giorni", "boeken", "hundarna", "häuser", "casas")
-    assert [stem(word, language) for word in tried] == whole.stemWords(tried)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            stems = list(pool.map(partial(stem.__wrapped__, language=language), tried * 50))
+    finally:
+        sys.setswitchinterval(interval)
+    assert stems == whole.stemWords(tried * 50)
 
 
 def test_what_is_no_month_or_day_is_no_period() -> None:
