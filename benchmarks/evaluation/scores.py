@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
@@ -56,7 +56,7 @@ class Scores(BaseModel):
     executed: float | None = None
     """Share of the gold subtasks that succeeded."""
     routed: bool | None = None
-    """Whether the plan uses the agents that it should."""
+    """Whether the plan uses the agents that it should, also if another one took over."""
     citations: float | None = None
     """Share of the answer's citations whose source was returned by a tool and contains the quotation."""
     gaps_named: bool | None = None
@@ -80,7 +80,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
     matches = match(case.plan, report.subtasks)
     done = [gold for gold in case.plan if gold.id in matches and matches[gold.id].state == "success"]
     missing = [gold for gold in case.plan if gold not in done]
-    routed = Counter(record.agent for record in report.subtasks) == Counter(case.agents) if case.agents else None
+    routed = _planned(report.subtasks, lines) == Counter(case.agents) if case.agents else None
     verdict = answer_verdict(case, report.answer)
     passed = verdict.right if verdict else routed is not False
     return Scores(
@@ -108,6 +108,17 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
         forced=sum(bool(line.turn and line.turn.kind == "work" and line.turn.must_answer) for line in lines),
         truncated=sum(bool(line.reply and line.reply.stop == "truncated") for line in lines),
     )
+
+
+def _planned(subtasks: Sequence[SubtaskRecord], lines: Iterable[Line]) -> Counter[str]:
+    """Count the agents of the plan: those that began, whoever took over what they could not answer."""
+    began: defaultdict[str, list[str]] = defaultdict(list)
+    for turn in (line.turn for line in lines if line.turn and line.turn.kind == "work"):
+        began[turn.about].append(turn.agent)
+    for record in subtasks:
+        began[record.instruction].append(record.agent)
+    counts = Counter(record.instruction for record in subtasks)
+    return Counter(agent for about, count in counts.items() for agent in [*dict.fromkeys(began[about])][:count])
 
 
 def answer_verdict(case: Case, answer: str) -> Verdict | None:

@@ -15,6 +15,7 @@ from benchmarks.evaluation.sessions import Job, Variant, evaluate
 from benchmarks.evaluation.statistics import bootstrap, pass_hat, sign_test
 from chargehand.contracts import Source, SubtaskRecord
 from chargehand_plugins.tape.contracts import Line, TapedAnswer, ToolAsked
+from chargehand_plugins.tape.format import TurnAsked
 from chargehand_plugins.testing import report_of
 
 
@@ -101,6 +102,24 @@ def test_a_case_passes_by_its_answer_alone() -> None:
     assert (wrong.passed, wrong.reason, wrong.said) == (False, "It does not say: 26 knots", "It is 27 knots.")
     assert score(routing, report, [], 1.0).passed
     assert not score(routing.model_copy(update={"agents": ("analyst",)}), report, [], 1.0).passed
+
+
+def test_a_plan_is_routed_by_the_agents_that_began() -> None:
+    """One that takes over does not change that; agents with the same instruction count each."""
+
+    def began(about: str, *agents: str) -> list[Line]:
+        return [Line(turn=TurnAsked(kind="work", agent=agent, about=about)) for agent in agents]
+
+    lines = [*began("Sum it.", "analyst", "analyst", "reader"), *began("Review it.", "logic", "style", "logic")]
+    taken_over = (record("T1", "Sum it.", "reader"), record("T2", "Review it.", "style"))
+    reviewed = (*taken_over, record("T3", "Review it.", "logic"), record("T4", "Write.", "writer"))
+    report = report_of("Done.").model_copy(update={"subtasks": reviewed})
+    case = Case(id="r", goal="Which wind?", agents=("analyst", "logic", "style", "writer"))
+
+    assert score(case, report, lines, 1.0).routed
+    assert not score(
+        case.model_copy(update={"agents": ("reader", "logic", "style", "writer")}), report, lines, 1.0
+    ).routed
 
 
 def evaluated(backend: str, *passed: bool, **more: float) -> Evaluated:
