@@ -15,8 +15,6 @@ from chargehand_plugins.code_review.findings import sift
 from chargehand_plugins.code_review.tool import CodeHistory, ReadCode, ReadDiff, ReviewComments
 from worker.parts import WorkerParts
 
-_UNCHECKED = "The second look did not take place, so that no finding is reported; see the gaps."
-
 
 @dataclass(frozen=True)
 class CodeReviewActivities:
@@ -40,8 +38,7 @@ class CodeReviewActivities:
             threshold=request.threshold,
             added_lines_only=request.added_lines_only,
         )
-        problem = _UNCHECKED if request.second_look == "none" else ""
-        answer = await asyncio.to_thread(markdown_of, sifted, change.files, problem)
+        answer = await asyncio.to_thread(markdown_of, sifted, change.files, request.second_look)
         outputs = [
             ToolOutput(name="review.md", content=answer.encode(), title="The review"),
             ToolOutput(name="review.sarif", content=sarif_of(sifted).encode(), title="The review as SARIF 2.1.0"),

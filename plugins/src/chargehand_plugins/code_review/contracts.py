@@ -4,6 +4,9 @@ from typing import Literal
 
 from chargehand.contracts import Artifact, Contract, Issue
 
+SecondLook = Literal["whole", "part", "none"]
+"""Whether the second look was completed, and of all findings."""
+
 
 class FoundIssue(Contract):
     id: str
@@ -19,8 +22,7 @@ class CodeReviewRequest(Contract):
     found: tuple[FoundIssue, ...]
     confirmed: tuple[Issue, ...]
     """Findings confirmed by the second look."""
-    second_look: Literal["whole", "part", "none"]
-    """Whether the second look was completed."""
+    second_look: SecondLook
     threshold: int
     added_lines_only: bool
 

@@ -78,7 +78,9 @@ def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Lin
 
 def _path(name: str) -> str:
     """Parse the path of the new version; empty for a removed file."""
-    name = name.partition("\t")[0].strip().strip('"')
+    name = name.partition("\t")[0].strip()
+    if name.startswith('"'):  # git quotes letters outside ASCII as bytes
+        name = name[1:-1].encode().decode("unicode_escape").encode("latin-1", "replace").decode(errors="replace")
     if name == "/dev/null":
         return ""
     return name.removeprefix("b/")

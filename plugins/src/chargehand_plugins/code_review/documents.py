@@ -3,26 +3,33 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from chargehand_plugins.code_review.contracts import FoundIssue
+from chargehand_plugins.code_review.contracts import FoundIssue, SecondLook
 from chargehand_plugins.code_review.diff import ChangedFile
 from chargehand_plugins.code_review.findings import NOT_CONFIRMED, Reported, Sifted
 from workflows.rules.inputs import by_name
 
 _FINGERPRINT: Final = "chargehand/v1"
+_INCOMPLETE: Final = {
+    "part": {NOT_CONFIRMED: "not confirmed, or not checked"},
+    "none": {NOT_CONFIRMED: "not checked"},
+}
 _LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}
 
 
-def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "") -> str:
+def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], second_look: SecondLook = "whole") -> str:
     added = sum(len(file.added) for file in files)
     scope = f"{len(files)} changed file{'s' if len(files) != 1 else ''}, {added} added line{'s' if added != 1 else ''}"
+    left_out = dict(sorted(sifted.dropped.items()))
+    if sifted.dismissed:
+        left_out["dismissed before"] = Counter(one.agent for each in sifted.dismissed for one in each.findings)
     parts = [f"Reviewed: {scope}."]
-    if problem:
-        parts.append(problem)
+    if second_look == "none":
+        parts.append("The second look did not take place, so that no finding is reported; see the gaps.")
     elif not sifted.reported:
         parts.append("Nothing found.")
     for number, found in enumerate(sifted.reported, start=1):
@@ -33,24 +40,26 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "")
         parts += [f"{one.agent}, line {one.issue.line}: {one.issue.message}" for one in found.more]
         if issue.suggestion:
             parts.append(f"Suggestion: {issue.suggestion}")
-    left_out = [f"{counts.total()} {reason} ({by_name(counts)})" for reason, counts in sorted(sifted.dropped.items())]
-    if sifted.dismissed:
-        left_out.append(f"{len(sifted.dismissed)} dismissed before")
+    if count := sum(len(one.findings) for one in sifted.reported):
+        total = count + sum(each.total() for each in left_out.values())
+        parts.append(f"Reported: {count} of {total} findings, as {len(sifted.reported)} problems.")
     if left_out:
-        parts.append(f"Not reported: {', '.join(left_out)}.")
+        words = _INCOMPLETE.get(second_look, {})
+        reasons = [f"{each.total()} {words.get(reason, reason)} ({by_name(each)})" for reason, each in left_out.items()]
+        parts.append(f"Not reported: {', '.join(reasons)}.")
     return "\n\n".join(parts)
 
 
-def gaps_in(sifted: Sifted, found: Sequence[FoundIssue], second_look: Literal["whole", "part", "none"]) -> list[str]:
+def gaps_in(sifted: Sifted, found: Sequence[FoundIssue], second_look: SecondLook) -> list[str]:
     """List findings that were not checked or that only the second look has."""
     gaps: list[str] = []
     open_ones = Counter(one.agent for one in found) if second_look == "none" else sifted.dropped.get(NOT_CONFIRMED)
     if open_ones and second_look != "whole":
-        ended = "did not take place" if second_look == "none" else "ended early"
+        ended = "did not take place" if second_look == "none" else "is incomplete"
         gaps.append(f"The second look {ended}; findings not checked: {open_ones.total()} ({by_name(open_ones)}).")
     if sifted.unknown:
-        places = by_name(Counter(issue.file or issue.location for issue in sifted.unknown))
-        gaps.append(f"Findings of the second look itself, not reported: {len(sifted.unknown)} ({places}).")
+        places = by_name(Counter(issue.file or issue.location or issue.message[:80] for issue in sifted.unknown))
+        gaps.append(f"Entries of the second look that name no finding, not reported: {len(sifted.unknown)} ({places}).")
     return gaps
 
 

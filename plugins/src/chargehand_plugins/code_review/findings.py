@@ -13,12 +13,14 @@ from chargehand_plugins.code_review.contracts import FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile
 
 NOT_CONFIRMED: Final = "not confirmed by the second look"
+_BEFORE_IDS: Final = re.compile(r"\d+|lines?|issues?|findings?", re.IGNORECASE)
+"""Words of a place; after others, such as `refuted`, an id confirms nothing."""
 _NEAR_LINES: Final = 3
 """Maximum distance of lines that reviewers may name for the same problem."""
 _ALIKE: Final = 0.3
 """Minimum share of common words of two messages about the same problem."""
 _WORD: Final = re.compile(r"\w{3,}")
-_ID: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+_ID: Final = re.compile(r"[\w–-]+(?:\.[\w–-]+)*")
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,16 @@ class Reported:
 
     @property
     def more(self) -> tuple[FoundIssue, ...]:
-        """Other findings about its line, or about the same problem in nearby lines."""
-        return tuple(
-            one
-            for one in self.findings
-            if one.issue.line != self.issue.line or _likeness(one.issue, self.issue) < _ALIKE
-        )
+        """Findings that say something else: all but the one of each other reviewer with most words of it in common."""
+        first, *others = self.findings
+        alike = {
+            one.id: share
+            for one in others
+            if (one.agent != first.agent and one.issue.line == first.issue.line)
+            and (share := _likeness(one.issue, first.issue)) >= _ALIKE
+        }
+        same = {one.agent: one.id for one in sorted(others, key=lambda one: alike.get(one.id, 0)) if one.id in alike}
+        return tuple(one for one in others if one.id not in same.values())
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Sifted:
     dropped: Mapping[str, Counter[str]]
     """Number of dropped findings per reviewer, by reason."""
     unknown: tuple[Issue, ...] = ()
-    """Ids confirmed by the second look that no reviewer reported."""
+    """Entries of the second look that name no reviewer's finding."""
 
 
 def sift(
@@ -115,15 +121,24 @@ def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
 
 def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
     """Return the ids of the named findings, or else of the one on the same line with the most common words."""
-    ids = {one.id for one in found}
-    since = dropwhile(lambda name: name not in ids, _ID.findall(look.location))
-    if named := list(takewhile(ids.__contains__, since)):  # of `T2.1 only, not T3.1`, the first
+    if named := _named(look.location, found) or _named(look.message, found):
         return named
+    if {one.id for one in found}.intersection(_ID.findall(f"{look.location} {look.message}")):
+        return []
     here = [one for one in found if (one.issue.file, one.issue.line) == (look.file, look.line)]
     if not look.message and len(here) == 1:
         return [here[0].id]
     likeness = {one.id: _likeness(one.issue, look) for one in here}
     return [name for name, share in likeness.items() if share >= _ALIKE and share == max(likeness.values())]
+
+
+def _named(text: str, found: Sequence[FoundIssue]) -> list[str]:
+    """Return the ids that a text begins with, after the place at most: of `T2.1 only, not T3.1`, the first."""
+    ids = {one.id.casefold(): one.id for one in found}
+    for file in sorted({one.issue.file for one in found}, key=len, reverse=True):
+        text = text.replace(file, " ") if file else text
+    said = dropwhile(_BEFORE_IDS.fullmatch, _ID.findall(text))
+    return [ids[name] for name in takewhile({*ids, "and"}.__contains__, map(str.casefold, said)) if name in ids]
 
 
 def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:

@@ -33,7 +33,9 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
         if entry.agent != rules.checker
         for name, issue in entry.issues_by_id.items()
     ]
-    is_whole = bool(looked) and all(outcome.kind == "success" for outcome in looked)
+    gaps = (*session.progress.gaps, *(gap for outcome in looked for gap in outcome.gaps))
+    is_cut = any(gap.startswith(f"{rules.checker}: issues ") for gap in gaps)
+    is_whole = bool(looked) and not is_cut and all(outcome.kind == "success" for outcome in looked)
     try:
         review = await workflow.execute_activity_method(
             CodeReviewActivities.write_review,

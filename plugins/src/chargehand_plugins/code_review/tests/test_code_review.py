@@ -111,7 +111,7 @@ async def test_what_was_dismissed_is_not_reported_again(tmp_path: Path) -> None:
 
     assert report.issues == ()
     assert "Nothing found." in report.answer
-    assert "1 dismissed before" in report.answer
+    assert "2 dismissed before (logic 1, security 1)" in report.answer
     [handed_on] = sarif(report, tmp_path / "again")["runs"][0]["results"]
     assert handed_on["suppressions"] == [{"kind": "external", "status": "accepted"}]
 

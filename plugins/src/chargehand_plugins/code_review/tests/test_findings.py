@@ -84,10 +84,15 @@ def test_a_finding_is_reported_only_if_it_was_confirmed_itself(data: st.DataObje
         (look("a.py:4", 4), set[str]()),
         (look("a.py:3", 3, MESSAGES[0]), set[str]()),
         (look("T1.10"), set[str]()),
+        (look("a.py:2 Finding [t1.1] and T2.1"), {"T1.1", "T2.1"}),
+        (look("refuted: T1.1"), set[str]()),
+        (look("not T1.1", 2), set[str]()),
+        (look("T1.1–T2.2"), set[str]()),
+        (look("a.py:4", 4, f"T2.2: {MESSAGES[0]}"), {"T2.2"}),
     ],
 )
 def test_the_second_look_means_one_finding(said: Issue, meant: set[str]) -> None:
-    """That of its id, else of its line and words, else the only one there; what it finds itself is a gap."""
+    """That of its id, else of its line and words, else the only one there; what names none is a gap."""
     found = [finding("T1.1", 2), finding("T2.1", 4), finding("T2.2", 4, MESSAGES[2]), finding("T3.1", 5)]
 
     one = sifted(found, [said])
@@ -110,11 +115,25 @@ def test_findings_of_one_line_are_one_entry_that_has_the_words_of_all() -> None:
         finding("T2.1", 2, MESSAGES[2], 85),
         finding("T3.1", 3, MESSAGES[1], 88, agent="style"),
         finding("T1.2", 3, MESSAGES[0], 84, agent="security"),
+        finding("T1.3", 7, "The path has the name in it.", 95, agent="security"),
+        finding("T1.4", 7, "The path has the city in it.", agent="security"),
+        finding("T3.2", 7, "The path has the city in it, too.", agent="style"),
+        finding("T3.3", 7, "The path has the name in it, too.", agent="style"),
+        finding("T3.4", 9, "Not confirmed.", agent="style"),
     ]
 
-    review = markdown_of(sifted(found, [look(one.id) for one in found]), [FILE])
+    review = markdown_of(sifted(found, [look(one.id) for one in found[:-1]]), [FILE])
 
-    assert review.count("###") == 2
+    assert review.count("###") == 3
+    first = "The path has the name in it. (security, style, confidence 90)\n\n"
+    assert (
+        f"{first}security, line 7: The path has the city in it.\n\nstyle, line 7: The path has the city in it, too."
+        in review
+    )
+    counted = (
+        "\n\nReported: 8 of 9 findings, as 3 problems.\n\nNot reported: 1 not confirmed by the second look (style 1)."
+    )
+    assert review.endswith(counted)
     assert "Text is run as a program. (security, style, logic, confidence 90)" in review
     assert "logic, line 2: It never closes the file." in review
     assert "style, line 3: Text of a user is run as a program." in review
@@ -211,7 +230,13 @@ async def test_a_checker_answers_to_120_findings(change: str) -> None:
 @pytest.mark.parametrize(
     ("each", "text", "status", "gap"),
     [
-        (2, "", "partial", "The second look ended early; findings not checked: 6 (conventions 2, history 2, style 2)."),
+        (
+            2,
+            "",
+            "partial",
+            "The second look is incomplete; findings not checked: 6 (conventions 2, history 2, style 2).",
+        ),
+        (70, "", "success", "The second look is incomplete; findings not checked: 220 (conventions 70, history 70, "),
         (
             2,
             "",
@@ -229,6 +254,8 @@ async def test_findings_that_are_not_checked_are_counted_by_name(
     run = await review(reviews(each, text).work("", confirming(names_of(3, each), status), agent="checker"), change)
 
     assert any(said.startswith(gap) for said in run.report.gaps), run.report.gaps
+    words = {"no_answer": "not checked", "partial": "not confirmed, or not checked"}
+    assert f" {words.get(status, words['partial'])} (" in run.report.answer
     assert run.report.stop_reason == "partial"
 
 

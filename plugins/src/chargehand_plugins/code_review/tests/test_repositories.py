@@ -123,3 +123,5 @@ def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
     )
     more = "--- a/b.py\n+++ b/b.py\n@@ -1 +1,2 @@\n b = 1\n+c = 2\n"
     assert parse_diff(text, more)[1].added == {1: "b = 1", 2: "c = 2"}
+    quoted = '--- /dev/null\n+++ "b/\\303\\234ber \\"uns\\".md"\n@@ -0,0 +1 @@\n+a\n'
+    assert [file.path for file in parse_diff(quoted)] == ['Über "uns".md']
