@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -68,6 +69,8 @@ async def _run(jobs: Sequence[Job], desks: Sequence[DeskJob], chosen: argparse.N
                     show(f"Faults at {job.desk.name}", _command(), [figures])
         except NotAffordable as reason:
             return f"Not all cases were run: {reason} Go on with --resume and a higher --max-usd."
+        except TimeoutError as reason:
+            return f"Not all cases were run: {reason}. Go on with --resume."
     return ""
 
 
@@ -113,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--faults", type=int, metavar="SEED", help="kill workers and the server while conversations run, at random"
     )
-    parser.add_argument("--first", type=int, metavar="N", help="only the first cases of each dataset")
+    parser.add_argument("--first", type=_count, metavar="N", help="only the first cases of each dataset")
     parser.add_argument("--crew", help="another crew than the cases name")
     parser.add_argument("--profile", choices=["quick", "standard", "deep"], help="other limits than the cases name")
     parser.add_argument(
@@ -122,7 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         default="flat",
         help="the oracle's plans: all gold subtasks; templates for each item of a list; one subtask; other words",
     )
-    parser.add_argument("--repeat", type=int, default=1, metavar="K", help="run every case so often, and report pass^K")
+    parser.add_argument(
+        "--repeat", type=_count, default=1, metavar="K", help="run every case so often, and report pass^K"
+    )
     parser.add_argument("--judge", metavar="PROVIDER:MODEL", help="a model that judges where code is not sure")
     parser.add_argument(
         "--calibrate",
@@ -134,13 +139,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--estimate", action="store_true", help="only say what it would cost, by model")
     parser.add_argument("--variants", action="store_true", help="only try the scoring on forms of the golden answers")
-    parser.add_argument("--max-usd", type=Decimal, metavar="USD", help="start no case that could pass this sum")
+    parser.add_argument("--max-usd", type=_dollars, metavar="USD", help="start no case that could pass this sum")
     parser.add_argument("--cases", action="store_true", help="show every case that did not pass")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep each score as its case ends, as JSON lines")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on with such a file")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--save", type=Path, metavar="FILE", help="keep each score as its case ends, as JSON lines")
+    kept.add_argument("--resume", type=Path, metavar="FILE", help="go on with such a file, or begin it")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with kept scores, case by case")
     parser.add_argument("--gate", type=Path, metavar="FILE", help="exit with 1 if something is worse than kept scores")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1")
+    return int(text)
+
+
+def _dollars(text: str) -> Decimal:
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not Decimal(text):
+        raise argparse.ArgumentTypeError(f"{text} is no sum of dollars above 0")
+    return Decimal(text)
 
 
 def main() -> int:
@@ -159,6 +177,8 @@ def main() -> int:
         if chosen.estimate:
             show("Estimate: every turn by this model", _command(), estimate(jobs, desks))
             return 0
+        if chosen.resume and not chosen.resume.exists():
+            print(f"{chosen.resume} does not exist: a new run begins.", file=sys.stderr)
         results = ResultsFile(chosen.resume or chosen.save)
         results.begin(_begun(chosen, (*jobs, *desks)), resume=chosen.resume is not None)
         if chosen.faults is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -74,6 +74,14 @@ class Graded(TypedByPeople):
     whole: bool = False
 
 
+class NoOpinion(Exception):  # noqa: N818  # reads as a statement
+    """A judge that was asked has not judged; what that cost is in `usd`."""
+
+    def __init__(self, problem: str, usd: Decimal) -> None:
+        super().__init__(problem)
+        self.usd = usd
+
+
 @dataclass(frozen=True)
 class Judge:
     """A model that judges, at its own price."""
@@ -96,8 +104,8 @@ class Judge:
             return scores
         try:
             opinion, usd = await self.opinion(case.goal, case.answer, answer, whole=case.whole)
-        except (ProviderError, ValueError) as error:
-            return scores.model_copy(update={"error": f"The judge failed: {error}"[:500]})
+        except NoOpinion as error:
+            return scores.model_copy(update={"judge_usd": error.usd, "error": f"The judge failed: {error}"[:500]})
         total = max(1, sum(bool(key) + len(values) for key, values in golden_values(case.answer)))
         wrong = min(total, len(opinion.missing) + len(opinion.contradicted))
         passed = opinion.right and not wrong
@@ -116,8 +124,7 @@ class Judge:
         """Ask for an opinion, three times if need be.
 
         Raises:
-            ProviderError: the provider fails.
-            ValueError: no reply is an opinion.
+            NoOpinion: the provider fails, or no reply is an opinion.
         """
         call = self._call(question, golden, answer, whole=whole)
         usd = Decimal(0)
@@ -130,7 +137,7 @@ class Judge:
             except (ProviderError, ValueError) as error:
                 problem = error
                 await asyncio.sleep(2**attempt if isinstance(error, ProviderError) else 0)
-        raise problem
+        raise NoOpinion(str(problem), usd)
 
     def _call(self, question: str, golden: GoldenAnswer, answer: str, *, whole: bool) -> ModelCall:
         parts = [f"- {key}: {'; '.join(values)}" if key else f"- {values[0]}" for key, values in golden_values(golden)]
@@ -193,8 +200,9 @@ async def calibrate(graded: Sequence[Graded], judge: Judge | None = None) -> Row
         said = verdict.right
         if judge and not verdict.is_sure:
             asked += 1
-            opinion, _ = await judge.opinion(each.question, each.golden, each.answer, whole=each.whole)
-            said = opinion.right and not opinion.missing and not opinion.contradicted
+            with suppress(NoOpinion):  # then what code says stands
+                opinion, _ = await judge.opinion(each.question, each.golden, each.answer, whole=each.whole)
+                said = opinion.right and not opinion.missing and not opinion.contradicted
         pairs.append((each.right, said))
     return {"": judge.card.name if judge else "code alone", "judged by the model": asked, **agreement(pairs)}
 

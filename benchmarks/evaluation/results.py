@@ -89,7 +89,9 @@ class ResultsFile:
                 raise SettingDiffers(f"{self.file} cannot be resumed with other {', '.join(differing)}: {kept.setting}")
             run = kept
         whole = [run, *self.lines]
-        self.file.write_text("".join(f"{each.model_dump_json(exclude_defaults=True)}\n" for each in whole))
+        new = self.file.with_name(f"{self.file.name}.new")
+        new.write_text("".join(f"{each.model_dump_json(exclude_defaults=True)}\n" for each in whole))
+        new.replace(self.file)  # a run that is killed here loses nothing either
 
     def done(self, dataset: str) -> frozenset[tuple[str, int]]:
         """List the cases that have been scored; one that failed by an error is run again."""

@@ -5,7 +5,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -24,6 +24,8 @@ from benchmarks.evaluation.spending import Spending
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.limits import PROFILES, Profile
+from chargehand.errors import ChargehandError
+from chargehand.session import Session
 from chargehand.upload import store_documents
 from chargehand_plugins.tape.contracts import Line
 from chargehand_plugins.tape.worker import recorded, replayed
@@ -45,6 +47,10 @@ class Variant:
     profile: str | None = None
     shape: Shape = "flat"
     """Of the oracle's plans."""
+
+    def limits(self, case: Case) -> Limits:
+        """Return the limits of a case."""
+        return PROFILES[cast("Profile", self.profile) if self.profile else case.profile or "standard"]
 
 
 @dataclass
@@ -83,8 +89,7 @@ class Job:
 
     def limits(self, case: Case) -> Limits:
         """Return the limits of a case."""
-        profile = cast("Profile", self.variant.profile) if self.variant.profile else case.profile
-        return PROFILES[profile or "standard"]
+        return self.variant.limits(case)
 
     def _is_golden(self, case: Case) -> bool:
         return self.backend == "oracle" and self.variant.shape == "single" and case.answer is not None
@@ -155,8 +160,9 @@ class Runner:
     """Whether documents are read."""
 
     async def run(self, case: Case, number: int, variant: Variant, judge: Judge | None = None) -> Scores:
-        """Run a case; whatever fails is in its scores."""
+        """Run a case; whatever fails is in its scores, with what it has cost."""
         started = time.monotonic()
+        session: Session | None = None
         try:
             session = await self.chargehand.start(await self._request(case, variant), session_id=uuid4().hex)
             report = await session.result()
@@ -165,7 +171,10 @@ class Runner:
             return await judge.decide(case, report.answer, scores) if judge else scores
         except Exception as error:  # noqa: BLE001  # one case never ends the run of the others
             problem = f"{type(error).__name__}: {error}"[:500]
-            return Scores(case=case.id, repetition=number, passed=False, reason="There is no report.", error=problem)
+            usd = await _spent(session, variant.limits(case).budget_usd) if session else Decimal(0)
+            return Scores(
+                case=case.id, repetition=number, passed=False, reason="There is no report.", error=problem, usd=usd
+            )
 
     async def _request(self, case: Case, variant: Variant) -> SessionRequest:
         documents: Sequence[str] = ()
@@ -175,3 +184,14 @@ class Runner:
         changed = {name: value for name in ("crew", "profile") if (value := getattr(variant, name))}
         request = case.model_copy(update=changed).request(tuple(documents))
         return SessionRequest.model_validate(request.model_dump(exclude={"limits"}))
+
+
+async def _spent(session: Session, most: Decimal) -> Decimal:
+    """Stop a session of which no more is awaited, and return what it has spent: all that it may, if that is unknown."""
+    with suppress(ChargehandError):
+        await session.cancel()
+    try:
+        status = await session.recorded_status()
+        return status.spent_usd + status.reserved_usd
+    except ChargehandError:
+        return most

@@ -159,9 +159,10 @@ async def _score(scene: Scene, task: Task, number: int) -> Scores:
         async with asyncio.timeout(_SECONDS):
             end = await _talk(scene, task, user, name, said)
     except AlreadyEnded:
-        error = await _reason(scene, name)
+        end, error = await _ending(scene, name)
     except (ChargehandError, ProviderError, TimeoutError, ValueError) as problem:
         error = f"{type(problem).__name__}: {problem}"[:500]
+    unknown = LIMITS.budget_usd if scene.job.backend == "configured" else Decimal(0)  # all that it may have spent
     user_usd = user.usd if isinstance(user, ModelUser) else Decimal(0)
     books = scene.service.end(name)
     problems = problems_of(scene.job.desk, task, books, said, is_oracle=scene.job.backend == "oracle")
@@ -179,19 +180,19 @@ async def _score(scene: Scene, task: Task, number: int) -> Scores:
         input_tokens=end.usage.input_tokens if end else 0,
         cached_tokens=end.usage.cached_input_tokens if end else 0,
         output_tokens=end.usage.output_tokens if end else 0,
-        usd=end.usage.cost_usd if end else Decimal(0),
+        usd=end.usage.cost_usd if end else unknown,
         judge_usd=user_usd,
         seconds=time.monotonic() - started,
     )
 
 
-async def _reason(scene: Scene, name: str) -> str:
+async def _ending(scene: Scene, name: str) -> tuple[ConversationEnd | None, str]:
     """Say how a conversation ended that nothing can be said in any more."""
     try:
         end = await _patiently(scene.chargehand.conversation(name).result)
     except ChargehandError as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    return f"It ended: {end.reason}."
+        return None, f"{type(error).__name__}: {error}"[:500]
+    return end, f"It ended: {end.reason}."
 
 
 async def _talk(

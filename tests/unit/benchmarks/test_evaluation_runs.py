@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,7 @@ import pytest
 from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
+from benchmarks.evaluation.__main__ import main
 from benchmarks.evaluation.dataset import Case, NoDataset, read_datasets
 from benchmarks.evaluation.judge import Judge, calibrate, open_judge, read_calibration
 from benchmarks.evaluation.results import ResultsFile, RunLine, ScoreLine, SettingDiffers, WrongFile, read_results
@@ -19,10 +21,12 @@ from benchmarks.evaluation.scores import Scores, score
 from benchmarks.evaluation.sessions import Runner, Traces, Variant
 from benchmarks.evaluation.spending import NotAffordable, Spending
 from chargehand.client import Chargehand
-from chargehand.contracts import Usage
+from chargehand.contracts import Status, Usage
+from chargehand.errors import AlreadyEnded, SessionNotFound
 from chargehand_plugins.testing import report_of
 
 RUN = RunLine(run="2026-01-01T00:00:00Z", command="eval", setting={"models": "m", "judge": ""})
+SPENT = Status(session="s", state="failed", goal="A goal", spent_usd=Decimal("0.5"), reserved_usd=Decimal("0.25"))
 FREE = ModelCard(
     provider="p", name="m", prices=(PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(1)),)
 )
@@ -101,19 +105,60 @@ async def test_no_case_starts_that_could_pass_the_sum() -> None:
         await case(0)
 
 
+@dataclass
 class Breaks:
-    """A client that fails in a way of its own."""
+    """A client that fails: at once, or while a session runs, of which is known what it has spent or not."""
 
-    async def start(self, *_: object, **__: object) -> None:
+    after: Status | None = None
+    is_known: bool = True
+    id: str = "s"
+
+    async def start(self, *_: object, **__: object) -> "Breaks":
+        return self if self.after else await self.result()
+
+    async def result(self) -> "Breaks":
         raise ZeroDivisionError("whatever")
 
+    async def cancel(self) -> None:
+        raise AlreadyEnded("s")
 
-async def test_no_failure_of_a_case_ends_the_run(tmp_path: Path) -> None:
-    """Any exception is its score: not passed, and run again when the run is resumed."""
-    runner = Runner(cast("Chargehand", Breaks()), Traces(), tmp_path, has_tools=False)
+    async def recorded_status(self) -> Status | None:
+        if not self.is_known:
+            raise SessionNotFound("s")
+        return self.after
+
+
+@pytest.mark.parametrize(
+    ("client", "usd"),
+    [(Breaks(), "0"), (Breaks(SPENT), "0.75"), (Breaks(SPENT, is_known=False), "2.00")],
+)
+async def test_no_failure_of_a_case_ends_the_run(tmp_path: Path, client: Breaks, usd: str) -> None:
+    """Any exception is its score: not passed, and run again; it costs what its session spent, or may have spent."""
+    runner = Runner(cast("Chargehand", client), Traces(), tmp_path, has_tools=False)
     scores = await runner.run(Case(id="a", goal="A goal"), 1, Variant())
 
-    assert (scores.passed, scores.error) == (False, "ZeroDivisionError: whatever")
+    assert (scores.passed, scores.error, scores.usd) == (False, "ZeroDivisionError: whatever", Decimal(usd))
+
+
+@pytest.mark.parametrize("options", [("--first", "0"), ("--repeat", "-1"), ("--max-usd", "nan"), ("--max-usd", "0")])
+def test_a_number_that_means_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]) -> None:
+    """Neither all cases for none, nor a sum that no cost exceeds."""
+    monkeypatch.setattr("sys.argv", ["eval", *options])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+
+
+def test_a_file_to_resume_that_is_not_there_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything runs, since a mistyped name would pay for the whole run again."""
+    file = tmp_path / "no-folder" / "run.jsonl"
+    monkeypatch.setattr("sys.argv", ["eval", "ferries", "--resume", str(file)])
+
+    assert main() == 2
+    assert capsys.readouterr().err.startswith(f"{file} does not exist: a new run begins.\n")
 
 
 class Examiner:
@@ -153,12 +198,13 @@ async def test_a_judge_decides_only_what_code_cannot() -> None:
 
 
 async def test_a_judge_that_fails_leaves_the_score_open() -> None:
-    """What the session has cost is kept, and the case is run again."""
+    """What the session and the judge have cost is kept, and the case is run again."""
     case = Case(id="c", goal="How many?", answer=1995)
     before = score(case, report_of("two thousand"), [], 1.0).model_copy(update={"usd": Decimal(1)})
     after = await Judge(Examiner("1", "2", "3"), FREE).decide(case, "two thousand", before)
 
     assert (after.passed, after.usd, after.error[:16]) == (False, Decimal(1), "The judge failed")
+    assert after.judge_usd == Decimal("0.03")
 
 
 async def test_the_judge_is_shown_question_golden_answer_and_answer_as_data() -> None:
