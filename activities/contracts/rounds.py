@@ -69,7 +69,7 @@ class Round(Contract):
     correction: str = ""
     """The problem of an unusable reply; shown to the model instead of tool results."""
     answer: str = left_out("")
-    """A preliminary answer, because the person had written in the meantime."""
+    """A preliminary answer, because the person had written in the meantime; with a correction, a reply in prose."""
     told: tuple[str, ...] = left_out(())
     """What the person has written after it."""
     said: str = left_out("")

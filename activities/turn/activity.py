@@ -65,6 +65,8 @@ from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
+_KEPT_PROSE_CHARACTERS: Final = 20_000
+"""Of an agent, whose words may be all that comes of its subtask."""
 _BRIEF_SECONDS: Final = 0.1
 """Time that a paid reply waits for the disk before a heartbeat records it, which costs the server an extra write."""
 _COUNT_MARGIN: Final = 50
@@ -391,12 +393,14 @@ def interpret(
         return common
     if len(reply.text) > LONGEST_TEXT:
         return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
-    text = _without_fence(reply.text)
+    text = _json_in(reply.text)
     try:
         answer = answer_type.model_validate_json(text)
         refuse_ambiguous_json(text.encode())
     except ValidationError as error:
-        return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
+        result = _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
+        is_of_agent = issubclass(answer_type, AgentAnswer)
+        return result.replace(text=refs.expand(reply.text[:_KEPT_PROSE_CHARACTERS])) if is_of_agent else result
     except AmbiguousJson as error:
         return _malformed(common, reply, error.problem)
     answer = _with_bounded_sources(refs.expand_answer(answer))
@@ -425,9 +429,7 @@ def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResul
     )
 
 
-def _without_fence(text: str) -> str:
-    """Strip the Markdown code fence that some models add around JSON."""
-    stripped = text.strip()
-    if stripped.startswith("```") and stripped.endswith("```"):
-        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
-    return stripped
+def _json_in(text: str) -> str:
+    """Leave out what some models write around JSON: a code fence, or how they came to it."""
+    first, last = text.find("{"), text.rfind("}")
+    return text[first : last + 1] if 0 <= first < last else text.strip()

@@ -282,18 +282,17 @@ def _turns_left(past: Round) -> str:
 
 
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
-    told = told_section(past.told)
-    if past.said or past.answer:
-        answer = shown.refs.shorten(past.answer) or "(no reply)"
+    told, answer = told_section(past.told), shown.refs.shorten(past.answer)
+    if past.said or (past.answer and not past.correction):
         asked = [said_text(past.said), *told] if past.said else [*told, "Answer again, as a whole."]
         return [
-            Message(role="assistant", text=answer, provider_items=past.provider_items),
+            Message(role="assistant", text=answer or "(no reply)", provider_items=past.provider_items),
             Message(role="user", text="\n\n".join(asked)),
         ]
     if past.correction:
         problem = f"Your reply could not be used:\n{data_block(past.correction)}\nFix that and answer again."
         return [
-            Message(role="assistant", text="(a reply that could not be used)"),
+            Message(role="assistant", text=answer or "(a reply that could not be used)"),
             Message(role="user", text="\n\n".join([problem, *told])),
         ]
     calls = {call.id: call for call in past.calls}

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
 from activities.contracts.session import EarlierWork
 from activities.tools.note import NOTE
-from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
+from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkAnswer, WorkWithIssuesAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -189,6 +189,21 @@ def without_data(outcome: Outcome, problems: str) -> Failure:
     kept = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
     message = f"Its data is not valid by the agent's output schema: {problems}"[:MESSAGE_CHARACTERS]
     return Failure(reason="invalid_output", message=message, **kept)
+
+
+def prose_of(text: str) -> str:
+    """Return a reply that is no JSON but text that a person can read; empty if it is an attempt at JSON."""
+    return "" if text.lstrip().startswith(("{", "[")) or '"content"' in text else text.strip()
+
+
+def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, has_data: bool) -> Outcome | None:
+    """Keep what an agent said in prose: its words, and the sources that they name."""
+    if not (said := prose_of(text)):
+        return None
+    gap = f"{name} answered in prose; its words stand as it wrote them, without findings and unchecked."
+    answer = WorkAnswer(status="partial", content=said, confidence=20, gaps=[gap], message=gap)
+    outcome = ground(answer, read, ())
+    return without_data(outcome, problem) if has_data else outcome
 
 
 def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:

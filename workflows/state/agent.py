@@ -17,6 +17,7 @@ from workflows.rules.evidence import (
     doubt_below,
     ground,
     in_part,
+    in_prose,
     out_of_time,
     unfinished_outcome,
     without_data,
@@ -243,7 +244,16 @@ class AgentWork:
         self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
-        """Have the agent correct its reply; False if its corrections are used up or it declined."""
+        """Have the agent correct its reply; False if its corrections are used up or it declined.
+
+        What it said in prose is shown to it again, and is the outcome if it comes to no better one.
+        """
+        has_data, said = self.request.agent.output is not None, ""
+        if result.stop == "malformed" and (
+            kept := in_prose(result.text, self.conversation.citable, self._name, result.problem, has_data=has_data)
+        ):
+            said = result.text
+            self._change(unusable=self._state.unusable if isinstance(self._state.unusable, Failure) else kept)
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
         if result.stop == "refused" or self._state.corrections >= most:
             return False
@@ -251,7 +261,7 @@ class AgentWork:
         self._change(
             corrections=self._state.corrections + 1, cut=cut if result.stop == "truncated" else self._state.cut
         )
-        self.conversation.add(Round(correction=complaint(result)))
+        self.conversation.add(Round(correction=complaint(result), answer=said))
         return True
 
     def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:
