@@ -80,7 +80,8 @@ class ResultsFile:
         if self.file is None:
             return
         if not resume and self.file.exists() and self.file.stat().st_size:
-            paid = sum(line.score.usd + line.score.judge_usd for line in read_lines(self.file)[1])
+            kept_lines = read_lines(self.file)[1]
+            paid = sum(each.score.usd + each.score.judge_usd for each in kept_lines if each.backend == "configured")
             if paid:
                 raise WrongFile(f"{self.file} holds results of ${paid:.2f}: --resume it, or name another file.")
         if resume and self.file.exists():

@@ -72,8 +72,11 @@ def test_results_of_another_setting_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_and_paid_results_are_refused(tmp_path: Path) -> None:
-    """Only the last line of a file may be cut off; what was paid for is not begun anew."""
+    """Only the last line of a file may be cut off; what was paid for is not begun anew, but what tapes say it cost."""
     file = tmp_path / "run.jsonl"
+    begun = ResultsFile(file)
+    begun.begin(RUN, resume=False)
+    begun.append(line("a").model_copy(update={"backend": "tape"}))
     begun = ResultsFile(file)
     begun.begin(RUN, resume=False)
     begun.append(line("a"))
