@@ -191,17 +191,12 @@ def without_data(outcome: Outcome, problems: str) -> Failure:
     return Failure(reason="invalid_output", message=message, **kept)
 
 
-def prose_of(text: str) -> str:
-    """Return a reply that is no JSON but text that a person can read; empty if it is an attempt at JSON."""
-    return "" if text.lstrip().startswith(("{", "[")) or '"content"' in text else text.strip()
-
-
 def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, has_data: bool) -> Outcome | None:
-    """Keep what an agent said in prose: its words, and the sources that they name."""
-    if not (said := prose_of(text)):
+    """Keep what an agent said in prose: its words, and the sources that they name; None for an attempt at JSON."""
+    if text.lstrip().startswith(("{", "[")) or '"content"' in text or not text.strip():
         return None
     gap = f"{name} answered in prose; its words stand as it wrote them, without findings and unchecked."
-    answer = WorkAnswer(status="partial", content=said, confidence=20, gaps=[gap], message=gap)
+    answer = WorkAnswer(status="partial", content=text.strip(), confidence=20, gaps=[gap], message=gap)
     outcome = ground(answer, read, ())
     return without_data(outcome, problem) if has_data else outcome
 

@@ -248,12 +248,10 @@ class AgentWork:
 
         What it said in prose is shown to it again, and is the outcome if it comes to no better one.
         """
-        has_data, said = self.request.agent.output is not None, ""
-        if result.stop == "malformed" and (
-            kept := in_prose(result.text, self.conversation.citable, self._name, result.problem, has_data=has_data)
-        ):
-            said = result.text
-            self._change(unusable=self._state.unusable if isinstance(self._state.unusable, Failure) else kept)
+        text, has_data = result.text if result.stop == "malformed" else "", self.request.agent.output is not None
+        said = in_prose(text, self.conversation.citable, self._name, result.problem, has_data=has_data)
+        if said and not isinstance(self._state.unusable, Failure):
+            self._change(unusable=said)
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
         if result.stop == "refused" or self._state.corrections >= most:
             return False
@@ -261,7 +259,7 @@ class AgentWork:
         self._change(
             corrections=self._state.corrections + 1, cut=cut if result.stop == "truncated" else self._state.cut
         )
-        self.conversation.add(Round(correction=complaint(result), answer=said))
+        self.conversation.add(Round(correction=complaint(result), answer=text if said else ""))
         return True
 
     def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:

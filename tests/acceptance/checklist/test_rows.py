@@ -78,6 +78,14 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
     assert ("it is no longer kept" in last) is not is_kept
 
 
+def test_row_14_numbers_of_the_limits() -> None:
+    """A request gets 20 turns, $2, 5 hops, 5 agents at once, 10 rounds an agent and 3 attempts a subtask."""
+    limits = SessionRequest(goal="How deep is it?").limits
+
+    assert (limits.max_turns, limits.budget_usd, limits.max_depth) == (20, 2, 5)
+    assert (limits.max_parallel, limits.max_rounds, limits.max_attempts) == (5, 10, 3)
+
+
 async def test_row_16_result_compression(run: RunSession) -> None:
     """Beyond 50,000 tokens outcomes of more than 2,000 are summarised by the small tier; the writer reads only that."""
     sentence = "It is so in all of the harbours. "
@@ -140,7 +148,7 @@ async def test_row_19_retry_with_refinement(run: RunSession) -> None:
 
 
 async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 subtasks at a time, and 60 requests a minute, of all workers together, if the operator says one a second."""
+    """60 requests a minute, of all workers together, if the operator says one a second."""
     rates = dict[str, float | None]()
 
     def note(
@@ -206,6 +214,20 @@ DOMAINS = (
     "portfolio",
     "product-launch",
 )
+
+
+async def test_row_32_result_contract(run: RunSession) -> None:
+    """What a subtask came to is told with its tokens, time and model."""
+    result, _ = await run(Script().plan(subtask("T1")), GOAL)
+
+    [record] = result.subtasks
+    assert record.usage.input_tokens
+    assert record.usage.output_tokens
+    assert record.started_at
+    assert record.ended_at
+    assert record.started_at <= record.ended_at
+    [line] = [each for each in result.spend if each.purpose == "work"]
+    assert (line.model, line.usage.turns) == ("scripted-1", record.usage.turns)
 
 
 async def test_row_33_bounded_context(run: RunSession) -> None:
@@ -375,6 +397,7 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     43: (
         "evaluation",
         "unit/benchmarks/test_evaluation.py::test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges",
+        "unit/benchmarks/test_evaluation.py::test_a_plan_is_routed_by_the_agents_that_began",
         "unit/benchmarks/test_evaluation.py::test_a_case_passes_by_its_answer_alone",
         "unit/benchmarks/test_evaluation_answers.py::test_a_whole_golden_answer_passes",
         "unit/benchmarks/test_evaluation_answers.py::test_a_wrong_answer_does_not_pass",
@@ -395,7 +418,11 @@ def test_every_row_is_shown() -> None:
     """Each of the 46 rows has a test here, or elsewhere under the name that stands in the table."""
     here = {int(name.split("_")[2]) for name in globals() if name.startswith("test_row_")}
     findings = "plugins/src/chargehand_plugins/code_review/tests/test_findings.py"
-    named = {30: (f"../{findings}::test_a_finding_is_reported_only_if_it_was_confirmed_itself",)}
+    confirmed, merged = (
+        "is_reported_only_if_it_was_confirmed_itself",
+        "s_of_one_line_are_one_entry_that_has_the_words_of_all",
+    )
+    named = {30: tuple(f"../{findings}::test_{name}" for name in (f"a_finding_{confirmed}", f"finding{merged}"))}
     named |= {row: tests for row, (_, *tests) in ROWS.items()}
 
     assert {*here, *named} == set(range(1, 47))

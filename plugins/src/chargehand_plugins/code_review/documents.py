@@ -14,10 +14,7 @@ from chargehand_plugins.code_review.findings import NOT_CONFIRMED, Reported, Sif
 from workflows.rules.inputs import by_name
 
 _FINGERPRINT: Final = "chargehand/v1"
-_INCOMPLETE: Final = {
-    "part": {NOT_CONFIRMED: "not confirmed, or not checked"},
-    "none": {NOT_CONFIRMED: "not checked"},
-}
+_UNSURE: Final = {"whole": NOT_CONFIRMED, "part": "not confirmed, or not checked", "none": "not checked"}
 _LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}
 
 
@@ -44,8 +41,8 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], second_look: Secon
         total = count + sum(each.total() for each in left_out.values())
         parts.append(f"Reported: {count} of {total} findings, as {len(sifted.reported)} problems.")
     if left_out:
-        words = _INCOMPLETE.get(second_look, {})
-        reasons = [f"{each.total()} {words.get(reason, reason)} ({by_name(each)})" for reason, each in left_out.items()]
+        names = {reason: _UNSURE[second_look] if reason == NOT_CONFIRMED else reason for reason in left_out}
+        reasons = [f"{each.total()} {names[reason]} ({by_name(each)})" for reason, each in left_out.items()]
         parts.append(f"Not reported: {', '.join(reasons)}.")
     return "\n\n".join(parts)
 

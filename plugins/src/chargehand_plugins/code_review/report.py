@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand_plugins.code_review.activity import CodeReviewActivities
-from chargehand_plugins.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
+from chargehand_plugins.code_review.contracts import CodeReviewRequest, FoundIssue
 from workflows import options
 from workflows.rules.graph import USABLE
 from workflows.state.session import Session
@@ -56,12 +56,6 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
             raise
         session.progress.add_gaps([_UNCHECKED])
         return None
-    return PluginReport(_draft_of(review, outcomes), review.issues, review.artifacts)
-
-
-def _draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
-    usable = [entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE]
-    text = SynthesisAnswer(
-        answer=review.answer, gaps=list(review.gaps), contradictions=[], confidence=min(usable, default=0)
-    )
-    return Draft(text, is_delivered=True, is_computed=True)
+    sure = min((entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE), default=0)
+    text = SynthesisAnswer(answer=review.answer, gaps=list(review.gaps), contradictions=[], confidence=sure)
+    return PluginReport(Draft(text, is_delivered=True, is_computed=True), review.issues, review.artifacts)
