@@ -45,8 +45,8 @@ _BOUNDS: Final = frozenset({".", ";", ":", "\n", "|", "!", "?", ",", "(", ")", "
 _SENTENCE_ENDS: Final = frozenset({".", ";", "\n", "!", "?"})
 _MISJUDGED: Final = frozenset(["wrong", "incorrect", "false", "untrue", "mistaken", "falsch", "inaccurate"])
 _DENIALS: Final = re.compile(
-    r"\b(?:not (?:true|the case|correct|right|accurate|that)|untrue|actually|on second thought|deny|denies|opposite"
-    r"|(?:is|are|was|were|be) (?:all )?(?:false|wrong|incorrect|untrue)"
+    r"\b(?:not (?:true|the case|correct|right|accurate|that)|untrue|actually|on second thought|first thought"
+    r"|deny|denies|opposite|(?:is|are|was|were|be) (?:all )?(?:false|wrong|incorrect|untrue)"
     r"|(?:false|wrong|incorrect|untrue|mistaken) (?:that|to say|to claim|answers?))\b"
 )
 _COMPARED: Final = re.compile(

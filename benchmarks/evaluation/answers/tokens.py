@@ -33,7 +33,7 @@ _UNITS: Final[dict[str, tuple[str, str]]] = {
     "kg": ("kg|kilos?|kilograms?|kilogramm", "mass 1"),
     "t": ("t|tons?|tonnes?|tonnen", "mass 1000"),
     "lb": ("lbs?|pounds?", "mass 0.45359237"),
-    "knot": ("knots?|kn|kts?|knoten", "speed 1.852"),
+    "knot": ("knots?|kn|kts?|knoten|n(?:oe|œ)uds?", "speed 1.852"),
     "km/h": ("km/h|kph|kmh", "speed 1"),
     "mph": ("mph", "speed 1.609344"),
     "s": ("secs?|seconds?|sekunden?", "time 1"),
@@ -54,15 +54,21 @@ _UNITS: Final[dict[str, tuple[str, str]]] = {
 _SQUARE: Final = re.compile(r"2$|sq|quadrat")
 _MONTHS: Final = (
     *(
-        "jan(?:uary|uar)?",
-        "feb(?:ruary|ruar)?",
-        "mar(?:ch)?|maerz|marz",
-        "apr(?:il)?",
+        "jan(?:uary|uar|vier)?",
+        "feb(?:ruary|ruar)?|fev(?:rier)?",
+        "mar(?:ch|s)?|maerz|marz",
+        "apr(?:il)?|avr(?:il)?",
         "may|mai",
-        "june?|juni",
-        "july?|juli",
+        "june?|juni|juin",
+        "july?|juli|juillet",
     ),
-    *("aug(?:ust)?", "sept?(?:ember)?", "o[ck]t(?:ober)?", "nov(?:ember)?", "de[cz](?:ember)?"),
+    *(
+        "aug(?:ust)?|aout",
+        "sept?(?:emb(?:er|re))?",
+        "o[ck]t(?:ob(?:er|re))?",
+        "nov(?:emb(?:er|re))?",
+        "de[cz](?:emb(?:er|re))?",
+    ),
 )
 _NUMBER_WORDS: Final = {
     word: number
