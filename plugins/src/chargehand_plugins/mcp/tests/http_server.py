@@ -29,6 +29,8 @@ class HttpServer:
     """Where requests are sent instead of being answered."""
     issuer: str = ""
     """Where it says that tokens are given, if they are given by OAuth."""
+    statuses: list[int] = field(default_factory=list[int])
+    """What the next requests are answered with; 0 leaves one to the server."""
     authorizations: list[str] = field(default_factory=list[str])
 
     def check(self, path: str, authorization: str) -> Response | None:
@@ -37,7 +39,8 @@ class HttpServer:
             return JSONResponse({"resource": self.url, "authorization_servers": [self.issuer]})
         if self.redirect:
             return Response(status_code=307, headers={"location": self.redirect})
-        return None if authorization == f"Bearer {TOKEN}" else Response("No.", status_code=401)
+        status = self.statuses.pop(0) if self.statuses else 0 if authorization == f"Bearer {TOKEN}" else 401
+        return Response("No.", status_code=status) if status else None
 
 
 @contextmanager

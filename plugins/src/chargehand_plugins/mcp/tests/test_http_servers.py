@@ -1,8 +1,10 @@
 """MCP servers over streamable HTTP: the official library's own, on loopback."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import ClassVar
 from urllib.parse import parse_qs
 
@@ -34,7 +36,7 @@ def remote(served: HttpServer) -> HttpServer:
     return served
 
 
-async def forecast(server: McpServer) -> ToolAnswer:
+async def call_forecast(server: McpServer) -> ToolAnswer:
     return await tools_of([server])["weather_forecast"].use({"city": "Oslo", "days": None}, CONTEXT)
 
 
@@ -53,7 +55,7 @@ async def test_a_tool_is_called_with_the_token(*, json_response: bool) -> None:
         server = declared(remote.url)
         await server.start()
         spec = tools_of([server])["weather_forecast"].spec
-        answer, again = [await forecast(server) for _ in range(2)]
+        answer, again = [await call_forecast(server) for _ in range(2)]
         await server.close()
 
     assert spec.description.endswith("Tell the weather of the next days.")
@@ -102,7 +104,7 @@ async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
     with pytest.raises(
         ApplicationError, match=r"the MCP server 'weather' cannot be used: .*, HTTP status 401"
     ) as caught:
-        await forecast(server)
+        await call_forecast(server)
     await server.close()
 
     assert "canary" not in str(caught.value)
@@ -115,24 +117,37 @@ async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
         server = declared(remote.url)
 
         with pytest.raises(ApplicationError, match=r"cannot be used: .*, HTTP status 307"):
-            await forecast(server)
+            await call_forecast(server)
         await server.close()
 
         assert remote.authorizations
         assert elsewhere.authorizations == []
 
 
+@pytest.mark.parametrize(("status", "is_lost"), [(503, True), (429, True), (403, False)])
+async def test_a_call_that_a_gateway_answers_is_lost(remote: HttpServer, status: int, *, is_lost: bool) -> None:
+    """Only the server itself, or who forbids the call, refuses it; else nobody knows what became of it."""
+    server = declared(remote.url)
+    await call_forecast(server)
+    remote.statuses = [0, status]
+    with pytest.raises(ApplicationError, match=f"HTTP status {status}") if is_lost else nullcontext():
+        assert not (await call_forecast(server)).ok
+
+    assert (await call_forecast(server)).ok
+    await server.close()
+
+
 async def test_a_server_that_is_not_there_is_found_when_it_comes(remote: HttpServer) -> None:
     """A session that the server has forgotten is begun again."""
     server = declared(remote.url)
-    await forecast(server)
+    await call_forecast(server)
     remote.redirect = "http://127.0.0.1:9/"
     with pytest.raises(ApplicationError):
-        await forecast(server)
+        await call_forecast(server)
     remote.redirect = ""
     server._not_before = 0.0  # pyright: ignore[reportPrivateUsage]  # instead of waiting
 
-    assert (await forecast(server)).ok
+    assert (await call_forecast(server)).ok
     await server.close()
 
 
@@ -140,6 +155,7 @@ class _Issuer(LoopbackHandler):
     """Gives the token to the declared client, and notes who asked."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
+    status: ClassVar[int] = 200
 
     def reply(self) -> None:
         issuer = f"http://{self.headers['host']}"
@@ -158,7 +174,7 @@ class _Issuer(LoopbackHandler):
             body = parse_qs(self.body().decode())
             assert body["grant_type"] == ["client_credentials"]
             given = {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600}
-            self.answer(200, json.dumps(given).encode(), content_type="application/json")
+            self.answer(self.status, json.dumps(given).encode(), content_type="application/json")
 
 
 def _with_oauth(url: str, issuer: str) -> McpServer:
@@ -174,7 +190,7 @@ async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
     _Issuer.asked.clear()
     with serve_http(_Issuer) as remote.issuer:
         server = _with_oauth(remote.url, remote.issuer)
-        answer = await forecast(server)
+        answer = await call_forecast(server)
         repeated = await tools_of([server])["weather_read_resource"].use({"uri": "weather://token"}, CONTEXT)
         await server.close()
 
@@ -186,13 +202,51 @@ async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
     assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
 
 
+async def test_calls_with_a_token_do_not_wait_for_each_other() -> None:
+    """Both are under way at once, also where the token was taken back before."""
+    from mcp.server.mcpserver import MCPServer
+
+    remote, weather, calls = HttpServer(), MCPServer("weather"), list[asyncio.Event]()
+
+    @weather.tool()
+    async def forecast(city: str, days: int = 1) -> str:
+        """Answer once there are two calls."""
+        calls.append(asyncio.Event())
+        for call in calls[: len(calls) // 2 * 2]:
+            call.set()
+        await calls[-1].wait()
+        return f"{city} {days}"
+
+    with serve_mcp(weather, remote.check, json_response=True) as remote.url, serve_http(_Issuer) as remote.issuer:
+        server = _with_oauth(remote.url, remote.issuer)
+        for refused in ([], [401, 401]):
+            remote.statuses = list(refused)
+            async with asyncio.timeout(20):
+                assert [answer.ok for answer in await asyncio.gather(call_forecast(server), call_forecast(server))] == [
+                    True
+                ] * 2
+        await server.close()
+
+
+@pytest.mark.parametrize(("status", "said"), [(503, "is not available"), (401, "check the client")])
+async def test_a_token_that_is_not_given_has_its_reason(remote: HttpServer, status: int, said: str) -> None:
+    """Who is overloaded is not who refuses the client."""
+    with serve_http(_Issuer) as remote.issuer:
+        _Issuer.status = status
+        server = _with_oauth(remote.url, remote.issuer)
+        with pytest.raises(ApplicationError, match=f"authorization server.*{said}.*, HTTP status {status}"):
+            await call_forecast(server)
+        await server.close()
+        _Issuer.status = 200
+
+
 async def test_no_other_issuer_is_asked(remote: HttpServer) -> None:
     """An MCP server that names another authorization server is not followed."""
     _Issuer.asked.clear()
     with serve_http(_Issuer) as declared_issuer, serve_http(_Issuer) as remote.issuer:
         server = _with_oauth(remote.url, declared_issuer)
         with pytest.raises(ApplicationError, match="cannot be used") as caught:
-            await forecast(server)
+            await call_forecast(server)
         await server.close()
 
     assert _Issuer.asked == []

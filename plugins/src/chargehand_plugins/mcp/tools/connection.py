@@ -8,14 +8,14 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import mcp_types as types
-from httpx2 import AsyncClient, HTTPError, Request, Response, Timeout
+from httpx2 import AsyncClient, Auth, HTTPError, Request, Response, Timeout
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
@@ -56,6 +56,8 @@ _MOST_QUESTIONS: Final = 100
 _MESSAGE_CHARACTERS: Final = 1_000
 _FORM_BYTES: Final = 4_000
 _HINT_CHARACTERS: Final = 1_500
+_UNANSWERED: Final = {"Server returned an error response", "Session terminated"}
+"""Errors that the library makes of an HTTP status, where the server has said nothing."""
 _RELAY: Final = Path(__file__).with_name("relay.py")
 
 
@@ -186,7 +188,9 @@ class Connection:
                     progress_callback=progress,
                 )
         except MCPError as error:
-            if error.code in {types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT}:
+            is_refused = 400 <= self._statuses[0] < 500 and self._statuses[0] not in {404, 408, 429}
+            is_lost = error.message in _UNANSWERED and not is_refused
+            if is_lost or error.code in {types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT}:
                 raise ServerUnusable(self._reason(error)) from error
             raise
         except Exception as error:
@@ -213,6 +217,8 @@ class Connection:
 
     def _reason(self, error: BaseException | None) -> str:
         status = self._statuses[0]
+        if status >= 500 or status == 429:
+            return f"it, or its authorization server, is not available, HTTP status {status}"
         return _reason(error) + (f", HTTP status {status}" if status >= 300 else "")
 
     async def _hold(self, ready: "asyncio.Future[None]") -> None:
@@ -264,7 +270,7 @@ async def _over_http(
         limit_client(
             AsyncClient(
                 headers=declared.headers_of(environment, credentials),
-                auth=_oauth(declared.oauth, url, environment) if declared.oauth else None,
+                auth=_SharedToken(declared.oauth, url, environment) if declared.oauth else None,
                 timeout=timeout,
                 event_hooks={"request": [stay], "response": [note_status]},
             ),
@@ -302,16 +308,42 @@ class _Tokens:
         """Ignore it, since the client is the declared one."""
 
 
-def _oauth(declared: OAuthClient, url: str, environment: Mapping[str, str]) -> ClientCredentialsOAuthProvider:
-    """Build the token client; credentials are sent to the declared authorization server only."""
-    keep_hidden(environment[declared.client_secret])  # an error that repeats it may be logged
-    return ClientCredentialsOAuthProvider(
-        server_url=url,
-        storage=_Tokens(),
-        client_id=environment[declared.client_id],
-        client_secret=environment[declared.client_secret],
-        issuer=declared.issuer,
-    )
+class _SharedToken(Auth):
+    """Sends the requests of all calls with one token.
+
+    The library's flow holds a lock until its request is answered, so it only gets the token.
+    """
+
+    def __init__(self, declared: OAuthClient, url: str, environment: Mapping[str, str]) -> None:
+        """Send the credentials to the declared authorization server only."""
+        keep_hidden(environment[declared.client_secret])  # an error that repeats it may be logged
+        self._provider = ClientCredentialsOAuthProvider(
+            server_url=url,
+            storage=_Tokens(),
+            client_id=environment[declared.client_id],
+            client_secret=environment[declared.client_secret],
+            issuer=declared.issuer,
+        )
+
+    def _authorization(self) -> str:
+        tokens = self._provider.context.current_tokens
+        return f"Bearer {tokens.access_token}" if tokens and self._provider.context.is_token_valid() else ""
+
+    async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
+        """Send with the token that is there; without one, or if it is refused, send with a new one."""
+        if sent := self._authorization():
+            request.headers["authorization"] = sent
+            response = yield request
+            if response.status_code != 401 and "insufficient_scope" not in response.headers.get("www-authenticate", ""):
+                return
+        async with aclosing(self._provider.async_auth_flow(request)) as flow:
+            with suppress(StopAsyncIteration):
+                outgoing = await anext(flow)
+                while outgoing is not request or self._authorization() in {"", sent}:
+                    outgoing = await flow.asend((yield outgoing))
+        if self._authorization() not in {"", sent}:
+            request.headers["authorization"] = self._authorization()
+            yield request
 
 
 def values_check(content_type: str) -> Callable[[bytes], None]:
