@@ -42,8 +42,8 @@ def is_right(question: Question, answered: Answered) -> bool:
 
 
 def is_wrong(question: Question, answered: Answered) -> bool:
-    """Whether anything is stated as an answer, or set in bold, that is not the right one."""
-    stated = [*answered.figures, *(" ".join(answered.bold) for _ in answered.bold[:1])]
+    """Whether anything is stated or quoted as an answer, or set in bold, that is not the right one."""
+    stated = [*answered.answered, *(" ".join(answered.bold) for _ in answered.bold[:1])]
     return bool(stated) and not (question.answer and any(map(question.is_answered_by, stated)))
 
 

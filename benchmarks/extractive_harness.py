@@ -46,6 +46,11 @@ class Answered:
         return tuple(answer.content for answer in self.answers if answer.status == "success" and not _quotes(answer))
 
     @property
+    def answered(self) -> tuple[str, ...]:
+        """What was stated or quoted as an answer, rather than as evidence with a gap."""
+        return tuple(answer.content for answer in self.answers if answer.status == "success")
+
+    @property
     def passages(self) -> tuple[str, ...]:
         """What was quoted, best first."""
         return tuple(found.quote for answer in self.answers if _quotes(answer) for found in answer.findings)

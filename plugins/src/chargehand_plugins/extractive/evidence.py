@@ -17,10 +17,13 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.lexicon import (
+    AGGREGATES,
     is_currency,
     is_silent,
     language_of,
+    marks_at,
     matches,
+    months,
     one_line,
     read_tokens,
     says,
@@ -52,8 +55,10 @@ class _Found(BaseModel):
 class _Quote(NamedTuple):
     ref: str
     text: str
-    lacking: str
-    """A telling word of the question that it does not have; empty if it has all of them."""
+    lacking: tuple[str, ...]
+    """The telling words of the question that it does not have."""
+    is_whole: bool
+    """Whether it has all of them, and what else the question asks for."""
     is_outdated: bool
     """Whether its document says at its beginning that it is superseded."""
     date: str
@@ -80,8 +85,8 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
     language = language_of(question)
     found = _quotes(question, language, results, catalog)
-    quotes = sorted(found, key=lambda quote: "" if quote.lacking else quote.date, reverse=True)
-    quotes.sort(key=lambda quote: (bool(quote.lacking), quote.is_outdated, quote.is_table))
+    quotes = sorted(found, key=lambda quote: quote.date, reverse=True)
+    quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated, quote.is_table))
     needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
     # Rows are no answer where a figure is asked for.
@@ -89,8 +94,9 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     if not quotes:
         return unanswered(language, *reason) if reason else declined(language, "nothing")
     is_plain = not (needs_model or (reason and says("limits", question)))
-    whole = [quote for quote in quotes if not quote.lacking and is_plain]
-    key, *filled = reason or (("lacks", quotes[0].lacking) if quotes[0].lacking and not needs_model else ("evidence",))
+    whole = [quote for quote in quotes if quote.is_whole and is_plain]
+    lacking = ("lacks", *quotes[0].lacking[:1]) if quotes[0].lacking else ("no_figure",)
+    key, *filled = reason or (("evidence",) if needs_model else lacking)
     gap, confidence = sentence(key, language).format(*filled), _CONFIDENCE
     if whole:
         gap, confidence, quotes = "", _QUOTED_CONFIDENCE, whole
@@ -116,28 +122,50 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
     said = {word: stem(word, language) for word in content_words(question)}
     telling = [word for word in said if said[word] not in silent and not is_silent(word, language)]
     wanted = {word: said[word] for word in telling} or said
+    names = {token.word for token in read_tokens(question, "")[1:] if token.text[0].isupper() and language != "de"}
     price = next((word for word in said if matches("paying", word)), "")
 
-    def lacking(text: str, title: str = "") -> str:
+    def lacking(text: str, title: str = "") -> tuple[str, ...]:
         own, named = ({stem(word, language) for word in words(each)} for each in (text, f"{text} {title}"))
         known = named if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
-        missing = next((word for word, root in wanted.items() if root not in known), "")
-        return missing or ("" if not price or said[price] in own or _has_price(text) else price)
+        missing = tuple(word for word, root in wanted.items() if root not in known)
+        return missing or ((price,) if price and said[price] not in own and not _has_price(text) else ())
 
     entries = {entry.name: entry for entry in catalog.documents}
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
         for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
             passage = _passage(source, {*wanted.values()}, language) if share >= _COVERED else ""
-            # A paragraph that has everything is enough.
-            passage = next((part.strip() for part in passage.split("\n\n") if not lacking(part)), passage)[:_LONGEST]
+            # A paragraph that has everything is enough, or a sentence that lacks a word of several.
+            part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
+            is_most = lacking(passage) and len(lacking(part)) == 1 < len(wanted) - 1
+            is_enough = not lacking(part) or (is_most and part.endswith("."))
+            passage = (part if is_enough else passage)[:_LONGEST]
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             is_table = bool(_TABLE.search(source.ref)) or all("|" in line for line in passage.splitlines() if line)
             date = max(_DATE.findall(opening), default="")
             if passage:
                 lacks = lacking(passage, source.title)
-                yield _Quote(source.ref, passage, lacks, says("outdated", opening), date, is_table)
+                # A name alone says nothing of what is asked about it.
+                is_whole = not (lacks or is_table or names.issuperset(wanted)) and _has_figure(
+                    question, passage, language
+                )
+                yield _Quote(source.ref, passage, lacks, is_whole, says("outdated", opening), date, is_table)
+
+
+def _has_figure(question: str, text: str, language: str) -> bool:
+    """Whether a text has what a question counts, a number if it asks how much, and its `most`, `in total` and so on."""
+    asked = [token for token in read_tokens(question, language) if token.word != "mean"]  # what something means
+    held = read_tokens(text, language)
+    marks, said = (
+        {mark for at in range(len(each)) for mark, _ in marks_at(each, at, language)} for each in (asked, held)
+    )
+    numbers = [at for at, token in enumerate(held) if token.word[0].isdigit() or matches("numbers", token.word)]
+    counted = {token.stem for token in asked}
+    is_counted = any(token.stem in counted for at in numbers for token in held[at + 1 : at + 3])
+    has_number = is_counted or ("amount" in marks and bool(numbers)) or marks.isdisjoint({"count", "amount"})
+    return has_number and marks & AGGREGATES <= said
 
 
 def _has_price(text: str) -> bool:
@@ -148,7 +176,7 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
     language = language_of(question)
     nowhere = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    missing = [word for word in nowhere if not (word.isdigit() or is_silent(word, language))]
+    missing = [word for word in nowhere if not (word.isdigit() or word in months() or is_silent(word, language))]
     if query := read_query(question, catalog):
         return "doubt", "", query.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)

@@ -60,6 +60,11 @@ class Field:
         """Whether a word of its title is one of those of a name."""
         return any(lexicon.matches(name, word) for name in names for word in self.words)
 
+    def events(self, text: str) -> set[str]:
+        """List what has happened to rows by a condition, as a text, such as `status = delivered`."""
+        said = {token.word for token in lexicon.read_tokens(text, "") if lexicon.matches("event", token.word)}
+        return said if self.is_flag or self.has("statuses") else set()
+
     @cached_property
     def is_money(self) -> bool:
         """Whether it has numbers of a currency, or prices of no other unit."""

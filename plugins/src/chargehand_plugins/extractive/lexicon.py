@@ -26,6 +26,7 @@ _TOKEN: Final = re.compile(
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»-–/&")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
+_NOT: Final = re.compile(r"n['’]t\b")
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
 """The first part of a German word that says what becomes of the second."""
@@ -34,6 +35,7 @@ _PARTICIPLE: Final = re.compile(r"(?<=\w{3})ee(?=s?$)")
 _ENDING: Final = re.compile(
     r"(?:ations?|ions?|ung(?:en)?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
 )
+_INFINITIVE: Final = re.compile(r"(?<=\w{4})en$")
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
 _SHORTEST_PART, _SHORTEST_ROOT = 5, 3
 """Letters of a part of a compound word, and of a word without its ending."""
@@ -72,13 +74,13 @@ def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
     """List what says that something is held, and what that is called, both as patterns."""
     tables = data()["tables"]
     same = [[each, each] for each in tables["same"]] if name != "distant" else []
-    named = ([tables.get(part, part) for part in pair] for pair in [*tables[name], *same])
+    named = ([tables.get(part, part) for part in pair] for pair in [*tables.get(name, ()), *same])
     return [(re.compile(said), re.compile(held)) for said, held in named]
 
 
 @lru_cache(maxsize=10_000)
 def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
-    """Whether a word says what a column, or with `things` a table, holds, by the words of its title."""
+    """Whether a word says what a column, with `things` a table, holds; with `values`, a row."""
     return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
 
 
@@ -108,7 +110,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
         long = [word for word in words if len(word) >= _SHORTEST_PART]
         rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
         is_part = (
-            any(word.startswith(said) or word.endswith(said) for word in words)
+            any(word.startswith((said, _INFINITIVE.sub("", said))) or word.endswith(said) for word in words)
             or any(said.removesuffix(word).startswith(table) for word in long if said.endswith(word))
             or any(is_held(part, words) for part in rests)
         )
@@ -188,7 +190,9 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
-    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", text.replace("_", " ")))))
+    found = _TOKEN.findall(
+        _AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", _NOT.sub(" not", text.replace("_", " ")))))
+    )
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 

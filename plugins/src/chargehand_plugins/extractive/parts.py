@@ -44,6 +44,10 @@ class Part(NamedTuple):
     def is_word(self) -> bool:
         return not (self.mark or self.period or self.condition)
 
+    @property
+    def bounds(self) -> bool:
+        return bool(self.period or self.condition)
+
 
 def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     """Cut a question of a table, the longest reading of each place first."""
@@ -52,6 +56,16 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
         found.append(next(reader.parts_at(at)))
         at += len(found[-1].tokens)
     return found
+
+
+def without_joints(parts: Sequence[Part]) -> list[Part]:
+    """Leave out each `and` between two conditions."""
+
+    def is_condition(parts: Sequence[Part]) -> bool:
+        return next((bool(part.condition) for part in parts if not part.is_word), False)
+
+    joints = [at for at in range(len(parts)) if is_condition(parts[:at][::-1]) and is_condition(parts[at + 1 :])]
+    return [part for at, part in enumerate(parts) if part.mark != "and" or at not in joints]
 
 
 class _Reader:
@@ -169,6 +183,10 @@ class _Reader:
     def _whole_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
         found, end = self._longest(at, self._fields.values)
         token, before = next(iter(self._tokens[at : at + 1]), None), self._tokens[at - 1] if at else None
+        if token and not found:  # `offen` of an `open` one
+            held = [(stems, each) for stems, each in self._fields.values.items() if len(stems) == 1]
+            same = [each for stems, each in held if lexicon.is_held(token.word, stems, "values")]
+            found, end = (same[0], at + 1) if len(same) == 1 else (found, end)
         if token and end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
             found = [each for each in found if token.text == each[1]]
         if token and before and end <= at + 1 and token.text[0].isdigit():  # `platform 2`, a number beside its column

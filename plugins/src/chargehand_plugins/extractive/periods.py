@@ -133,12 +133,22 @@ class Calendar(NamedTuple):
     """A row's moment."""
     length: int
     """Of each moment."""
-    months: frozenset[str] = frozenset()
-    """All moments of a column of months."""
+    moments: frozenset[str] = frozenset()
+    """All of its moments; empty if not all of them are known."""
     date: str = ""
     """It as a date, if it is none already or plain text."""
     is_series: bool = False
     """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
+
+    @property
+    def months(self) -> frozenset[str]:
+        return self.moments if self.length < DAY else frozenset()
+
+    def is_outside(self, period: Period) -> bool:
+        """Whether no row is of a period."""
+        start = 0 if period.has_year or self.length == _YEARLESS else _YEARLY + 1
+        held = {moment[start : start + len(period.first)] for moment in self.moments}
+        return not (period.side or any(period.first <= moment <= period.last for moment in held or [period.first]))
 
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
         """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
@@ -185,7 +195,8 @@ def read_calendar(column: Column) -> Calendar | None:
     sql, date, values = f'"{column.name}"', "", [value.casefold() for value in column.examples]
     values = [value for value in values if value not in lexicon.data()["totals"]]
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY, date=sql)
+        moments = frozenset(value[:DAY] for value in values if column.distinct <= len(column.examples))
+        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY, moments, date=sql)
     if column.type == "BIGINT":
         title = words((column.title or column.name).replace("_", " "))
         is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
@@ -197,7 +208,8 @@ def read_calendar(column: Column) -> Calendar | None:
         return None
     [(order, moments)] = found
     is_month = len(moments[0]) < DAY
-    if is_month and column.distinct > len(column.examples):
+    is_known = column.distinct <= len(column.examples)
+    if is_month and not is_known:
         return None
     if moments != values:
         sql = f'lower("{column.name}")'
@@ -206,7 +218,7 @@ def read_calendar(column: Column) -> Calendar | None:
         sql = f"trim(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '-')"
         date = f"try_strptime({sql}, '{order}')"
         sql = f"strftime({date}, '{_iso(order)}')"
-    return Calendar(sql, len(moments[0]), frozenset(moments if is_month else ()), date, is_series=is_month)
+    return Calendar(sql, len(moments[0]), frozenset(moments if is_known else ()), date, is_series=is_month)
 
 
 def month_names(texts: Sequence[str]) -> dict[str, str]:
@@ -224,7 +236,8 @@ def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, 
     are_months &= all(word in names for text in texts for word in _LETTERS.findall(text))
     found: list[tuple[str, list[str]]] = []
     for order in _ORDERS if are_months else _ORDERS[:3]:
-        is_american = order.startswith("%m-%d") and names and texts[0][0].isdigit()
+        # The day stands first before the name of a month, and where points part the numbers.
+        is_american = order.startswith("%m-%d") and texts[0][0].isdigit() and (names or "." in texts[0])
         with suppress(ValueError):
             moments = [datetime.strptime(text, order).strftime(_iso(order)) for text in plain]  # noqa: DTZ007 - days
             found += [] if is_american else [(order, moments)]

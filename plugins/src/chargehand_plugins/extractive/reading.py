@@ -9,7 +9,7 @@ from activities.documents.catalog import Catalog
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.fields import Field, Fields, fields_of, only
 from chargehand_plugins.extractive.lexicon import RANKS, Token
-from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts
+from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts, without_joints
 from chargehand_plugins.extractive.query import Group, Query
 
 _SUPPOSED: Final = 4
@@ -74,7 +74,7 @@ class _Reading:
         # The `number of` a phone asks for no count.
         counts = [at for at, part in enumerate(parts) if part.mark == "count" and at and self._is_title(parts[at - 1])]
         marks = [part.mark for at, part in enumerate(parts) if part.mark and at not in counts]
-        self.parts = [part for part in _without_joints(parts) if part.mark != "distinct"]
+        self.parts = [part for part in without_joints(parts) if part.mark != "distinct"]
         self._at: dict[str, int] = {}
         for at, part in enumerate(self.parts):
             self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
@@ -152,7 +152,11 @@ class _Reading:
         held = tuple(part.condition for part in self.parts if part.condition)
         names = [each.field.name for each in held if each.is_value]
         periods = self._in_periods()
-        if not self._is_clear or periods is None or len(set(names)) < len(names):
+        # When an order was delivered is not known from its own date.
+        is_dated = periods or self._aggregate in {"early", "late"}
+        own = set(self._dated_by.words if self._dated_by else ())
+        is_misdated = is_dated and any(each.is_value and not each.field.events(each.text) <= own for each in held)
+        if not self._is_clear or periods is None or len(set(names)) < len(names) or is_misdated:
             return
         for group, measure in product((None, *self._groups()), (None, *self.fields.all)):
             is_twice = group and (group.field.name in names or measure is group.field)
@@ -166,9 +170,10 @@ class _Reading:
         fields = [each.field for each in (*held, *filter(None, [group]))] + ([measure] if measure else [])
         sense, costs = self._sense(measure, group, held), [self._cost(token, fields, group) for token in self.words]
         costs.append(self._cost_of_measure(measure, group, held) if sense else None)
-        if sense is None or None in costs or (self._is_distinct and "distinct" not in sense and "list" not in sense):
+        is_other = self._is_distinct and sense and {"distinct", "list"}.isdisjoint(sense)
+        if sense is None or None in costs or is_other or (self._titled and measure not in self._titled):
             return
-        cost = sum(filter(None, costs))
+        cost = sum(filter(None, costs)) + self._is_outside
         if group:
             cost += any(group.field.cost(t) == 0 for t in self.words) and group.field.is_cut(self.words)
         elif self._aggregate in RANKS:
@@ -182,15 +187,17 @@ class _Reading:
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
         """How far a word is from what a query speaks of; None if it is not that."""
         costs = [*(field.cost(token) for field in spoken_of), self.fields.cost_of_rows(token)]
-        is_bounded = any(_bounds(part) and not (part.condition and part.condition.is_value) for part in self.parts)
+        is_bounded = any(part.bounds and not (part.condition and part.condition.is_value) for part in self.parts)
         events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
         costs += [0] if is_time or any(field.cost(token) == 0 for field in events) else []
+        if any(each.is_number and len(each.title) == 1 and each.has("event") for each in spoken_of):  # seats, sold
+            costs += [1 for each in self.fields.all if each.is_number and each.stems == (token.stem,)]
         return min((cost for cost in costs if cost is not None), default=None)
 
     def _in_periods(self) -> list[Condition] | None:
-        """Write the period as a condition; None if the table cannot hold it."""
-        for period, tokens in ((part.period, part.tokens) for part in self.parts if part.period):
+        """Write the period as a condition, unless titles of columns name it; None if the table cannot hold it."""
+        for period, tokens in ((part.period, part.tokens) for part in self.parts if part.period and not self._titled):
             calendar = self._dated_by and self._dated_by.calendar
             sql = calendar and calendar.condition(period, frozenset(name.stem for name in self.fields.names))
             if not (self._dated_by and calendar and sql):
@@ -200,6 +207,18 @@ class _Reading:
             text = " ".join(filter(None, (self._dated_by.label, period.side, text)))
             return [Condition(self._dated_by, sql, text, moment=(moment, period.first))]
         return []
+
+    @cached_property
+    def _titled(self) -> list[Field]:
+        """List the columns of numbers whose titles have the year of the question."""
+        years = [part.period.text for part in self.parts if part.period and not part.period.side]
+        return [each for each in self.fields.all if each.is_number and not set(years).isdisjoint(each.words)]
+
+    @cached_property
+    def _is_outside(self) -> bool:
+        """Whether the table has no row of the period, as another one may have."""
+        calendar = self._dated_by and self._dated_by.calendar
+        return calendar is not None and any(part.period and calendar.is_outside(part.period) for part in self.parts)
 
     @cached_property
     def _dated_by(self) -> Field | None:
@@ -228,7 +247,8 @@ class _Reading:
             # How many kettles there are is not how many rows have one, unless each row is a thing, nor how many pupils
             # there are how many marks they have.
             named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
-            is_unsure = self._is_amount or quantity or (thing and self.fields.key is None)
+            is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
+            is_unsure = self._is_amount or quantity or (thing and self.fields.key is None and not is_row)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
             # A column that has what is asked for is nearer than the rows of a table of that name.
             numbers = [each for each in self.fields.all if each.is_number]
@@ -258,7 +278,7 @@ class _Reading:
             # The names of a column are as near as the rows of another table.
             return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
         # What things cost that are amounts themselves, as in `the largest invoice`.
-        is_of_value = self._aggregate in {"sum", "max", "min"} and any(map(_bounds, self.parts))
+        is_of_value = self._aggregate in {"sum", "max", "min"} and any(part.bounds for part in self.parts)
         is_paid = is_of_value or any(
             (measure.has("amounts") or lexicon.matches("payments", token.word))
             and self.fields.cost_of_rows(token) is not None
@@ -281,6 +301,8 @@ class _Reading:
         return self._one(measure, is_held=bool(held))
 
     def _divided(self, measure: Field | None, group: Group) -> _Sense:
+        if self._opener in {"who", "where"} or self._aggregate in RANKS - _FUNCTIONS.keys():
+            return None  # a name for each group, which is no amount
         if measure is None:
             return ("per", "count") if self._aggregate in {"", "sum"} and self._opener in {"count", "times"} else None
         adds_up, by = self.fields.adds_up(measure), group.field
@@ -420,17 +442,3 @@ class _Reading:
         calendar = self._dated_by and self._dated_by.calendar
         if length and not is_title and self._dated_by and calendar and length < calendar.length:
             yield Group(self._dated_by, calendar.part(1, length), is_period=True, word=token.stem)
-
-
-def _bounds(part: Part) -> bool:
-    return bool(part.period or part.condition)
-
-
-def _without_joints(parts: Sequence[Part]) -> list[Part]:
-    """Leave out each `and` between two conditions."""
-
-    def is_condition(parts: Sequence[Part]) -> bool:
-        return next((bool(part.condition) for part in parts if not part.is_word), False)
-
-    joints = [at for at in range(len(parts)) if is_condition(parts[:at][::-1]) and is_condition(parts[at + 1 :])]
-    return [part for at, part in enumerate(parts) if part.mark != "and" or at not in joints]

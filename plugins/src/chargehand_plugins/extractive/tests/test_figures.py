@@ -127,6 +127,19 @@ def test_a_bound_is_a_condition_or_leaves_no_figure(word: str, at: int) -> None:
     assert figure is None or {"<", "<=", ">", ">="}.intersection(figure.conditions[-1].text.split())
 
 
+async def test_a_period_chooses_the_table_that_has_it(harness_of: HarnessOf) -> None:
+    """By the dates of its rows, or by the year in a title; two numbers parted by points are a day and a month."""
+    asked = {
+        "translators": ("How much did we invoice Norda in 2025?", "invoices_2025"),
+        "stables": ("What was the total vet bill in 2025?", '"vet_bill_2025'),
+        "kletterhalle": ("Wie viele Besucher hatten wir im Januar?", "'%d-%m-%Y'"),
+    }
+    for folder, (question, said) in asked.items():
+        figure = read_query(question, (await harness_of(folder)).catalog)
+        assert figure is not None
+        assert said in figure.sql()
+
+
 def test_a_figure_that_two_tables_could_give_is_none() -> None:
     """One table that fits is asked, two are not."""
     question = "What was the total income from January to March 2024?"
