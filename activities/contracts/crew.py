@@ -19,7 +19,7 @@ from chargehand.contracts import (
     TypedByPeople,
     Watched,
 )
-from chargehand.contracts.base import Name
+from chargehand.contracts.base import Form, Name
 from chargehand.contracts.limits import Profile, UpToADay, Words
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
@@ -147,7 +147,13 @@ class Crew(TypedByPeople):
     """A supervisor's guidance and its agents."""
 
     name: Name
-    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+-]{1,40}$")] | None = None
+    version: (
+        Annotated[
+            str,
+            Form(r"^[A-Za-z0-9._+-]{1,40}$", "must be a version such as 1.2: letters, digits and . _ + -, 40 at most"),
+        ]
+        | None
+    ) = None
     """The author's version, such as `1.2`; reports show it with a digest of the content."""
     description: Description
     guidance: Prose

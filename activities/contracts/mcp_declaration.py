@@ -4,27 +4,33 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from activities.backends import WebAddress
 from chargehand.contracts import Capability, TypedByPeople
-from chargehand.contracts.base import Flag
+from chargehand.contracts.base import Flag, Form
 
 LONGEST_TOOL_NAME: Final = 40
 
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+_VARIABLE: Final = "[A-Za-z_][A-Za-z0-9_]{0,99}"
+Variable = Annotated[str, Form(f"^{_VARIABLE}$", "must be the name of an environment variable, not its value")]
 """The name of an environment variable of the worker."""
-ServerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+ServerName = Annotated[str, Form(r"^[a-z][a-z0-9-]{0,19}$", "must be 20 lower-case letters, digits or - at most")]
 """A lower-case name: a letter, then letters, digits or `-`, 20 characters at most."""
-ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]{1,128}$")]
+ToolName = Annotated[str, Form(r"^[A-Za-z0-9_./-]{1,128}$", "must be the name of a tool as its server spells it")]
 """The name of a tool as its server spells it."""
-_Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+_Header = Annotated[str, Form(r"^[A-Za-z0-9-]{1,100}$", "must be the name of a header, such as X-Account")]
 _CREDENTIAL: Final = re.compile(r"\$\{credential:([a-z][a-z0-9_-]{0,39})\}")
-WithCredential = Annotated[
-    str, StringConstraints(pattern=r"^[ -~]*\$\{credential:[a-z][a-z0-9_-]{0,39}\}[ -~]*$", max_length=1_000)
+_HeaderValue = Annotated[
+    str,
+    Form(
+        rf"^({_VARIABLE}|[ -~]*\$\{{credential:[a-z][a-z0-9_-]{{0,39}}\}}[ -~]*)$",
+        "must be the name of an environment variable that holds the value, or a text such as Bearer ${credential:crm}",
+        1_000,
+    ),
 ]
-"""The value of a header with the calling user's credential in it, such as `Bearer ${credential:crm}`."""
-_Text = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
+"""The variable that holds a header's value, or the value with the calling user's credential in it."""
+_Text = Annotated[str, Form(r"^[^\x00]+$", "must be a text of at most 1,000 characters, without NUL", 1_000)]
 
 
 class OAuthClient(TypedByPeople):
@@ -55,7 +61,7 @@ class McpDeclaration(TypedByPeople):
     """The variable of the worker's environment that holds the token for `url`."""
     oauth: OAuthClient | None = None
     """The client that gets tokens for `url` by OAuth."""
-    headers: Annotated[dict[_Header, Variable | WithCredential], Field(max_length=20)] = {}
+    headers: Annotated[dict[_Header, _HeaderValue], Field(max_length=20)] = {}
     """Further headers for `url`: each name with the variable that holds its value, or a text with the calling
     user's credential in it, such as `Bearer ${credential:crm}`. Those are sent with calls only."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=40)] = ()
@@ -68,7 +74,7 @@ class McpDeclaration(TypedByPeople):
     """Tools whose every call needs a person's approval."""
     capabilities: tuple[Capability, ...] = ("reads_untrusted", "reaches_out")
     """What the tools let an agent do."""
-    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    digest: Annotated[str, Form(r"^[0-9a-f]{64}$", "must be the digest that `chargehand doctor` shows")] | None = None
     """Digest of the approved tool descriptions, from `chargehand doctor`; if absent, the first seen are approved."""
     elicitation: Flag = False
     """Whether the server may ask a person during a call, in sessions that allow questions. Its calls are then made

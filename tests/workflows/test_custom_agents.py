@@ -99,7 +99,7 @@ async def test_ten_requests_by_described_and_by_fixed_agents(environment: OpenEn
         ),
         ((geologist("reader"),), "the name 'reader' occurs 2 times"),
         ((geologist("supervisor"),), "the name 'supervisor' stands for nested sessions"),
-        ((geologist("Geo Logist"),), "agents.0.name: must begin with one of a-z"),
+        ((geologist("Geo Logist"),), "agents.0.name: must be a name of at most 40"),
         ((geologist(tier="huge"),), "agents.0.tier: "),
         (tuple(geologist(f"g{number}") for number in range(6)), "agents: there are 6; 5 at most"),
     ],

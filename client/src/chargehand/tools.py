@@ -24,7 +24,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
-from chargehand.contracts.base import NAME
+from chargehand.contracts.base import NAME, NAME_WORDS
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.tool_signature import (
     Depends,
@@ -229,7 +229,7 @@ def _problems(made: Tool[..., Any]) -> Iterator[str]:
         yield "idempotent: says something of tools that act; pass acts=True, or leave it out"
     for name in made.credentials:
         if not re.fullmatch(NAME, name):
-            yield f"credentials: '{name}' must be lower case: a letter, then letters, digits, `_` or `-`, 40 at most"
+            yield f"credentials: '{name}' {NAME_WORDS}"
     if made.repeatable and made.acts:
         yield "repeatable: says something of tools that only read; a call that acts is applied once"
 

@@ -87,7 +87,7 @@ def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
     """A crew with a mistake is refused with its file, the field and what is wrong there."""
     cases = [
         ("name = ", "is not TOML: Invalid value (at end of document)"),
-        (CREW.replace('"small"', '"Small"'), "name: must begin with one of a-z"),
+        (CREW.replace('"small"', '"Small"'), "name: must be a name of at most 40"),
         (CREW.replace('description = "Answers small questions."', ""), "description: is required"),
         (
             CREW.replace("guidance", "guidence"),

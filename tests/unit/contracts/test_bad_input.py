@@ -1,6 +1,7 @@
 """Requests as they are typed: what is refused, at once and by the name of the field, and what profiles fill in."""
 
 import re
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -11,10 +12,12 @@ from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest
+from activities.contracts.mcp_declaration import McpDeclaration
+from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest, TypedByPeople
 from chargehand.contracts.limits import PROFILES, Profile
-from chargehand.contracts.problems import DURATION_EXPECTED, join_problems
+from chargehand.contracts.problems import DURATION_EXPECTED, describe_problems, join_problems
 from chargehand.converter import data_converter, invalid_input
+from chargehand_plugins.tenants.file import Tenants
 
 CONVERTER = data_converter().payload_converter
 DEEP = 100_000
@@ -90,7 +93,8 @@ def test_bad_input_is_refused_by_name() -> None:
         (
             b'{"goal": 1, "limits": {"max_depth": 0}, "crew": "Sk-Secret"}',
             (
-                "goal: must be a string; crew: must begin with one of a-z, and go on with at most 39 of a-z0-9_-; "
+                "goal: must be a string; crew: must be a name of at most 40 lower-case letters, digits, _ or -, "
+                "beginning with a letter; "
                 "limits.max_depth: must be greater than or equal to 1"
             ),
         ),
@@ -101,6 +105,30 @@ def test_bad_input_is_refused_by_name() -> None:
     ]
     for data, message in cases:
         assert _refusal(data) == f"Invalid SessionRequest: {message}"
+
+
+def _typed_by_people(kind: type[TypedByPeople] = TypedByPeople) -> Iterator[type[TypedByPeople]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _typed_by_people(each)
+
+
+def test_refusals_are_written_for_people() -> None:
+    """None quotes a regular expression, or names a type of Python, whatever is typed into any field."""
+    junk: tuple[object, ...] = ("¿ x", "", "x" * 30_000, -1, 1.5, True, None, [], ["¿"], {}, {"¿": "¿"}, float("nan"))
+    told: set[str] = set()
+    for kind, value in product(_typed_by_people(), junk):
+        try:
+            kind.model_validate(dict.fromkeys(kind.model_fields, value))
+        except ValidationError as error:
+            told.update(describe_problems(error, kind))
+
+    machine_words = re.compile(
+        r"pattern|\^|frozenset|Decimal|after validation|unable to|\[key\]|constrained|dictionary"
+    )
+    assert {McpDeclaration, Tenants} <= {*_typed_by_people()}
+    assert len(told) > 200
+    assert [each for each in sorted(told) if machine_words.search(each)] == []
 
 
 def test_only_json_is_read() -> None:

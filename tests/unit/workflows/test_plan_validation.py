@@ -97,7 +97,10 @@ def test_each_rule_refuses_by_itself() -> None:
             [_subtask("T1", depends_on=["T3"]), _subtask("T2", depends_on=["T1"]), _subtask("T3", depends_on=["T2"])],
             "depends_on: T1 -> T2 -> T3 -> T1 is a cycle; no subtask of it could ever start",
         ),
-        ([_subtask("1")], "subtasks.0.id: must begin with one of A-Za-z, and go on with at most 19 of A-Za-z0-9_-"),
+        (
+            [_subtask("1")],
+            "subtasks.0.id: must be an id such as T1: a letter, then at most 19 letters, digits, _ or -",
+        ),
         (
             [_subtask(instruction="word " * 1_000)],
             "subtasks.0.instruction: must have at most 4000 characters",

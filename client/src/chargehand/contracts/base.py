@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache
@@ -19,12 +20,11 @@ from pydantic import (
     GetJsonSchemaHandler,
     JsonValue,
     PlainSerializer,
-    StringConstraints,
     ValidationError,
     WithJsonSchema,
     field_serializer,
 )
-from pydantic_core import CoreSchema, to_json
+from pydantic_core import CoreSchema, core_schema, to_json
 
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.errors import InvalidInput
@@ -213,8 +213,23 @@ def duration_schema(most_seconds: int) -> dict[str, Any]:
 Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_WRITTEN_DURATION})$"})]
 """A duration written by our own processes only."""
 
+
+@dataclass(frozen=True)
+class Form:
+    """Requires a text to match a pattern; refusals say in words what it must be."""
+
+    pattern: str
+    words: str
+    most_characters: int | None = None
+
+    def __get_pydantic_core_schema__(self, _: object, __: object) -> CoreSchema:
+        text = core_schema.str_schema(pattern=self.pattern, max_length=self.most_characters)
+        return core_schema.custom_error_schema(text, "form", custom_error_message=self.words)
+
+
 NAME: Final = r"^[a-z][a-z0-9_-]{0,39}$"
-Name = Annotated[str, StringConstraints(pattern=NAME)]
+NAME_WORDS: Final = "must be a name of at most 40 lower-case letters, digits, _ or -, beginning with a letter"
+Name = Annotated[str, Form(NAME, NAME_WORDS)]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 Flag = Annotated[bool, Field(strict=True)]

@@ -5,14 +5,20 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 from pydantic_core import from_json, to_json
 
-from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
+from chargehand.contracts.base import Form, Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
 from chargehand.contracts.limits import OutputTokens, Tier, UpToADay, Words
 
 __all__ = ["Plan", "Subtask"]
 
 _INPUT_BYTES: Final = 16_000
 
-SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
+SubtaskId = Annotated[
+    str,
+    Form(
+        r"^[A-Za-z][A-Za-z0-9_-]{0,19}$",
+        "must be an id such as T1: a letter, then at most 19 letters, digits, _ or -",
+    ),
+]
 """A short id, unique within its plan, such as `T1`."""
 
 _EmptyIsNone = BeforeValidator(lambda value: value or None)

@@ -18,15 +18,22 @@ _WORDS: Final[Mapping[str, str]] = {
     "missing": "is required",
     **dict.fromkeys(("time_delta_parsing", "time_delta_type"), DURATION_EXPECTED),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("float_type", "float_parsing", "decimal_type", "decimal_parsing"), "must be a number"),
     "string_type": "must be a string",
     "string_unicode": "must be Unicode text, in UTF-8",
-    **dict.fromkeys(("list_type", "tuple_type"), "must be an array"),
+    **dict.fromkeys(("list_type", "tuple_type", "frozen_set_type"), "must be an array"),
+    "path_not_directory": "must be an existing folder",
+    "path_not_file": "must be an existing file",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
 """Messages by pydantic error type, where its own would refer to Python values instead of JSON."""
+_NO_FIELD: Final = re.compile(r"\[key\]|constrained-\w+|(tuple|list|dict)\[.*")
+"""Parts of pydantic's paths that name keys and types instead of fields."""
+_COUNTED: Final = re.compile(r" after validation, not \S+$")
+"""The end of a message about a length, which may be that of a secret."""
 _SHOULD: Final = re.compile(r"^[A-Z]\w*(?: input)? should ")
 """How pydantic's messages begin, as if each value were an `Input` or a `String`."""
-_PATTERN: Final = re.compile(r"match pattern '\^\[([^]]+)\]\[([^]]+)\]\{0,(\d+)\}\$'$")
 UNSEEN: Final = re.compile(
     "[\t\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
@@ -67,7 +74,8 @@ def _listing_once(described: Iterable[str]) -> Iterator[str]:
 
 def field_path(location: Sequence[int | str]) -> str:
     """Return the path of a field, if there is one."""
-    return ".".join(printable(str(part), LONGEST_NAME) for part in location) or "input"
+    parts = [printable(str(part), LONGEST_NAME) for part in location]
+    return ".".join(part for part in parts if not _NO_FIELD.fullmatch(part)) or "input"
 
 
 def printable(text: str, most: int) -> str:
@@ -87,8 +95,9 @@ def one_line(text: str, most: int) -> str:
 
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
     if kind != "extra_forbidden":
-        said = _SHOULD.sub("must ", message.removeprefix("Value error, "))
-        return _WORDS.get(kind) or _PATTERN.sub(r"begin with one of \1, and go on with at most \3 of \2", said)
+        said = _WORDS.get(kind) or _SHOULD.sub("must ", message.removeprefix("Value error, "))
+        counted = _COUNTED.sub("", said)
+        return counted.replace(" item", " character") if message.startswith("Value should have") else counted
     parent = _model_at(model, location[:-1])
     if parent is None:
         return "is not a known field"

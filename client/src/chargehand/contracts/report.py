@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from chargehand.contracts.authority import Capability
-from chargehand.contracts.base import Contract, Dollars, Duration, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Dollars, Duration, Form, TypedByPeople, left_out
 from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,
@@ -246,7 +246,7 @@ class Report(Contract):
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
-    language: Annotated[str, StringConstraints(pattern=r"^([a-z]{2,3})?$")] = left_out("")
+    language: Annotated[str, Form(r"^([a-z]{2,3})?$", "must be the code of a language, such as en")] = left_out("")
     """The code of the answer's language, such as `en`; empty if it was not detected."""
     output: JsonValue = None
     """Data valid against the request's `output_schema`; null if none was requested or none is valid."""

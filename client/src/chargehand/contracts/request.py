@@ -22,6 +22,7 @@ from chargehand.contracts.base import (
     ALLOWED_CHARACTER,
     Contract,
     Flag,
+    Form,
     JsonSchema,
     Name,
     NoControlCharacters,
@@ -96,12 +97,20 @@ LiveTexts = Literal["report", "agents"]
 SEALED: Final = "sealed:"
 """Prefix of every sealed credential."""
 Credentials = Annotated[
-    dict[Name, Annotated[str, StringConstraints(pattern=rf"^{SEALED}[A-Za-z0-9_-]+=*$", max_length=8_000)]],
+    dict[Name, Annotated[str, Form(rf"^{SEALED}[A-Za-z0-9_-]+=*$", "must be sealed: use `seal_credentials`", 8_000)]],
     Field(max_length=10),
 ]
 """Credentials sealed by `chargehand.credentials.seal_credentials`, by name."""
 
-WebhookAddress = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~][!-~]*$", max_length=2_000)]
+WebhookAddress = Annotated[
+    str,
+    Form(
+        r"^https?://[!-.0-~][!-~]*$",
+        "must be an address such as https://example.com/hook, of at most 2,000 characters; percent-encode spaces and "
+        "letters outside ASCII",
+        2_000,
+    ),
+]
 """The address of a webhook; characters outside ASCII are percent-encoded."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
 """The id of a session, which is its workflow id."""
@@ -188,7 +197,7 @@ class Delegation(Contract):
     """Whether its crew differs from its parent's, so that this crew's routes apply."""
     overcharges: Annotated[dict[str, Overcharge], Field(max_length=20)] = left_out({})
     """Observed ratio of cost to worst case by model, for models that charge more than their bound."""
-    crew_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$|^$")] = left_out("")
+    crew_version: Annotated[str, Form(r"^[0-9a-f]{64}$|^$", "must be a digest in hexadecimal")] = left_out("")
     """Digest of the crews, tools and models at the session's start."""
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
-from chargehand.contracts.base import Dollars, Name, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Dollars, Form, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import WHOLE, DollarLimit, UpToAWeek
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
 from chargehand.contracts.waits import Decider
@@ -28,7 +28,7 @@ __all__ = [
 
 MOST_CHARGES: Final = 1_000
 """Maximum charges per update."""
-CallId = Annotated[str, StringConstraints(pattern=r"^c[1-9][0-9]{0,5}$")]
+CallId = Annotated[str, Form(r"^c[1-9][0-9]{0,5}$", "must be the id of a tool call, such as c1")]
 Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
 
@@ -61,7 +61,7 @@ class CallDecision(TypedByPeople):
 
     call: CallId
     """Id of the call."""
-    hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    hash: Annotated[str, Form(r"^[0-9a-f]{64}$", "must be the hash that is shown with the call")]
     """Hash of the call as seen by the person."""
     decision: Literal["approve", "edit", "reject"]
     """`approve` the call, `edit` its arguments and approve that, or `reject` it."""
@@ -111,14 +111,21 @@ class LostCharges(TypedByPeople):
     """Charges that a session has paid but does not know of, because its database was restored."""
 
     charges: Annotated[
-        dict[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")], Annotated[Dollars, Field(le=1_000_000)]],
+        dict[
+            Annotated[str, Form(r"^[0-9a-f]{40}$", "must be the id of a charge: 40 digits and letters a-f")],
+            Annotated[Dollars, Field(le=1_000_000)],
+        ],
         Field(max_length=MOST_CHARGES),
     ]
     """US dollars by charge id; charges already booked are ignored."""
 
 
 SubtaskPath = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}(/[A-Za-z][A-Za-z0-9_-]{0,19}){0,9}$")
+    str,
+    Form(
+        r"^[A-Za-z][A-Za-z0-9_-]{0,19}(/[A-Za-z][A-Za-z0-9_-]{0,19}){0,9}$",
+        "must be the id of a subtask, such as T2, or the path to one of a nested session, such as T2/T1",
+    ),
 ]
 """The id of a subtask or, below a nested session, the path to it: `T2/T1`."""
 

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from activities.backends import SettingsError
+from chargehand.contracts.base import Form
 from chargehand.contracts.problems import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.skills")
@@ -29,7 +30,14 @@ _LONGEST_NAME: Final = 40 - len(_PREFIX)
 class _Front(BaseModel):
     """What the format asks for; its further fields say nothing that code decides by."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=_LONGEST_NAME)]
+    name: Annotated[
+        str,
+        Form(
+            r"^[a-z0-9]+(-[a-z0-9]+)*$",
+            f"must be at most {_LONGEST_NAME} lower-case letters, digits and single hyphens between them",
+            _LONGEST_NAME,
+        ),
+    ]
     description: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_024)]
 
 
