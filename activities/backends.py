@@ -4,7 +4,7 @@ A new adapter is a new file and a row in the `registry.py` of its folder. Adapte
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Generic, TypeVar
@@ -22,14 +22,32 @@ BuildType_co = TypeVar("BuildType_co", bound=Callable[..., object], covariant=Tr
 
 
 def _web_address(value: str) -> str:
-    address = urlsplit(value)
-    if value and (address.scheme not in {"http", "https"} or not address.hostname or value != value.strip()):
+    if value and not is_address(value, {"http", "https"}):
         raise ValueError("must be an address that begins with http:// or https:// and names a host")
     return value
 
 
+def _host(value: str) -> str:
+    host = value.strip().lower()
+    if "/" in host or "@" in host or not is_address(f"https://{host}", {"https"}):
+        raise ValueError("must be a host or host:port, such as wiki.example.com or 10.0.0.5:8080, without https://")
+    return host
+
+
+def is_address(value: str, schemes: Collection[str]) -> bool:
+    """Whether a text is an address of one of these schemes that names a host."""
+    try:
+        address = urlsplit(value)
+        is_whole = address.scheme in schemes and bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
+    return is_whole and not re.search(r"[\s?#\\]", value)
+
+
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 """The address of a service; empty for its default."""
+Host = Annotated[str, AfterValidator(_host)]
+"""`name`, or `name:port`, of a host that the operator opens."""
 
 
 class SettingsError(Exception):

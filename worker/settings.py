@@ -30,6 +30,7 @@ from activities.queues import ROLES, Kind, Role
 from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
+from chargehand.contracts.base import Form
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.plugins import Extension, installed
 from chargehand.strict_json import each_once
@@ -61,7 +62,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore", use_attribute_docstrings=True
     )
 
-    task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
+    task_queue: Annotated[str, Form(r"^\S{1,200}$", "must be 200 characters at most, without spaces")] = TASK_QUEUE
     """Task queue of the workers and their clients."""
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the shipped crews and replace those of the same name."""
@@ -103,11 +104,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """Minimum size in bytes of payloads that are stored."""
     storage_results: bool = False
     """Whether reports and responses to queries and updates are stored too; clients then need the same storage."""
-    deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/-]{1,200}$")
+    deployment: Annotated[str, Form(r"^[A-Za-z0-9_/-]{1,200}$", "must be letters, digits, _ / and -")] | None = None
     """The Worker Deployment of this worker, which turns Worker Versioning on."""
-    build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
+    build_id: Annotated[str, Form(r"^[A-Za-z0-9_.+-]{1,200}$", "must be letters, digits, _ . + and -")] | None = None
     """The build of this worker; sessions stay on the build they started on. By default, a digest of its code."""
-    metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
+    metrics_address: Annotated[str, Form(r"^\S+:\d{1,5}$", "must be IP:PORT, such as 127.0.0.1:9464")] | None = None
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
     processes, each has the next port."""
     health_file: Path | None = None

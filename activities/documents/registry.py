@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import DirectoryPath, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import SettingsError
+from activities.backends import Host, SettingsError
 from activities.documents.artifacts import Artifacts, ArtifactStore, open_artifacts
 from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
@@ -31,7 +31,7 @@ class DocumentSettings(BaseSettings):
     """How long unused indexes, and copies of files from a bucket, are kept."""
     document_roots: tuple[DirectoryPath, ...] = ()
     """Folders of this host that requests may name as `file:` documents, as a JSON list."""
-    page_hosts: frozenset[str] = frozenset()
+    page_hosts: frozenset[Host] = frozenset()
     """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
 
 

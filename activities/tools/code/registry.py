@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, opening, secret, with_added
+from activities.backends import Backend, Host, Row, opening, secret, with_added
 from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class CodeSettings(BaseSettings):
     """Whether programs at E2B may reach the internet; in other sandboxes they never may."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
     """Key of E2B, which runs programs in virtual machines."""
-    e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
+    e2b_domain: Host | None = Field(default=None, validation_alias="E2B_DOMAIN")
     """Domain of your own E2B; the vendor's if absent."""
 
 

@@ -5,7 +5,8 @@ import json
 import re
 import smtplib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from typing import Final
@@ -27,6 +28,7 @@ _SUBMISSION: Final = 587
 _LONGEST_SLACK_TEXT: Final = 2_900
 """Slack refuses a section of more than 3,000 characters, the title included."""
 _ADDRESS: Final = re.compile(r"\b(\w+)(?=://)|\bwww(?=\.)", re.IGNORECASE)
+_ACCEPTED: Final = 250
 _KINDS: Final[Mapping[WaitKind, str]] = {
     "plan": "A plan awaits approval",
     "call": "A tool call awaits approval",
@@ -42,6 +44,33 @@ class Mail:
     server: str = field(repr=False)
     """`smtp://user:password@host:587`."""
     sender: str
+
+    @contextmanager
+    def connection(self) -> Generator[smtplib.SMTP]:
+        """Connect and sign in. Raises `SMTPException` or `OSError`."""
+        server = urlsplit(self.server)
+        host = server.hostname or ""
+        with smtplib.SMTP(host, server.port or _SUBMISSION, timeout=_SECONDS) as smtp:
+            smtp.ehlo()
+            if smtp.has_extn("starttls") or not is_loopback(host):
+                smtp.starttls(context=ssl.create_default_context())
+            if server.username:
+                smtp.login(unquote(server.username), unquote(server.password or ""))
+            yield smtp
+
+    def problem(self) -> str:
+        """Connect, sign in and name the sender; return why the server refuses that, or an empty text."""
+        try:
+            with self.connection() as smtp:
+                status, _ = smtp.mail(self.sender)
+        except smtplib.SMTPAuthenticationError:
+            return "the server refuses the user or password of CHARGEHAND_SMTP; percent-encode special characters"
+        except ssl.SSLCertVerificationError as error:
+            return f"the server's certificate is not valid for the host of CHARGEHAND_SMTP: {error.verify_message}"
+        except (smtplib.SMTPException, OSError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            return f"the server of CHARGEHAND_SMTP cannot be used ({why}); check its host, its port and the network"
+        return "" if status == _ACCEPTED else "the server refuses the sender; check CHARGEHAND_SMTP_FROM"
 
 
 @dataclass(frozen=True)
@@ -86,19 +115,12 @@ class NotificationActivities:
     def _mail(self, to: str, id_: str, text: Text) -> None:
         if self.mail is None:
             raise non_retryable_error(ErrorType.INVALID_INPUT, "CHARGEHAND_SMTP is not set.")
-        server = urlsplit(self.mail.server)
-        host = server.hostname or ""
         message = EmailMessage()
         message["Subject"], message["From"], message["To"] = text.title, self.mail.sender, to
         message["Message-ID"] = f"<{id_.encode().hex()}@chargehand>"
         message.set_content("\n".join((*text.lines, *([text.link] if text.link else []))))
         try:
-            with smtplib.SMTP(host, server.port or _SUBMISSION, timeout=_SECONDS) as smtp:
-                smtp.ehlo()
-                if smtp.has_extn("starttls") or not is_loopback(host):
-                    smtp.starttls(context=ssl.create_default_context())
-                if server.username:
-                    smtp.login(unquote(server.username), unquote(server.password or ""))
+            with self.mail.connection() as smtp:
                 smtp.send_message(message)
         except (smtplib.SMTPException, OSError) as error:
             raise ApplicationError(

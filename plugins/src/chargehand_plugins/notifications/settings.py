@@ -1,19 +1,22 @@
 """The settings of notifications, and the worker's parts."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Final
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import SecretStr, field_validator
 
-from activities.backends import SettingsError, secret
+from activities.backends import Choice, Host, SettingsError, is_address, secret
 from activities.contracts.session import NoticeStep, SessionFacts
 from chargehand.contracts import SessionRequest
+from chargehand.contracts.base import Form
 from chargehand.contracts.limits import UpToAWeek
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.webhooks.settings import links_of
 from worker.parts import WorkerParts
-from worker.settings import PartSettings, settings_of
+from worker.settings import PartSettings, Settings, settings_of
 
 _ADDRESS: Final = re.compile(r"((slack|ntfy):https?://[!-~]+|mailto:[!-~]+@[!-~]+)")
 _REMINDERS: Final = 3
@@ -32,12 +35,19 @@ class NotificationSettings(PartSettings):
     """Delay before the additional channels are notified."""
     notify_again_every: UpToAWeek | None = None
     """Interval of up to three reminders to the first channels; none if absent."""
-    notify_internal: frozenset[str] = frozenset()
+    notify_internal: frozenset[Host] = frozenset()
     """Hosts of channels that may be internal, as a JSON list of `name:port`."""
     smtp: SecretStr | None = None
     """The SMTP server, with STARTTLS: `smtp://user:password@host:587`."""
-    smtp_from: Annotated[str, Field(pattern=r"^[!-~]*$")] = "chargehand@localhost"
+    smtp_from: Annotated[str, Form(r"^([!-~]+@[!-~]+)?$", "must be an e-mail address")] = "chargehand@localhost"
     """The sender of e-mail."""
+
+    @field_validator("smtp")
+    @classmethod
+    def _is_server(cls, given: SecretStr | None) -> SecretStr | None:
+        if secret(given) and not is_address(secret(given), {"smtp"}):
+            raise ValueError("must be smtp://user:password@host:587, with special characters percent-encoded")
+        return given
 
     @field_validator("notify", "notify_later")
     @classmethod
@@ -68,6 +78,16 @@ def names_of(addresses: Addresses, prefix: str) -> dict[str, str]:
     }
 
 
+def _mail(settings: NotificationSettings) -> Mail | None:
+    return Mail(secret(settings.smtp), settings.smtp_from) if secret(settings.smtp) else None
+
+
+async def examine(settings: Settings, _: object) -> Sequence[Choice]:
+    """Sign in to the mail server, as for an e-mail."""
+    mail = _mail(settings_of(settings, NotificationSettings))
+    return [Choice("e-mail", "smtp", "CHARGEHAND_SMTP is set", await asyncio.to_thread(mail.problem))] if mail else []
+
+
 async def add_parts(parts: WorkerParts) -> None:
     """Notify the operator's channels of waits for people.
 
@@ -76,9 +96,9 @@ async def add_parts(parts: WorkerParts) -> None:
     """
     settings = settings_of(parts.settings, NotificationSettings)
     channels = names_of(settings.notify, "") | names_of(settings.notify_later, "later-")
-    if settings.smtp is None and any(address.startswith("mailto:") for address in channels.values()):
+    if not secret(settings.smtp) and any(address.startswith("mailto:") for address in channels.values()):
         raise SettingsError("CHARGEHAND_NOTIFY has a mailto: address, so CHARGEHAND_SMTP must be set.")
-    mail = Mail(secret(settings.smtp), settings.smtp_from) if settings.smtp else None
+    mail = _mail(settings)
     steps = steps_of(settings)
 
     async def add_steps(request: SessionRequest, facts: SessionFacts) -> SessionFacts:

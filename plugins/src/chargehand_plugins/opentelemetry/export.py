@@ -1,6 +1,7 @@
 """The export of spans by OTLP/HTTP. Imported only by workers that export."""
 
 import asyncio
+import logging
 import threading
 from collections import OrderedDict
 from contextlib import AsyncExitStack
@@ -12,7 +13,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
 
 from chargehand.spans import SCOPE, SpanAttribute
@@ -20,6 +21,7 @@ from chargehand_plugins.opentelemetry.activities import AttemptIds
 from chargehand_plugins.opentelemetry.settings import TracingSettings
 
 _FLUSH_SECONDS: Final = 5.0
+_TRIED_SECONDS: Final = 3
 _KEPT: Final = 10_000
 
 
@@ -48,6 +50,37 @@ class OwnSpans(BatchSpanProcessor):
                 if len(self._ended) > _KEPT:
                     self._ended.popitem(last=False)
         super().on_end(span)
+
+
+class _Statuses(logging.Handler):
+    """Collects the HTTP statuses of refusals, which the library only logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[int] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.update(each for each in record.args or () if isinstance(each, int))
+
+
+def try_export() -> str:
+    """Send an empty export; return why the receiver does not take it, or an empty text."""
+    statuses = _Statuses()
+    logger = logging.getLogger(OTLPSpanExporter.__module__)
+    logger.addHandler(statuses)
+    logger.propagate = False
+    exporter = OTLPSpanExporter(timeout=_TRIED_SECONDS)
+    is_taken = exporter.export([]) is SpanExportResult.SUCCESS
+    exporter.shutdown()
+    if is_taken:
+        return ""
+    match statuses.found & {401, 403, 404}:
+        case found if 404 in found:
+            return "the receiver has no such path; check OTEL_EXPORTER_OTLP_ENDPOINT, without /v1/traces"
+        case found if found:
+            return "the receiver refuses the key; check OTEL_EXPORTER_OTLP_HEADERS"
+        case _:
+            return "no receiver takes spans; check OTEL_EXPORTER_OTLP_ENDPOINT, the network, and whether it is running"
 
 
 def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTelemetryPlugin:

@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from activities.backends import Choice, SettingsError, secret
+from activities.backends import Choice, SettingsError, is_address, secret
 from worker.settings import PartSettings, Settings, settings_of
 
 _HEADERS: Final = r"(\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*)?"
@@ -94,27 +93,13 @@ def _problems(settings: TracingSettings) -> list[str]:
     """List invalid settings without their values, since addresses and headers may contain keys."""
     values = {name: secret(value) if isinstance(value, SecretStr) else value for name, value in settings}
     wrong = [(name, remedy) for name, pattern, remedy in _RULES if not re.fullmatch(pattern, values[name] or "")]
-    if not _is_address(settings.otel_endpoint):
-        wrong.append(("otel_endpoint", "write an address, http://HOST:4318."))
-    if not _is_address(settings.otel_traces_endpoint):
-        wrong.append(("otel_traces_endpoint", "write a whole address, http://HOST:4318/v1/traces."))
+    for name, example in (("otel_endpoint", "HOST:4318"), ("otel_traces_endpoint", "HOST:4318/v1/traces")):
+        if values[name] and not is_address(str(values[name]), {"http", "https"}):
+            wrong.append((name, f"write an address, http://{example}."))
     is_share = settings.otel_sampler.lower().endswith("traceidratio")
     if is_share and not _RATIO.fullmatch(settings.otel_sampler_arg):
         wrong.append(("otel_sampler_arg", "write the share of sessions to trace, from 0 to 1, such as 0.1."))
     return [f"{TracingSettings.model_fields[name].validation_alias}: {remedy}" for name, remedy in wrong]
-
-
-def _is_address(value: str) -> bool:
-    try:
-        address = urlsplit(value)
-        return not value or (
-            value == value.strip()
-            and address.scheme in {"http", "https"}
-            and bool(address.hostname)
-            and address.port != 0
-        )
-    except ValueError:
-        return False
 
 
 def _is_installed() -> bool:

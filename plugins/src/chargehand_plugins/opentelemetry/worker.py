@@ -1,14 +1,16 @@
 """Extensions of a worker that exports spans, and validation of the trace header in all workers."""
 
+import asyncio
 import json
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Final
 
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, Plugin
 from temporalio.worker import Interceptor
 
-from activities.backends import secret_values
+from activities.backends import Choice, secret_values
 from chargehand_plugins.opentelemetry.settings import TracingSettings, choose
 from worker.settings import Settings, settings_of
 from workflows.sdk import WorkflowActivation
@@ -25,6 +27,16 @@ def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
     from chargehand_plugins.opentelemetry.export import start_export
 
     return [start_export(settings_of(settings, TracingSettings), closing)]
+
+
+async def examine(settings: Settings, _: object) -> list[Choice]:
+    """Send an empty export to the receiver, for `doctor`."""
+    [choice] = choose(settings)
+    if choice.adapter == "none":
+        return []
+    from chargehand_plugins.opentelemetry.export import try_export
+
+    return [replace(choice, problem=await asyncio.to_thread(try_export))]
 
 
 def interceptors(settings: Settings, client: Client) -> list[Interceptor]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -93,7 +94,7 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
         findings.bad(f"The worker's settings could not be checked: {one_safe_line(str(error), 600)}")
         return
     except (ValueError, KeyError, TypeError) as error:
-        problem = str(error).removeprefix("The worker's settings cannot be used: ")
+        problem = re.sub("^The worker(?:'s settings cannot be used| cannot start): ", "", str(error))
         findings.bad(f"The worker's settings are invalid: {one_safe_line(problem, 600)}")
         return
     for each in active:

@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
 from chargehand.credentials import credential_keys
 from chargehand.plugins import installed
+from chargehand_plugins.operations.places import try_search
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings
@@ -29,13 +32,13 @@ async def explain(settings: Settings, _: Path) -> int:
     chosen = choose(settings)
     artifact_store(settings, encryption(settings))
     credential_keys(secret(settings.credential_keys))
-    tried = [] if any(each.replaces_all for each in chosen.values()) else [await _tried(settings, chosen["model"])]
-    for extension in installed().examinations:
-        tried += await extension.load_function()(settings, os.environ)
-    for choice in tried:
-        chosen.pop(choice.backend, None)
-    active = [vars(choice) for choice in (*chosen.values(), *tried)]
-    report = {"active": active, "task_queue": settings.task_queue}
+    trials: list[Awaitable[Sequence[Choice]]] = [
+        extension.load_function()(settings, os.environ) for extension in installed().examinations
+    ]
+    if not any(each.replaces_all for each in chosen.values()):
+        trials.append(asyncio.gather(_tried(settings, chosen["model"]), try_search(settings, chosen["search"])))
+    chosen |= {choice.backend: choice for choice in chain.from_iterable(await asyncio.gather(*trials))}
+    report = {"active": [vars(choice) for choice in chosen.values()], "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field, SecretStr, field_validator
 
-from activities.backends import secret
+from activities.backends import Host, WebAddress, secret
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules, read_secret
 from chargehand_plugins.webhooks.links import Links
 from worker.parts import WorkerParts
@@ -12,7 +12,7 @@ from worker.settings import PartSettings, Settings, settings_of
 class WebhookSettings(PartSettings):
     """The settings of webhooks."""
 
-    webhook_hosts: frozenset[str] = frozenset()
+    webhook_hosts: frozenset[Host] = frozenset()
     """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
     which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
@@ -20,7 +20,7 @@ class WebhookSettings(PartSettings):
 
     decision_key: SecretStr | None = Field(default=None, min_length=24)
     """Signs decision links; must match the console's key."""
-    decision_url: str = ""
+    decision_url: WebAddress = ""
     """Address of the console that decision links open."""
 
     @field_validator("webhook_secret")

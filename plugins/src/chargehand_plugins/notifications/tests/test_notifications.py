@@ -1,6 +1,7 @@
 """Notifications over real HTTP and SMTP on loopback: who is told what, when, and with which link."""
 
 import asyncio
+import base64
 import json
 import socketserver
 import threading
@@ -44,13 +45,18 @@ LINKS = Links("https://console.example", b"a key of twenty-four bytes")
 
 @contextmanager
 def mail_server() -> Generator[tuple[str, list[str]]]:
-    """Take e-mail by SMTP, without TLS."""
+    """Take e-mail by SMTP, without TLS, but for a wrong password and a sender that is refused."""
     taken: list[str] = []
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             self.wfile.write(b"220 here\r\n")
             while line := self.rfile.readline().strip().upper():
+                if line.startswith((b"EHLO", b"AUTH", b"MAIL FROM:<REFUSED")):
+                    is_refused = line.startswith(b"MAIL") or base64.b64encode(b"\0desk\0wrong").upper() in line
+                    greeting = b"250-here\r\n250 AUTH PLAIN\r\n" if line.startswith(b"EHLO") else b"235 ok\r\n"
+                    self.wfile.write(b"535 no\r\n" if is_refused else greeting)
+                    continue
                 if line == b"DATA":
                     self.wfile.write(b"354 go on\r\n")
                     taken.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
