@@ -16,7 +16,7 @@ from chargehand.messages import UPDATES
 from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import read_content
-from chargehand_plugins.console.pages import with_typed
+from chargehand_plugins.console.pages import error_page, with_typed
 from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import read_form
@@ -47,9 +47,10 @@ async def _show(request: Request) -> Response:
 
 async def _act(request: Request) -> Response:
     """Apply the form, if the link allows it."""
-    link, action = _link(request), str(request.path_params["action"])
+    action = str(request.path_params["action"])
     form = await read_form(request)
     try:
+        link = _link(request)
         status = await _status(request, link)
         wait = _wait(status, link)
         if wait is None:
@@ -68,6 +69,8 @@ async def _act(request: Request) -> Response:
             await (await backend.session(link.session)).send(UPDATES[action], content)
         except (ChargehandError, Problem) as error:
             return with_typed(_page(request, status, wait, problem_of(error)), request, form)
+    except (ChargehandError, Problem) as error:
+        return error_page(request, problem_of(error), form)
     finally:
         await form.close()
     return _page(request, status, None, note=words("decide", "done"))

@@ -28,6 +28,7 @@ _EMPTY_ROWS: Final = 3
 _ROW: Final = "rows."
 _SAYS_WHICH: Final = ("decision", "call", "subtask")
 """Hidden fields that tell apart the forms of one action."""
+_NOT_KEPT: Final = ("csrf", "token")
 _lxml: Final = cast("Any", lxml.html)
 """It has no types."""
 _NOT_IN_HTML: Final = re.compile("[^\\t\\n\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -99,6 +100,12 @@ def refill(html: str, action: str, form: FormData) -> str:
             for field in each.inputs:
                 _enter(field, form)
     return str(_lxml.tostring(page, doctype="<!doctype html>", encoding="unicode"))
+
+
+def kept_fields(form: FormData) -> list[tuple[str, str, bool]]:
+    """List the fields of a refused form: name, text, and whether a person may want to read the text."""
+    named = ((name, text_of(form, name)) for name in form if name not in _NOT_KEPT and isinstance(form[name], str))
+    return [(name, text, " " in text or len(text) > _LONG) for name, text in named]
 
 
 def _enter(field: Any, form: FormData) -> None:

@@ -29,7 +29,7 @@ from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import MOST_SEARCHED, Backend
-from chargehand_plugins.console.forms import read_content, read_number, refill, text_of
+from chargehand_plugins.console.forms import kept_fields, read_content, read_number, refill, text_of
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
@@ -42,7 +42,7 @@ from chargehand_plugins.console.session_rows import (
     spend_rows,
 )
 from chargehand_plugins.console.templating import render
-from chargehand_plugins.console.uploads import MOST_FILES, files_of, read_form, store_uploads
+from chargehand_plugins.console.uploads import MOST_FILES, files_of, has_files, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
 from chargehand_plugins.console.words import words
 
@@ -58,6 +58,8 @@ _POLICY_OF_DRAWINGS: Final = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
+_NO_FORM: Final = FormData()
+
 Handle = Callable[[Request], Awaitable[Response]]
 HandleForm = Callable[[Request, FormData], Awaitable[Response]]
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
@@ -72,8 +74,7 @@ def _access(request: Request) -> Access:
 
 
 def _csrf(request: Request) -> str:
-    cookie: str = getattr(request.state, "cookie", "")
-    return _access(request).form_token(cookie) if cookie else ""
+    return getattr(request.state, "form_token", "")
 
 
 def _page(request: Request, template: str, problem: Problem | str | None = None, **values: Any) -> HTMLResponse:
@@ -86,13 +87,13 @@ def _page(request: Request, template: str, problem: Problem | str | None = None,
     return HTMLResponse(render(template, **values), status)
 
 
-def error_page(request: Request, problem: Problem) -> Response:
-    """Respond with a page describing the problem; ask an anonymous browser to sign in."""
+def error_page(request: Request, problem: Problem, form: FormData = _NO_FORM) -> Response:
+    """Respond with a page describing the problem, from which the form can be sent again; ask strangers to sign in."""
     if problem.status is HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", _SEE_OTHER)
-    csrf = _csrf(request) if "app" in request.scope else ""
     heading = problem.status.phrase
-    values = {"heading": heading, "problem": problem.detail.removeprefix(heading), "csrf": csrf, "here": ""}
+    values = {"heading": heading, "problem": problem.detail.removeprefix(heading), "csrf": _csrf(request), "here": ""}
+    values |= {"action": quote(request.scope["path"]), "kept": kept_fields(form), "has_files": has_files(request)}
     return HTMLResponse(render("error.html", **values), problem.status, problem.headers)
 
 
@@ -103,15 +104,21 @@ def _form(handle: HandleForm) -> Handle:
     async def checked(request: Request) -> Response:
         form = await read_form(request)
         try:
-            presented = form.get("csrf")
-            cookie: str = getattr(request.state, "cookie", "")
-            if not isinstance(presented, str) or not _access(request).is_form_token(cookie, presented):
-                raise Problem(HTTPStatus.FORBIDDEN, words("frame", "old_form"))
+            _require_own(request, form)
             return with_typed(await handle(request, form), request, form)
+        except (ChargehandError, Problem) as error:
+            return error_page(request, problem_of(error), form)
         finally:
             await form.close()
 
     return checked
+
+
+def _require_own(request: Request, form: FormData) -> None:
+    presented = form.get("csrf")
+    cookie: str = getattr(request.state, "cookie", "")
+    if not isinstance(presented, str) or not _access(request).is_form_token(cookie, presented):
+        raise Problem(HTTPStatus.FORBIDDEN, words("frame", "old_form"))
 
 
 def with_typed(response: Response, request: Request, form: FormData) -> Response:

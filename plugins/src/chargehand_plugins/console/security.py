@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import FormData, Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +22,7 @@ from chargehand_cli.terminal import say
 from chargehand_plugins.console.access import Access, Rates, digest
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.settings import ConsoleSettings
+from chargehand_plugins.console.uploads import read_form
 from chargehand_plugins.opentelemetry.caller_trace import received_trace
 
 API: Final = "/api/"
@@ -51,7 +52,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
-Refuse = Callable[[Request, Problem], Response]
+Refuse = Callable[[Request, Problem, FormData], Response]
 
 
 class Guard:
@@ -87,28 +88,32 @@ class Guard:
                 await self._app(scope, stream.receive, stream.send)
         except Problem as problem:
             if not stream.has_answered:
+                form = await stream.begun_form(request) if getattr(request.state, "is_own_page", False) else FormData()
                 await stream.drain()
-                await self._refuse(request, problem)(scope, receive, stream.send)
+                await self._refuse(request, problem, form)(scope, receive, stream.send)
         except (OSError, ClientDisconnect):
             pass  # the client disconnected or reads too slowly; includes TimeoutError
         except Exception as error:  # noqa: BLE001  # the last handler: neither client nor log may see the request
             say(f"console: {type(error).__name__} at {_place(error)}")
             if not stream.has_answered:
                 problem = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The console failed; its log says where.")
-                await self._refuse(request, problem)(scope, receive, stream.send)
+                await self._refuse(request, problem, FormData())(scope, receive, stream.send)
 
     def _admit(self, scope: Scope, headers: Headers) -> None:
         if len(hosts := headers.getlist("host")) != 1 or hosts[0].lower() not in self._hosts:
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, "This host name is not the console's.")
         path: str = scope["path"]
         self._check_origin(scope["method"], headers, is_api=path.startswith(API))
+        scope.setdefault("state", {})["is_own_page"] = scope["method"] == "POST" and not path.startswith(
+            (API, "/login")
+        )
         client = self._client(scope, headers, path)
         if client:
             self._limit(self._requests, client)
         if scope["method"] == "POST" and path.rstrip("/") in _STARTS:
             self._limit(self._starts, client)
         # For plug-ins' routes, where one path may both start and read sessions.
-        scope.setdefault("state", {})["count_start"] = partial(self._limit, self._starts, client)
+        scope["state"]["count_start"] = partial(self._limit, self._starts, client)
 
     def _check_origin(self, method: str, headers: Headers, *, is_api: bool) -> None:
         site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
@@ -140,7 +145,7 @@ class Guard:
             return "token"
         cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
         if cookie and self._access.is_signed_in(cookie):
-            scope.setdefault("state", {})["cookie"] = cookie
+            scope["state"] |= {"cookie": cookie, "form_token": self._access.form_token(cookie)}
             return digest(cookie)
         if not path.startswith(_PUBLIC):
             raise Problem(HTTPStatus.UNAUTHORIZED, "This browser is not signed in.")
@@ -210,6 +215,25 @@ class _BoundedStream:
                 headers.setdefault("Strict-Transport-Security", "max-age=31536000")
         async with asyncio.timeout(self._idle_seconds):
             await self._send(message)
+
+    async def begun_form(self, request: Request) -> FormData:
+        """Read the texts of a refused form, up to the first large file; none if they were read before."""
+        boundary = request.headers.get("content-type", "").rpartition("boundary=")[2].strip('"')
+        end = f"\r\n--{boundary}--\r\n".encode() if boundary else b""
+
+        async def receive() -> Message:
+            message = await self.receive()
+            is_cut = self._read >= _MOST_DRAINED and message.get("more_body", False)
+            return {**message, "body": message["body"] + end, "more_body": False} if is_cut else message
+
+        if self._read:
+            return FormData()
+        try:
+            form = await read_form(Request(request.scope, receive))
+        except (Problem, OSError, ClientDisconnect):
+            return FormData()
+        await form.close()
+        return form
 
     async def drain(self) -> None:
         """Read the small body of a refused request, since closing with unread bytes can lose the response."""

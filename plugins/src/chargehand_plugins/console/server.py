@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -144,15 +145,16 @@ def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
         yield Route(path, handle, methods=[*operations])
 
 
-def refuse(request: Request, problem: Problem) -> Response:
+def refuse(request: Request, problem: Problem, form: FormData) -> Response:
     """Respond to a failed request with problem details for programs or a page for people."""
     if request.url.path.startswith(API):
         return JSONResponse(problem.body(), problem.status, problem.headers, "application/problem+json")
-    return error_page(request, problem)
+    return error_page(request, problem, form)
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
-        return refuse(request, Problem(HTTPStatus(error.status_code), error.detail, headers=dict(error.headers or {})))
+        problem = Problem(HTTPStatus(error.status_code), error.detail, headers=dict(error.headers or {}))
+        return refuse(request, problem, FormData())
     assert isinstance(error, ChargehandError | Problem)
-    return refuse(request, problem_of(error))
+    return refuse(request, problem_of(error), FormData())

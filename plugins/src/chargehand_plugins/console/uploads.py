@@ -43,6 +43,11 @@ async def read_form(request: Request) -> FormData:
         raise invalid("form", [f"input: {problem}"]) from error
 
 
+def has_files(request: Request) -> bool:
+    """Whether the form of a request may have files, which have to be chosen again if it is refused."""
+    return request.headers.get("content-type", "").lower().startswith("multipart/form-data")
+
+
 def files_of(form: FormData, name: str) -> list[UploadFile]:
     """List the files of a field; browsers send an unnamed empty file for an empty field."""
     return [each for each in form.getlist(name) if isinstance(each, UploadFile) and each.filename]

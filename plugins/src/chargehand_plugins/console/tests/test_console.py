@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
+from unittest.mock import Mock
 
 import lxml.html
 import pytest
@@ -169,6 +171,43 @@ async def test_a_refused_form_keeps_what_was_typed(client: Client, tmp_path: Pat
                 kept.setdefault(path, []).append(form.action.rpartition("/")[2])
 
     assert [*kept.values()] == [["sessions"], ["conversations"], [*DECIDED, "tell", "raise_limits"], ["say"], DECIDED]
+
+
+async def test_a_form_that_is_not_even_read_keeps_what_was_typed(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a browser that is signed out, an old page, too many requests or too much text; then it can be sent again."""
+    async with (
+        open_console(client, tmp_path, SCRIPT, most_body_bytes=2_000_000) as console,
+        console.browser(follow_redirects=True) as browser,
+    ):
+        pages = {path: parsed((await browser.get(path)).text) for path in ("/", "/talk")}
+        forms = [form for page in pages.values() for form in page.forms if "goal" in form.fields]
+        cookies = dict(browser.cookies)
+        for form, status in product(forms, (401, 403, 413, 429)):
+            typed = values_of(form) | {"goal": "First <line> &\n\nthird line", "csrf": "", "key": "k"}
+            with monkeypatch.context() as patched:
+                if status == 401:
+                    browser.cookies.clear()
+                if status == 429:
+                    patched.setattr("chargehand_plugins.console.access.Rates.wait_seconds", Mock(return_value=7))
+                files = {"documents": ("scan.pdf", b"x" * 2_500_000)} if status == 413 else None
+                refused = await browser.post(form.action, data=typed, files=files)
+                elsewhere = await browser.post(form.action, data=typed, headers={"Origin": "https://evil.example"})
+            browser.cookies.update(cookies)
+            [again] = [each for each in parsed(refused.text).forms if each.action == form.action]
+            assert (refused.status_code, len(again.xpath(".//input[@type='file']"))) == (status, bool(files))
+            assert (status == 401) == ("/login" in refused.text)
+            assert {name: text for name, text in values_of(again).items() if name != "documents"} | {
+                "csrf": ""
+            } == typed
+            assert (elsewhere.status_code, "third line" in elsewhere.text) == (403, False)
+        asked = hidden((await browser.get("/")).text) | {"goal": "First line.\n\nthird line"}
+        old = parsed((await browser.post("/sessions", data=asked | {"csrf": "old"})).text)
+        sent = await browser.post("/sessions", data=values_of(old.forms[-1]))
+
+    assert sent.status_code == 200
+    assert "third line" in sent.text
 
 
 async def test_a_long_plan_is_edited_by_its_form(client: Client, tmp_path: Path) -> None:
