@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from rich.cells import cell_len
 from rich.console import Console
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionTerminatedEventAttributes
 
@@ -174,13 +175,13 @@ def open_requests(events: list[Event]) -> tuple[set[str], dict[str, str]]:
     return {id_ for id_, is_open in questions.items() if is_open}, open_calls
 
 
-def tree_text(status: Status, root: Projection) -> str:
-    """The live tree of a session."""
+def tree_text(status: Status, root: Projection, width: int = 200) -> str:
+    """The live tree of a session on a terminal of a width."""
     output = StringIO()
     at = status.started_at
     assert at is not None
     limits = {"max_turns": 99, "budget_usd": 5}
-    Console(file=output, width=200).print(session_tree("s", status.model_copy(update=limits), "", at, at, work=root))
+    Console(file=output, width=width).print(session_tree("s", status.model_copy(update=limits), "", at, at, work=root))
     return output.getvalue()
 
 
@@ -263,6 +264,22 @@ async def test_views_agree_after_every_event(name: str) -> None:
             spent_below = sum((each.usage for each in below if isinstance(each, SpendEvent)), Usage())
             assert _cost(spent_below) == _cost(attempts)
         assert _span_dollars(trace_of(session.root)) == pytest.approx(float(spent.cost_usd))
+
+
+@pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
+async def test_the_terminal_keeps_figures_and_states_at_every_width(name: str) -> None:
+    """No line of the live tree is wider than the terminal, and neither turns and dollars nor ids and states are cut."""
+    for session in recorded_sessions(RECORDED[name]):
+        async for _ in session.prefixes():
+            status = status_of(session.root)
+            for width in (40, 80) if status.started_at else ():
+                lines = tree_text(status, session.root, width).splitlines()
+                assert max(map(cell_len, lines)) <= width
+                assert f"{status.turns} of 99 turns · {dollars(float(status.spent_usd))} of $5.00" in lines[1]
+                marks = [line for line in lines if " asks " not in line]
+                shown = [next(line for line in marks if f" {each.id} " in line) for each in status.subtasks]
+                cut = [words_of(each)[: width - 12 - len(f"{each.id} {each.agent}")] for each in status.subtasks]
+                assert [words in line for words, line in zip(cut, shown, strict=True)] == [True] * len(shown)
 
 
 @pytest.mark.parametrize(("name", "share"), first_fast(zip(RECORDED, cycle((0.3, 0.6, 0.9)), strict=False), 8))

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from enum import IntEnum
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING, Final, TextIO
 
 from chargehand_cli.rendering.escaping import json_text, one_safe_line, safe_text
@@ -47,6 +49,14 @@ def say(line: str) -> None:
 def put(text: str) -> None:
     """Write a part of the result to standard output."""
     _write(sys.stdout, safe_text(text).removesuffix("\n") + "\n")
+
+
+def put_row(row: str) -> None:
+    """Write a row of a list; a terminal that is narrower gets it in several lines, without breaking a word."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else len(row)
+    if len(row) > width:
+        row = fill(row, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    put(row)
 
 
 def put_part(text: str) -> None:

@@ -136,6 +136,22 @@ def test_a_line_stays_one(text: str) -> None:
     assert not {*line} & {*CONTROLS, *BIDI}
 
 
+@given(st.text("ab-é  $", max_size=300).map("a{}".format), st.sampled_from([40, 80, 200]))
+def test_a_row_breaks_no_word(row: str, width: int) -> None:
+    """At each width a terminal gets all words in order, and none is cut; a pipe gets one line."""
+    for is_terminal in (True, False):
+        out = Screen(is_terminal=is_terminal)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setenv("COLUMNS", f"{width}")
+            terminal.put_row(row)
+
+        lines = out.getvalue().splitlines()
+        assert out.getvalue().split() == row.split()
+        assert all(len(line) <= max(width, 4 + max(map(len, row.split()))) for line in lines if line and is_terminal)
+        assert is_terminal or lines == [row]
+
+
 def test_commands_write_by_these_functions_alone() -> None:
     """No verb writes by itself, but the tree."""
     found = {

@@ -10,7 +10,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
-from chargehand_cli.terminal import put, put_json, say
+from chargehand_cli.terminal import put_json, put_row, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def list_sessions(
         is_filtered = waiting or any((in_state, crew, tenant, since, thread))
         say("No session matches." if is_filtered else "There are no sessions.")
     for line in session_lines(found, has_worker=connection.has_worker):
-        put(line)
+        put_row(line)
     if await connection.chargehand.missing_search_attributes():
         say(
             "Crew, cost and state of running sessions are not known: the namespace lacks search attributes. "
@@ -80,7 +80,7 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
         put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
         return
     for line in session_lines(found):
-        put(line)
+        put_row(line)
 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
