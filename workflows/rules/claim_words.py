@@ -36,6 +36,8 @@ class Language:
     """Words by value; `50 percent` and `2 times` have units of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
     """Opposites by subject: up and down, more and less, before and after, must and may, all and some."""
+    alternatives: tuple[tuple[re.Pattern[str], ...], ...]
+    """Words of which one excludes the others: bought and sold, the seasons, the days of the week."""
     phrases: Mapping[str, re.Pattern[str]]
     """Words that deny without a negation, and words for plans."""
     courtesy: re.Pattern[str]
@@ -78,6 +80,7 @@ def _language(words: Mapping[str, Any]) -> Language:
         "scales": {**words["scales"], **_data()["scales"]},
         "months": {str(number): _month(name) for number, name in enumerate(words["months"], start=1)},
         "sides": {subject: tuple(map(_whole, sides)) for subject, sides in words["sides"].items()},
+        "alternatives": tuple(tuple(map(_whole, group)) for group in words["alternatives"]),
         "phrases": {kind: _whole(phrases) for kind, phrases in words["phrases"].items()},
         "courtesy": re.compile(rf"(?:{words['courtesy']})(?!\w)", re.IGNORECASE),
     }

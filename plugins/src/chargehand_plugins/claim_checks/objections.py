@@ -19,12 +19,13 @@ from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
     extreme_of,
     fails_in_rows,
+    is_alien,
     is_computed_from,
     misplaced,
     read_table,
     runs_against,
 )
-from chargehand_plugins.claim_checks.words import months_of, sentences_of, sides_of, without_months
+from chargehand_plugins.claim_checks.words import months_of, phrase_in, sentences_of, sides_of, without_months
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, language_of, spoken_in
 
@@ -39,6 +40,8 @@ _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00
 _MOST_COMPARED: Final = 20_000
 """Characters on which a claim may rest: workflows have little time, and judges read less."""
 _MOST_FIGURES: Final = 1_000
+_MOST_COMPARISONS: Final = 6_000
+"""Of figures of a claim with cells of its results."""
 _MOST_SENTENCES: Final = 40
 """Those that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
@@ -59,7 +62,9 @@ def objections_of(
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
     figures = sum(len(_DIGITS.findall(text)) for text in (claim, *said))
-    if sum(map(len, (*said, *results, *titles))) > _MOST_COMPARED or figures > _MOST_FIGURES:
+    is_short = sum(map(len, (*said, *results, *titles))) <= _MOST_COMPARED and figures <= _MOST_FIGURES
+    tables = [table for result in results if is_short and (table := read_table(result))]
+    if not is_short or len(quantities(claim)) * sum(len(table.cells) for table in tables) > _MOST_COMPARISONS:
         return (Objection("It rests on more than can be compared with it.", is_certain=True),)
     sentences = list(dict.fromkeys(part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)))
     if len(sentences) > _MOST_SENTENCES:
@@ -68,7 +73,6 @@ def objections_of(
         sentences = sorted(nearest, key=sentences.index)
     cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
     known = "\n".join((*said, *cells, *titles))
-    tables = [table for result in results if (table := read_table(result))]
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
     found = [*_figures(claim, named, tables, _scale_of(titles)), *_names(claim, known)]
     months = months_of(claim)
@@ -140,7 +144,10 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable], scale: str) -
             )  # it may count what no figure counts
             or is_derived(figure, there)
         ):
-            yield Objection(f"{figure.written} is not there.")
+            before = claim[max(figure.start - _BOUND, 0) : figure.start]
+            is_exact = not (scale or sides_of("amount", before, spoken_in(claim)) or phrase_in("nearly", claim))
+            is_certain = is_exact and bool(tables) and all(is_alien(figure, claim, table) for table in tables)
+            yield Objection(f"{figure.written} is not there.", is_certain=is_certain)
 
 
 def _names(claim: str, known: str) -> Iterator[Objection]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cache, cached_property, lru_cache
-from itertools import permutations, zip_longest
+from itertools import islice, permutations, zip_longest
 from typing import Final
 
 from workflows.rules.claim_words import languages, spoken_in, units
@@ -25,6 +25,8 @@ _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y
 _TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
 """Of any currency."""
+_MOST_WORDS: Final = 1_000
+"""Number words that are read of a text."""
 _MOST_COMPARED: Final = 8
 """Figures of a source that are compared with each other; more would give any figure by accident."""
 
@@ -102,9 +104,8 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     words = [
         (match, value, code)
         for code in codes
-        for match in _number_pattern(code).finditer(text)
-        for value, pattern in languages()[code].numbers.items()
-        if re.fullmatch(pattern, match[0], re.IGNORECASE)
+        for match in islice(_number_pattern(code).finditer(text), _MOST_WORDS)
+        for value in _numbers_of(match[0].casefold(), code)
     ]
     whole = (_word_quantity(text, match, value, code) for match, value, code in words)
     found = (*_distributed([*figures], text), *whole)
@@ -112,6 +113,12 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         replace(each, unit="", digits=each.digits | _times(each.digits, _CENT)) if each.unit == "cent" else each
         for each in found
     )
+
+
+@lru_cache(maxsize=2048)
+def _numbers_of(word: str, code: str) -> list[str]:
+    numbers = languages()[code].numbers.items()
+    return [value for value, pattern in numbers if re.fullmatch(pattern, word, re.IGNORECASE)]
 
 
 def in_figures(text: str) -> str:
@@ -135,8 +142,7 @@ def _compound(code: str) -> re.Pattern[str]:
 
 def _compound_value(match: re.Match[str], code: str) -> int:
     parts = [part for part in match.groups() if part]
-    numbers = languages()[code].numbers.items()
-    return sum(int(value) for part in parts for value, words in numbers if re.fullmatch(words, part, re.IGNORECASE))
+    return sum(int(value) for part in parts for value in _numbers_of(part.casefold(), code))
 
 
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:

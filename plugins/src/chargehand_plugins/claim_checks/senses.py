@@ -16,6 +16,8 @@ from workflows.rules.claim_words import content, covered, has_number, language_o
 
 _PART_END: Final = re.compile(r"[,;:](?!\d)|\s(?:and|und|et|y|e|i|en|och|og)\s")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
+_NAME: Final = re.compile(r"\b[^\W\d_a-zß-ÿ]\w+(?: [^\W\d_a-zß-ÿ][\w’'-]+)+")
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-zß-ÿ,] )[^\W\d_a-zß-ÿ][\w’'-]{2,}")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _SAME: Final = 0.65
@@ -24,6 +26,8 @@ _COPIED: Final = 0.9
 """The same, of a claim that may deny what it copies, and has no other word of its own."""
 _REPEATED: Final = 0.85
 """The same, of one that says for sure what may be."""
+_LEAST_REST: Final = 3
+"""Words of a claim, besides a name, that its source says of another name."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -51,7 +55,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _elsewhere(claim, sentences)
-    yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
+    yield from _other_words(claim, nearest, about, " ".join([about, *sentences]))
 
 
 def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
@@ -79,16 +83,21 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
     if len(codes) != 1 or is_negated(claim):
         return
     clauses = [clause for sentence in sentences for clause in CLAUSE_END.split(sentence)]
-    for subject in ("verdict", "extremes"):
-        sides, rest = sides_of(subject, claim, codes), claim
-        for pattern in languages()[codes[0]].sides[subject]:
+    words = languages()[codes[0]]
+    for group in (words.sides["verdict"], words.sides["extremes"], *words.alternatives):
+        mine, rest = {number for number, pattern in enumerate(group) if pattern.search(claim)}, claim
+        if len(mine) != 1:
+            continue
+        for pattern in group:
             rest = pattern.sub(" ", rest)
         own = content(rest)
         best = max((covered(own, content(clause)) for clause in clauses), default=0)
         nearest = [clause for clause in clauses if covered(own, content(clause)) == best >= _SAME]
-        theirs = frozenset(side for clause in nearest for side in sides_of(subject, clause, codes))
-        if len(sides) == 1 and theirs and not theirs & sides and not any(map(is_negated, nearest)):
-            yield Objection(f"It says the opposite of its source ({subject}).", is_certain=True)
+        theirs = {side for clause in nearest for side, pattern in enumerate(group) if pattern.search(clause)}
+        if theirs and not theirs & mine and not any(map(is_negated, nearest)):
+            is_moved = phrase_in("than", claim) or not all(is_in_order(claim, clause) for clause in nearest)
+            is_certain = not (is_moved or sides_of("order", claim))
+            yield Objection("It says the opposite of its source.", is_certain=is_certain)
 
 
 def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
@@ -97,11 +106,12 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
     theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
     # All stand behind or before the words in whose place they are: `in May 64 mm fell, in June 91 mm`.
     is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
-    there = quantities(known)
+    there, beside = quantities(known), quantities(nearest)
     for each in copy.replacements:
         is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
         is_known = is_figure and any(
-            figure.is_in(there) or is_derived(figure, there) for figure in quantities(each.mine)
+            figure.is_in(beside) or is_derived(figure, beside) or is_derived(figure, there)
+            for figure in quantities(each.mine)
         )
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
@@ -133,7 +143,7 @@ def _parts(sentence: str) -> list[tuple[str, list[Quantity]]]:
     return [(part, there) for part, there in parts if there]
 
 
-def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
+def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[Objection]:
     """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
     own = content(claim)
     new = own - content(known)
@@ -146,10 +156,21 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
         yield Objection(reason, is_certain=len(own) > 1 and new == own and not is_computed)
     if len(new) > 1:  # it is in words of its own
         return
-    if elsewhere := own - new - content(nearest):
-        yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
+    if elsewhere := own - new - content(f"{about} {nearest}"):
+        rest, there = own - elsewhere, content(nearest)
+        is_of_other = rest <= there and bool(_names(nearest, known) & there - content(claim))
+        is_certain = is_of_other and len(rest) >= _LEAST_REST and elsewhere <= _names(claim, known)
+        yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.", is_certain=is_certain)
     elif new:
         yield Objection(f"Its source has no {_written(new, claim)}.")
+
+
+def _names(text: str, known: str) -> frozenset[str]:
+    """List the words of names: two capitals in a row, or in other languages than German one within a sentence."""
+    found = _NAME.findall(text)
+    if language_of(known) != "de":
+        found += [word for word in _INNER_CAPITAL.findall(known) if word in text]
+    return content(" ".join(found))
 
 
 def _written(stems: frozenset[str], claim: str) -> str:
@@ -177,7 +198,8 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
         yield Objection("It says more than its source (duty).", is_certain=is_copied or not is_narrow)
     extent = sides_of("extent", _each_time().sub(" ", claim), codes)
     other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
-    is_wider = _ALL in extent and not other - {_PART}
+    is_rounded = bool(phrase_in("nearly", nearest)) and not phrase_in("nearly", claim)
+    is_wider = _ALL in extent and (is_rounded or not other - {_PART})
     is_denied = any(without_negations(text) != text for text in (nearest, claim)) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
         yield Objection("It says more than its source (extent).", is_certain=covered(own, content(nearest)) >= _SAME)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
@@ -16,6 +16,8 @@ from workflows.rules.claim_words import spoken_in
 
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
+_TWO_MEANINGS: Final = re.compile(r"\d{1,3}[.,]\d{3}")
+"""As `1.240`, which may be more than a thousand."""
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
 _TOGETHER: Final = re.compile(
@@ -30,6 +32,8 @@ _PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|
 _MOST_ROWS: Final = 200
 _MOST_PAIRED: Final = 8
 """Figures of which any two may be compared; more are so many that a figure would arise by accident."""
+_MOST_REPEATED: Final = 60
+"""Cells of a table of which all that can be computed is computed."""
 _STEM: Final = 5
 _EITHER: Final = frozenset({2, 3})
 """Places in the list of extremes of those that may be either end of a column."""
@@ -49,14 +53,14 @@ class Cell:
     row: int
     column: int
 
-    @property
+    @cached_property
     def value(self) -> Decimal:
         return next(value for value in self.quantity.values if isinstance(value, Decimal))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResultTable:
-    """What a query or a program returned, as a table."""
+    """What a query or a program returned, as a table; equal to no other, so that what is named is found once."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -71,6 +75,12 @@ class ResultTable:
             for column, (text, each) in enumerate(zip(cells, measures, strict=True))
             if column not in self.labels and (value := _number(text)) is not None
         )
+
+    @cached_property
+    def columns(self) -> Mapping[int, Sequence[Cell]]:
+        """All figures by column."""
+        places = sorted({cell.column for cell in self.cells})
+        return {column: [cell for cell in self.cells if cell.column == column] for column in places}
 
     @cached_property
     def names(self) -> str:
@@ -89,6 +99,7 @@ class ResultTable:
             or (number == 0 and len(columns) > 1 and len({*column}) == len(column) and all(len(c) < 3 for c in column))
         )
 
+    @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
     def named_rows(self, text: str) -> frozenset[int]:
         """List the rows of which a text has a label; those that fit best if a text has several labels of one."""
         words = _words(text)
@@ -99,10 +110,11 @@ class ResultTable:
         best = max(fits, default=0)
         return frozenset(row for row, fit in enumerate(fits) if fit == best) if best else frozenset()
 
+    @lru_cache(maxsize=256)  # noqa: B019
     def named_columns(self, text: str) -> frozenset[int]:
         """List the columns of figures of whose titles a text has the most words."""
         stems = {word[:letters] for word in _words(text) for letters in (_STEM - 1, _STEM)}
-        fits = {cell.column: len(self.stems(cell.column) & stems) for cell in self.cells}
+        fits = {column: len(self.stems(column) & stems) for column in self.columns}
         best = max(fits.values(), default=0)
         return frozenset(column for column, fit in fits.items() if best and fit == best)
 
@@ -110,7 +122,7 @@ class ResultTable:
         """List the words of the title of a column, by how they begin."""
         return frozenset(word[:_STEM] for word in _words(self.header[column]))
 
-    @property
+    @cached_property
     def body(self) -> list[int]:
         return [row for row in range(len(self.rows)) if not self.is_total(row)]
 
@@ -209,10 +221,7 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
     sides = sides_of("extremes", claim)
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
-    by_column = (
-        [cell for cell in table.cells if cell.column == column and not table.is_total(cell.row)]
-        for column in columns or {cell.column for cell in table.cells}
-    )
+    by_column = ([each for each in table.columns[at] if each.row in table.body] for at in columns or table.columns)
     return any(
         not cells or end(cells, key=lambda cell: cell.value).row in rows
         for cells in by_column
@@ -223,11 +232,15 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
 
 def runs_against(claim: str, table: ResultTable) -> bool:
     """Whether figures that a claim compares, in time or as it names them, differ the other way round: in any row."""
-    rows, every = table.named_rows(claim), table.body
-    is_counted = any(len(every) in each.digits and each.noun for each in quantities(claim))  # `in the three towns`
-    is_of_all = is_counted or sides_of("extent", claim) == frozenset({_ALL})
-    parts = [frozenset({row}) for row in every] if is_of_all and not rows else []
+    rows = table.named_rows(claim)
+    is_of_all = _counts_rows(claim, table) or sides_of("extent", claim) == frozenset({_ALL})
+    parts = [frozenset({row}) for row in table.body] if is_of_all and not rows else []
     return _run_against(claim, table, rows) or any(_run_against(claim, table, part) for part in parts)
+
+
+def _counts_rows(claim: str, table: ResultTable) -> bool:
+    """Whether a claim counts all rows: `in the three towns`."""
+    return any(len(table.body) in each.digits and each.noun for each in quantities(claim))
 
 
 def _run_against(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
@@ -278,22 +291,35 @@ def fails_in_rows(claim: str, table: ResultTable) -> bool:
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim speaks of."""
-    rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
+    totals, parts = _computed(claim, table)
+    return figure.is_in(totals) or any(is_derived(figure, each) for each in parts)
+
+
+def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
+    """Whether a figure of rows is no cell, no sum and no difference, ratio or share of any two of a row or a column."""
+    is_of_rows = table.named_rows(claim) or _TOGETHER.search(claim) or _counts_rows(claim, table)
+    if len(table.cells) > _MOST_REPEATED or not is_of_rows:
+        return False
+    lines = [[cell for cell in table.cells if cell.row == each] for each in range(len(table.rows))]
+    parts = [[*(cell.quantity for cell in part), *_totals(part)] for part in (*table.columns.values(), *lines) if part]
+    is_clear = not any(_TWO_MEANINGS.fullmatch(cell) for row in table.rows for cell in row)
+    return is_clear and not any(figure.is_in(each) or is_derived(figure, each) for each in parts)
+
+
+@lru_cache(maxsize=64)
+def _computed(claim: str, table: ResultTable) -> tuple[list[Quantity], list[list[Quantity]]]:
+    """Compute the sums, means and counts of what a claim speaks of, and list what it may compare with each other."""
+    rows, columns = table.named_rows(claim), table.named_columns(claim) or frozenset(table.columns)
     named = [cell for cell in table.cells if not rows or cell.row in rows]
-    parts = [
-        [cell for cell in part if cell.column == each]
-        for part in (table.cells, named)
-        for each in sorted({cell.column for cell in table.cells})
-    ]
-    totals = [(part[0].column, _totals(part)) for part in parts if part]
+    parts = [[cell for cell in part if not rows or cell.row in rows] for part in table.columns.values()]
+    totals = [(part[0].column, _totals(part)) for part in (*table.columns.values(), *parts) if part]
     sums = [total for column, (total, *_) in totals if column in columns]
-    chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
-    each_row = [[cell.quantity for cell in named if cell.row == row] for row in rows]
+    whole = [each for column, total in totals for each in (total if column in columns else total[-1:])]
     if sums and _TOGETHER.search(claim) and len(rows) != 1:  # what is left of a sum is none
-        return any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals)
-    return any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals) or any(
-        is_derived(figure, each) for each in ([*sums, *chosen], *each_row)
-    )
+        return whole, []
+    chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
+    each_row = [[cell.quantity for cell in named if cell.row == row] for row in sorted(rows)[:_MOST_PAIRED]]
+    return whole, [[*sums, *chosen], *each_row]
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 3,300 hand-written cases in twelve languages, and by laws."""
+"""What speaks against a claim: by 3,400 hand-written cases in twelve languages, and by laws."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
+from chargehand_plugins.claim_checks.quantities import Quantity
 from chargehand_plugins.claim_checks.words import sentences_of
 from tests.parameters import first_fast
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
@@ -72,8 +73,8 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
-    Of one who finds each claim and no objection in the evidence, certain objections stop 45 of 100 altered ones, or 30
-    of the file whose kinds are mostly matters of judgement.
+    Of one who finds each claim and no objection in the evidence, certain objections stop 45 of 100 altered ones, 60 of
+    the two last files, and 30 of the one whose kinds are mostly matters of judgement.
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
@@ -85,7 +86,7 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
-    most = 0.70 if file.stem == "twentysecond" else 0.55
+    most = {"twentysecond": 0.70, "twentyfourth": 0.40, "twentyfifth": 0.40}.get(file.stem, 0.55)
     assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= most * len(altered)
 
 
@@ -108,7 +109,7 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
     [
         ("The levy rose from 31 to 24 euros in May", "The levy rose from 24 to 31 euros in May."),
         ("The mill opened in 1931 after the fire of 1948", "The mill opened in 1948 after the fire of 1931."),
-        ("Le pont de Lorient ferme en mai", "Le pont de Vannes ferme en mai."),
+        ("Tutti gli argini hanno ceduto", "Quasi tutti gli argini hanno ceduto."),
         ("El peaje se paga una vez al mes", "El peaje se paga una vez al año."),
         ("La soglia massima è di 40 litri", "La soglia minima è di 40 litri."),
         ("Die Halle fasst mindestens 300 Gäste", "Die Halle fasst höchstens 300 Gäste."),
@@ -116,9 +117,9 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
             "It was down for 52 minutes in the US and 19 in the EU",
             "It was down for 52 minutes in the EU and 19 in the US.",
         ),
-        ("Neuf heures à débit élevé, cinq à débit faible", "Neuf heures à débit faible, cinq à débit élevé."),
+        ("Ada Roth mended the bell of the old mill", "Ada Roth sang. Per Holm mended the bell of the old mill."),
         ("The board rejected the contract with Vella", "The board approved the contract with Vella."),
-        ("De gemeente heeft het plan afgewezen", "De gemeente heeft het plan goedgekeurd."),
+        ("Het veer vaart op dinsdag naar Texel", "Het veer vaart op vrijdag naar Texel."),
         ("La nave attracca al molo sud di Ancona", "La nave attracca al molo nord di Ancona."),
         ("O museu será vendido", "O museu abre ao domingo e não será vendido."),
         ("The bank sued the broker Hale in Rome", "The broker Hale sued the bank in Rome."),
@@ -187,6 +188,9 @@ def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) ->
     assert not objections_of(f"{PORTS[0]} and {PORTS[1]} are {apart} passengers apart.", [], [table])
     wrong = sum(values) * 2 + error
     assert objections_of(f"All of them had {wrong} passengers.", [], [table])
+    there = objections_of(f"Together, Kiel and Bremen had about {wrong * 1009 + 1} passengers.", [], [table])
+    assert not any(each.is_certain for each in there)
+    assert any(each.is_certain for each in objections_of(f"Bremen had {wrong * 1009 + 1} passengers.", [], [table]))
 
 
 @given(
@@ -313,6 +317,23 @@ def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
     table = "town | homes | km\nBath | 400 | 1.12\nDeal | 200 | 1.31\nEly | 600 | 2.05"
     assert not objections_of("Ely has the most homes", [], [table])
     assert not any(each.is_certain for each in objections_of("Only Bath has less than 1.3 km", [], [table]))
+
+
+def test_figures_are_compared_with_a_bounded_number_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim of any length over results of any size that are read costs at most some thousand comparisons."""
+    counts, compare = [0], Quantity.has_value_of
+
+    def count(mine: Quantity, theirs: Quantity) -> bool:
+        counts[0] += 1
+        return compare(mine, theirs)
+
+    monkeypatch.setattr(Quantity, "has_value_of", count)
+    for rows, figures in ((190, 8), (190, 60), (40, 60), (2, 60)):
+        table = "port | one | two\n" + "\n".join(f"Port {row} | {row + 1000} | {row + 5000}" for row in range(rows))
+        objections_of(" ".join(f"{figure}17 boats," for figure in range(10, 10 + figures)), [], [table])
+
+        assert counts[0] < 40_000
+        counts[0] = 0
 
 
 def test_no_judge_overrules_what_is_certain() -> None:
