@@ -24,11 +24,12 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import Overcharge
 from workflows.budget.ledger import Amount, Spending
+from workflows.carried import Carried
 from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
-class ConversationState(Contract):
-    """The carried state of an agent's conversation; see `workflows.state.agent_conversation`."""
+class ConversationState(Carried):
+    """An agent's conversation; `Conversation` in `workflows.state.agent_conversation` changes it."""
 
     opening: str = left_out("")
     """In a conversation with a person, the message that the rounds start from."""
@@ -44,6 +45,7 @@ class ConversationState(Contract):
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
+    """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
     kept: str = left_out("")
     """Digest and number of rounds of the part of the conversation that a worker keeps."""
     kept_rounds: int = left_out(0)
@@ -55,7 +57,7 @@ class ConversationState(Contract):
     """Calls of tools that reach out since private text was read."""
 
 
-class SubtaskState(Contract):
+class SubtaskState(Carried):
     """A subtask that continues in a new run."""
 
     spending: Spending
@@ -76,7 +78,6 @@ class SubtaskState(Contract):
     """An answer after which a person has written."""
     answered_after: tuple[int, ...] = left_out(())
     """Numbers of the messages that had been read by then."""
-    waited: timedelta = left_out(timedelta(0))
 
 
 class LimitUsage(Contract):
