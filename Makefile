@@ -7,7 +7,6 @@ ARGS ?=
 # Taken literally and passed in the environment: a question may contain quotes, dollars and anything else.
 override GOAL := $(value GOAL)
 override DOCS := $(value DOCS)
-override MODEL := $(value MODEL)
 override GATE := $(value GATE)
 
 # The environment is .venv. If PYTHON names another version than .venv's, it is .venv-3.13 or so, beside it.
@@ -22,7 +21,7 @@ ifneq ($(filter-out $(chosen),$(installed)),)
 ENVIRONMENT := .venv-$(chosen)
 endif
 endif
-export GOAL DOCS MODEL GATE CONTEXT PYTHON ENVIRONMENT
+export GOAL DOCS GATE PYTHON ENVIRONMENT
 # Otherwise each of the hundreds of processes that tests start compiles what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,16 +49,14 @@ help: ## List the commands
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run EXTRAS="charts s3"  with optional dependencies:' \
 		$$(sed -n '/^\[project.opt/,/^$$/s/^\([a-z0-9-]*\) = .*/\1/p' pyproject.toml)
-	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test ALL=1              the slow tests too: processes, killed ones, wide parameters; what .ci/run runs'
-	@echo '  make test MODEL=local        the tests that need that model'
+	@echo '  make test MODEL=local        the tests that need a small language model on this machine'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
 	@echo '  make test TYPESCRIPT=1       the tests that need npm: examples/typescript, generators of clients'
 	@echo '  make test CONTAINER=1        the worker in a container, by Docker or podman'
-	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
-run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer GOAL over the folder DOCS; without both, the example question
+run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) ## Answer GOAL over the folder DOCS; without both, the example question
 	@if [ -z "$$GOAL" ] && [ -z "$$DOCS" ]; then \
 		GOAL=$$(cat examples/question.txt); DOCS=examples/harbour-ferries; \
 	elif [ -z "$$GOAL" ]; then \
@@ -69,13 +66,7 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	set -- run $(ARGS) -- "$$GOAL"; \
 	if [ -n "$$DOCS" ]; then shift; set -- run --docs "$$DOCS" "$$@"; fi; \
 	trap : INT; \
-	if [ -n "$$MODEL" ]; then \
-		case "$$MODEL" in "~/"*) MODEL="$$HOME/$${MODEL#??}" ;; esac; \
-		$(BIN)/python -m chargehand_plugins.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
-			-- $(BIN)/chargehand "$$@"; \
-	else \
-		$(BIN)/chargehand "$$@"; \
-	fi; \
+	$(BIN)/chargehand "$$@"; \
 	code=$$?; \
 	if [ $$code -eq 3 ]; then \
 		echo "chargehand run: exit code 3, a report with gaps." >&2; code=0; \

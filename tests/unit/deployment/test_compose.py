@@ -60,7 +60,7 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
     named = {extra for page in pages for extra in re.findall(r"--extra ([\w-]+)", page.read_text(encoding="utf-8"))}
 
     brought = {"cli", "console", "docx", "encryption", "worker"}
-    assert {*application} == {*client} - brought - {"local-llm"}  # a group: its weights are downloaded with it
+    assert {*application} == {*client} - brought
     assert named <= {*application}
 
 

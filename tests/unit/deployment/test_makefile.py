@@ -114,22 +114,6 @@ def test_any_characters_of_a_goal_arrive_untouched(project: Path, goal: str, way
     assert given(result) == ["run", "--docs", "my $papers/2025", "--", goal]
 
 
-@pytest.mark.parametrize(
-    ("said", "context", "model"),
-    [
-        (["MODEL=local"], "8192", "local"),
-        (["MODEL=~/models/a $b.gguf", "CONTEXT=16384"], "16384", "/home/ada/models/a $b.gguf"),
-    ],
-)
-def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[str], context: str, model: str) -> None:
-    """What is asked, and over which documents, is as it is without one."""
-    result = make(project, "run", "GOAL=is $5 dear?", "DOCS=my papers", *said, environment={"HOME": "/home/ada"})
-
-    launcher = ["-m", "chargehand_plugins.local_model", "--context", context, model, "--"]
-    command = [".venv/bin/chargehand", "run", "--docs", "my papers", "--", "is $5 dear?"]
-    assert given(result) == [*launcher, *command]
-
-
 BROWSER = ["-m", "browser and not nightly", "-n", "2", "--dist", "loadfile", "tests/browser"]
 
 

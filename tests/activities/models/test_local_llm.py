@@ -4,6 +4,8 @@ Run by `make test MODEL=local`. What the model says means nothing, and is not lo
 """
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +22,7 @@ from activities.models.protocol import ModelCall
 from activities.models.streaming import SLOW_TO_BEGIN
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from chargehand.wire import ErrorType
-from chargehand_plugins.local_model.program import LOCAL, LocalModel, choose_model, start
+from tests.activities.models import local_server
 from tests.activities.models.calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
 from tests.waiting import until
 
@@ -40,8 +42,7 @@ class Verdict(TurnAnswer):
 class Peer:
     """The server, as the SDKs and as its own log know it."""
 
-    def __init__(self, model: LocalModel, base_url: str, log: Path) -> None:
-        self.model = model
+    def __init__(self, base_url: str, log: Path) -> None:
         self.openai_url = base_url
         self.anthropic_url = base_url.removesuffix("/v1")
         self._log = log
@@ -53,7 +54,7 @@ class Peer:
         return self._log.read_text(encoding="utf-8", errors="replace").count("launch_slot_")
 
     def adapter(self, wire: Wire) -> AnyModel:
-        prices = {self.model.name: (Decimal(1), Decimal(2))}
+        prices = {local_server.NAME: (Decimal(1), Decimal(2))}
         match wire:
             case "anthropic":
                 return AnthropicModel(api_key=KEY, base_url=self.anthropic_url, prices=prices, patience=SLOW_TO_BEGIN)
@@ -68,16 +69,20 @@ class Peer:
         call = a_call(
             wire, messages=[Message(role="user", text=text)], tools=tools, answer_type=Verdict, timeout_seconds=SECONDS
         )
-        return call.model_copy(update={"model": self.model.name, "max_output_tokens": most})
+        return call.model_copy(update={"model": local_server.NAME, "max_output_tokens": most})
 
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peer]:
     log = tmp_path_factory.mktemp("model") / "model.log"
-    model = choose_model(LOCAL)
-    process, base_url = start(model, CONTEXT, log)
-    with process:  # which closes the server's input, and so ends it
-        yield Peer(model, base_url, log)
+    command = [sys.executable, local_server.__file__, str(CONTEXT)]
+    with (
+        log.open("wb") as output,
+        # Leaving closes the server's input, and so ends it.
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True) as process,
+    ):
+        assert process.stdout
+        yield Peer(process.stdout.readline().strip(), log)
 
 
 @pytest.fixture(params=WIRES)
@@ -98,7 +103,7 @@ async def test_a_turn_comes_back_with_what_it_used(peer: Peer, wire: Wire, model
 
     used = reply.usage
     assert reply.stop in ("answer", "tools", "truncated")
-    assert reply.model == peer.model.name
+    assert reply.model == local_server.NAME
     assert used is not None
     assert used.turns == 1
     assert 20 < used.input_tokens < CONTEXT
