@@ -6,12 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from pydantic import JsonValue
-from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.contracts.crew import Crew
 from activities.contracts.mcp_declaration import McpDeclaration
@@ -31,11 +28,8 @@ from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.activities.pages.page_server import PageServer
 from tests.environment import Backends
+from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
-from worker.heartbeat_sender import Heartbeats
-from worker.settings import Settings
-from worker.slots import PacedSlots
-from workflows.registry import WORKFLOWS, added_workflows
 
 _STRANGER: Final = Path(scripted_server.__file__)
 
@@ -107,7 +101,6 @@ async def open_stranger(folder: Path, *tools: str) -> AsyncGenerator[McpServer]:
 
 @asynccontextmanager
 async def open_stand(
-    client: Client,
     folder: Path,
     respond: Respond,
     web: PageServer,
@@ -116,11 +109,10 @@ async def open_stand(
     roots: Sequence[Path] = (),
     stranger: McpServer | None = None,
 ) -> AsyncGenerator[Stand]:
-    """Run a worker with the real tools, each of them watched; those that run programs are scripted.
+    """Serve sessions with the real tools, each of them watched; those that run programs are scripted.
 
     The tools of a `stranger` belong to the researcher.
     """
-    settings = Settings(state_dir=folder, task_queue=f"test-{uuid4().hex[:8]}")
     uses: list[Used] = []
     library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", tuple(roots))
     read_page = ReadPage(frozenset({web.host}))
@@ -145,15 +137,7 @@ async def open_stand(
     crew = backends.crews["research"] = crew.model_copy(update={"agents": tuple(agents)})
     ceilings = Limits.model_validate({"max_turns": 1000, "budget_usd": 1000, "max_rounds": 50})
     try:
-        async with Worker(
-            client,
-            task_queue=settings.task_queue,
-            workflows=[*WORKFLOWS, *added_workflows()],
-            activities=backends.activities(folder, ceilings),
-            interceptors=[Heartbeats(PacedSlots(100))],
-            workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
-            debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
-        ):
-            yield Stand(Chargehand(client, settings.task_queue), model, crew, uses)
+        async with in_memory_client(backends.activities(folder, ceilings)) as client:
+            yield Stand(Chargehand(client), model, crew, uses)
     finally:
         await read_page.close()

@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 import pytest
 from hypothesis import settings
-from temporalio.client import Client
 
 from activities.contracts.rounds import ToolCall
 from activities.tools.pages.leak_check import carries
@@ -56,7 +55,7 @@ async def _run(stand: Stand, scene: Scene, gate: asyncio.Semaphore) -> Report:
 
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
-async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) -> None:
+async def test_texts_that_are_obeyed_do_no_harm(tmp_path: Path) -> None:
     """Of all that 292 texts over 13 carriers talk a model into, nothing is done that its agent may not do.
 
     Each carrier has a twelfth of the texts, so that each text is on one or two, and all of them at night.
@@ -83,9 +82,7 @@ async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) 
         )
         async with (
             open_stranger(strangers, "read") as stranger,
-            open_stand(
-                client, tmp_path, model, web, engine, roots=[tmp_path / "documents"], stranger=stranger
-            ) as stand,
+            open_stand(tmp_path, model, web, engine, roots=[tmp_path / "documents"], stranger=stranger) as stand,
         ):
             gate = asyncio.Semaphore(_AT_ONCE)
             reports = await asyncio.gather(*(_run(stand, scene, gate) for scene in set_scenes))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from temporalio.client import Client
 
 from activities.models.protocol import ModelReply
 from chargehand.contracts import Report, SessionRequest
@@ -61,12 +60,10 @@ def planned(*instructions: str) -> Script:
 
 
 @pytest.mark.parametrize("knows", ["", "is_approved", "is_trusted"])
-async def test_a_planner_of_agents_that_reach_out_reads_no_documents(
-    client: Client, tmp_path: Path, folder: Path, knows: str
-) -> None:
+async def test_a_planner_of_agents_that_reach_out_reads_no_documents(tmp_path: Path, folder: Path, knows: str) -> None:
     """Its instructions could carry what it reads, unless a person approves them or the caller vouches."""
     script = planned(CLEAN).work("", answer("Done."))
-    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", **({knows: True} if knows else {}))
 
     prompt = stand.model.of_kind("plan")[0].messages[0].text
@@ -79,13 +76,13 @@ async def test_a_planner_of_agents_that_reach_out_reads_no_documents(
     ids=["refused", "the user's own words"],
 )
 async def test_a_plan_that_sends_words_of_documents_out_is_refused(
-    client: Client, tmp_path: Path, folder: Path, goal: str, *, plans: int, query: str
+    tmp_path: Path, folder: Path, goal: str, *, plans: int, query: str
 ) -> None:
     """The planner is told which subtask, and its next plan is carried out; the heading is never searched. The user's
     own question may be planned and searched, although a document is called by it."""
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
     script = script.work("", uses("search", {"query": query}), answer("Done."))
-    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, goal)
 
     assert len(stand.model.of_kind("plan")) == plans
@@ -94,9 +91,7 @@ async def test_a_plan_that_sends_words_of_documents_out_is_refused(
 
 
 @pytest.mark.parametrize("is_approved", [False, True])
-async def test_queries_with_words_of_documents_are_not_sent(
-    client: Client, tmp_path: Path, folder: Path, *, is_approved: bool
-) -> None:
+async def test_queries_with_words_of_documents_are_not_sent(tmp_path: Path, folder: Path, *, is_approved: bool) -> None:
     """In words, in any encoding, in any argument; what a person has approved may be sent."""
     nested: dict[str, JsonValue] = {"query": "shipping", "filters": [{"about": HEADING}]}
     asked: list[dict[str, JsonValue]] = [*({"query": query} for query in QUERIES), nested]
@@ -104,7 +99,7 @@ async def test_queries_with_words_of_documents_are_not_sent(
     script = planned(instruction).work(
         "", uses("search", *asked[:4]), uses("search", *asked[4:], {"query": "shipping"}), answer("Done.")
     )
-    async with serve_pages() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+    async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", is_approved=is_approved)
 
     sent = [used.arguments for used in stand.uses]
@@ -112,7 +107,7 @@ async def test_queries_with_words_of_documents_are_not_sent(
     assert [each for each in asked if each in sent] == (asked if is_approved else [])
 
 
-async def test_words_to_find_on_a_page_are_not_sent(client: Client, tmp_path: Path, folder: Path) -> None:
+async def test_words_to_find_on_a_page_are_not_sent(tmp_path: Path, folder: Path) -> None:
     """They are compared here, so they may be private; the address may not."""
     async with serve_pages() as web:
         url = f"http://{web.host}/"
@@ -121,7 +116,7 @@ async def test_words_to_find_on_a_page_are_not_sent(client: Client, tmp_path: Pa
             {"url": f"{url}?q={HEADING.replace(' ', '+')}", "from": 0, "find": ""},
         ]
         script = planned(CLEAN).work("", uses("read_page", *asked), answer("Done."))
-        async with open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+        async with open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
             await run(stand, folder, "What is new?")
 
     assert [used.arguments for used in stand.uses] == asked[:1]

@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 from pydantic import BaseModel
-from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
@@ -45,7 +44,7 @@ _TELLING: Final = (
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
-async def test_sessions_at_once_share_nothing(client: Client, tmp_path: Path) -> None:
+async def test_sessions_at_once_share_nothing(tmp_path: Path) -> None:
     """No prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
     for number in range(_SESSIONS):
         folder = tmp_path / "documents" / str(number)
@@ -54,7 +53,7 @@ async def test_sessions_at_once_share_nothing(client: Client, tmp_path: Path) ->
 
     async with (
         serve_pages() as web,
-        open_stand(client, tmp_path, _TELLING, web, Engine(), roots=[tmp_path / "documents"]) as stand,
+        open_stand(tmp_path, _TELLING, web, Engine(), roots=[tmp_path / "documents"]) as stand,
     ):
 
         async def run(number: int) -> Report:

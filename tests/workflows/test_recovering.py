@@ -9,7 +9,7 @@ from random import Random
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus
 
 from activities.models.protocol import ModelCall
 from activities.models.registry import build_models
@@ -20,11 +20,11 @@ from chargehand.contracts import Limits, Report, SessionRequest, Tier
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
 from tests.environment import TOOLS, Backends
+from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import COST, Script, ScriptedTool, Turn, answer, found, plan, reply, subtask, topics, use
 from tests.scripted_provider import ScriptedProvider, canned_session, error
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from worker.settings import Settings
-from worker.workers import build_worker
 from workflows.budget.estimates import worst_case
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
@@ -224,7 +224,7 @@ async def test_sessions_complete_through_a_failing_provider(tmp_path: Path) -> N
     assert result.problems == []
 
 
-async def test_a_fallback_takes_over_while_a_provider_is_not_available(client: Client, tmp_path: Path) -> None:
+async def test_a_fallback_takes_over_while_a_provider_is_not_available(tmp_path: Path) -> None:
     """An overloaded provider is asked once for each model; the session completes at the fallback, and says so."""
     script = canned_session(subtasks=2, agents=("researcher",))
     busy = error(529, {"retry-after": "3600"})
@@ -236,7 +236,6 @@ async def test_a_fallback_takes_over_while_a_provider_is_not_available(client: C
         settings = Settings.model_validate(
             {
                 "state_dir": tmp_path,
-                "task_queue": f"fallback-{uuid4().hex[:8]}",
                 "anthropic_api_key": "a",
                 "anthropic_base_url": first.base_url,
                 "openai_base_url": second.openai_url,
@@ -248,8 +247,8 @@ async def test_a_fallback_takes_over_while_a_provider_is_not_available(client: C
         models = build_models(settings, "anthropic", closing)
         tools = {name: ScriptedTool(name, found(f"{name}.md#L1", "read")) for name in TOOLS}
         backends = Backends(models.adapter, {**tools}, models.cards, fallback=models.fallback)
-        async with build_worker(client, settings, backends.activities(tmp_path, settings.ceilings)):
-            report = await _run(Chargehand(client, settings.task_queue), "fallback")
+        client = await closing.enter_async_context(in_memory_client(backends.activities(tmp_path, settings.ceilings)))
+        report = await _run(Chargehand(client), "fallback")
 
     assert report.answer == "All 2 parts were looked into."
     assert {line.model for line in report.spend if line.usage.turns} == {"house"}
