@@ -24,12 +24,11 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import Overcharge
 from workflows.budget.ledger import Amount, Spending
-from workflows.carried import Carried
 from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
-class ConversationState(Carried):
-    """An agent's conversation; `Conversation` in `workflows.state.agent_conversation` changes it."""
+class ConversationState(Contract):
+    """The carried state of an agent's conversation; see `workflows.state.agent_conversation`."""
 
     opening: str = left_out("")
     """In a conversation with a person, the message that the rounds start from."""
@@ -45,7 +44,6 @@ class ConversationState(Carried):
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
-    """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
     kept: str = left_out("")
     """Digest and number of rounds of the part of the conversation that a worker keeps."""
     kept_rounds: int = left_out(0)
@@ -57,7 +55,7 @@ class ConversationState(Carried):
     """Calls of tools that reach out since private text was read."""
 
 
-class SubtaskState(Carried):
+class SubtaskState(Contract):
     """A subtask that continues in a new run."""
 
     spending: Spending
@@ -78,6 +76,7 @@ class SubtaskState(Carried):
     """An answer after which a person has written."""
     answered_after: tuple[int, ...] = left_out(())
     """Numbers of the messages that had been read by then."""
+    waited: timedelta = left_out(timedelta(0))
 
 
 class LimitUsage(Contract):

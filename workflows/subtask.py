@@ -93,7 +93,7 @@ class SubtaskWorkflow:
             await self._compact(request)
         if not is_first and continue_as_new.is_due():
             raise_if_cancelled()
-            workflow.continue_as_new(request.replace(state=self._agent.state()))
+            workflow.continue_as_new(request.replace(state=self._agent.state(workflow.now())))
 
     async def _compact(self, request: SubtaskRequest) -> None:
         """Have the agent summarise its conversation and start anew from that; by rule if no model can."""

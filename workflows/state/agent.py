@@ -85,28 +85,36 @@ class AgentWork:
     def __init__(self, request: SubtaskRequest, mailbox: Mailbox, now: datetime) -> None:
         self.request = request
         self.mailbox = mailbox
-        self._state = state = request.state or SubtaskState(
+        self._state = request.state or SubtaskState(
             spending=Spending.of(request.grant),
             conversation=ConversationState(notes=request.notes, opening_notes=request.notes, outgoing=request.outgoing),
             began_at=now,
             rounds_begun=0,
             messages=request.messages,
         )
-        self.conversation = state.conversation = Conversation(request, state.conversation)
-        self.spending = state.spending
-        self.began_at = state.began_at
+        self.conversation = Conversation(request, self._state.conversation)
+        self.spending = self._state.spending
         self._hand_over = ""
         """The agent to which its reply hands over the conversation."""
         self._job = ""
         """The goal of a job that its reply delegates."""
         self._forced = ""
         """Why the current turn has to answer; empty if it may use tools."""
-        self.inbox = Inbox(state.messages, state.messages_read)
+        self.inbox = Inbox(self._state.messages, self._state.messages_read)
 
-    def state(self) -> SubtaskState:
-        self._state.mailbox = self.mailbox.state()
-        self._state.messages, self._state.messages_read = self.inbox.unread, self.inbox.read
-        return self._state
+    def state(self, now: datetime) -> SubtaskState:
+        parts = {
+            "conversation": self.conversation.state(),
+            "mailbox": self.mailbox.state(),
+            "messages": self.inbox.unread,
+            "messages_read": self.inbox.read,
+            "waited": self.mailbox.waited(now),
+        }
+        return self._state.replace(**parts)
+
+    @property
+    def began_at(self) -> datetime:
+        return self._state.began_at
 
     @property
     def rounds_begun(self) -> int:
@@ -117,19 +125,19 @@ class AgentWork:
         beside = {
             "gaps": (*outcome.gaps, *self.conversation.doubts),
             "spend": self._spend,
-            "artifacts": self.conversation.all_artifacts,
+            "artifacts": self.conversation.artifacts,
         }
         return SubtaskResult(
             outcome=without_quotes(outcome.replace(**beside)),
             is_private=self.conversation.is_private,
             outgoing=self.conversation.outgoing,
-            notes=self.conversation.notes,
+            notes=self.conversation.notes.kept,
             messages_read=self.inbox.read,
             wasted=self.spending.wasted,
             rounds=self.rounds_begun,
             waited=self.mailbox.waited(now),
             overcharges=self.spending.overcharges,
-            conversation=self.conversation if self.request.converses else None,
+            conversation=self.conversation.state() if self.request.converses else None,
             hand_over=self._hand_over,
             job=self._job,
         )
@@ -159,7 +167,7 @@ class AgentWork:
 
     def begin_round(self, number: int) -> None:
         """Begin a round with the messages received since the previous one."""
-        self._state.rounds_begun = number
+        self._change(rounds_begun=number)
         self._forced = ""
         self.conversation.hear(self.inbox.take())
 
@@ -214,13 +222,12 @@ class AgentWork:
         grounded = in_part(grounded, [*self._state.cut, *forced])
         if not result.data_problems:
             return doubt_below(grounded, self.request.agent.confidence_threshold)
-        self._state.unusable = without_data(grounded, result.data_problems)
+        self._change(unusable=without_data(grounded, result.data_problems))
         return None
 
     def keep_answer(self, outcome: Outcome, result: TurnResult) -> None:
         """Keep an answer as a fallback, and have the agent answer again in view of new messages."""
-        self._state.answered, self._state.answered_after = outcome, self.inbox.read
-        self._state.corrections = 0
+        self._change(answered=outcome, answered_after=self.inbox.read, corrections=0)
         self._add_answer(result)
 
     def end(self, result: TurnResult) -> None:
@@ -234,7 +241,7 @@ class AgentWork:
         self.conversation.add(Round(answer=text, provider_items=result.provider_items))
 
     def keep_calls(self) -> None:
-        self._state.corrections = 0
+        self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
         """Have the agent correct its reply; False if its corrections are used up or it declined.
@@ -244,13 +251,14 @@ class AgentWork:
         text, has_data = result.text if result.stop == "malformed" else "", self.request.agent.output is not None
         said = in_prose(text, self.conversation.citable, self._name, result.problem, has_data=has_data)
         if said and not isinstance(self._state.unusable, Failure):
-            self._state.unusable = said
+            self._change(unusable=said)
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
         if result.stop == "refused" or self._state.corrections >= most:
             return False
-        self._state.corrections += 1
-        if result.stop == "truncated":
-            self._state.cut = (f"{self._name}: a reply was cut off, and it answered in fewer words.",)
+        cut = (f"{self._name}: a reply was cut off, and it answered in fewer words.",)
+        self._change(
+            corrections=self._state.corrections + 1, cut=cut if result.stop == "truncated" else self._state.cut
+        )
         self.conversation.add(Round(correction=complaint(result), answer=text if said else ""))
         return True
 
@@ -261,7 +269,7 @@ class AgentWork:
             return self._state.answered
         if self._state.unusable is not None:
             return self._state.unusable
-        notes, read = self.conversation.notes, self.conversation.read
+        notes, read = self.conversation.notes.kept, self.conversation.read
         why = _WHY.get(reason, message)
         gap = f"{self._name} stopped before it could evaluate what it had read: {why}."
         if self.left(now) <= timedelta(0) and reason != "cancelled":
@@ -279,6 +287,9 @@ class AgentWork:
             return merge_spend(self.spending.lines)
         tools = SpendLine(agent=self.request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=calls))
         return merge_spend([*self.spending.lines, tools])
+
+    def _change(self, **changes: object) -> None:
+        self._state = self._state.replace(**changes)
 
 
 def complaint(result: TurnResult) -> str:

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from pydantic import PrivateAttr
-
-from activities.contracts.rounds import Round, ToolCall, ToolResult
+from activities.contracts.rounds import Round, ToolCall
 from activities.contracts.tool import knows_documents
 from activities.tools.recall import RECALL
-from activities.turn.contracts import TurnResult
+from activities.turn.contracts import Counted, TurnResult
 from activities.turn_kinds.work import CompactAnswer, CompactTask, ConverseTask, WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
@@ -34,19 +32,22 @@ _MOST_ADDRESSES: Final = 500
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
 
-class Conversation(ConversationState):
+class Conversation:
     """The rounds of a subtask, and which of them a worker keeps and the provider has counted."""
 
-    _request: SubtaskRequest = PrivateAttr()
-    _kept_round: Round | None = None
-    """The round of the latest reply, if the worker that keeps the conversation has it too."""
-    _notes: Notes = PrivateAttr()
-
     def __init__(self, request: SubtaskRequest, before: ConversationState) -> None:
-        super().__init__(**dict(before))
-        self._request, self._notes = request, Notes(before.notes)
-        is_told = bool(request.documents) and knows_documents(request.agent.capabilities)
-        self.is_private |= request.has_private_inputs or is_told
+        self._request = request
+        self._state = before
+        self._kept_round: Round | None = None
+        """The round of the latest reply, if the worker that keeps the conversation has it too."""
+        self.notes = Notes(self._state.notes)
+
+    def state(self) -> ConversationState:
+        return self._state.replace(notes=self.notes.kept, is_private=self.is_private)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return self._state.rounds
 
     @property
     def recent(self) -> tuple[Round, ...]:
@@ -56,48 +57,73 @@ class Conversation(ConversationState):
 
     @property
     def said(self) -> tuple[str, ...]:
-        told = (*self.opening_told, *(text for past in self.rounds for text in past.told))
-        return tuple(text for text in (self.opening, *(past.said for past in self.rounds), *told) if text)
+        told = (*self._state.opening_told, *(text for past in self.rounds for text in past.told))
+        return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds), *told) if text)
 
     @property
-    def all_artifacts(self) -> tuple[Artifact, ...]:
+    def is_private(self) -> bool:
+        """Whether the agent has read private text, was given it, or was told of the documents."""
+        agent, request = self._request.agent, self._request
+        read = (result.is_private or result.tool in agent.private for past in self.rounds for result in past.results)
+        is_told = bool(request.documents) and knows_documents(agent.capabilities)
+        return self._state.is_private or request.has_private_inputs or is_told or any(read)
+
+    @property
+    def tool_calls(self) -> int:
+        return self._state.tool_calls
+
+    @property
+    def outgoing(self) -> int:
+        return self._state.outgoing
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
+        return self._state.doubts
+
+    @property
+    def counted(self) -> Counted | None:
+        return self._state.counted
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
         """Files created by tools, one per URI."""
         created = (artifact for past in self.recent for result in past.results for artifact in result.artifacts)
-        return tuple({artifact.uri: artifact for artifact in (*self.artifacts, *created)}.values())
+        return tuple({artifact.uri: artifact for artifact in (*self._state.artifacts, *created)}.values())
 
     @property
-    def all_addresses(self) -> tuple[str, ...]:
+    def addresses(self) -> tuple[str, ...]:
         """Addresses returned by tools, those of the latest conversation first."""
         # Recalled text was found by other agents, possibly in private text.
         results = [result for past in self.rounds for result in past.results if result.tool != RECALL]
         sources = [source for result in results for source in result.sources]
         linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
         named = (source.url for source in sources if source.url)
-        return tuple(islice(dict.fromkeys((*named, *linked, *self.addresses)), _MOST_ADDRESSES))
+        return tuple(islice(dict.fromkeys((*named, *linked, *self._state.addresses)), _MOST_ADDRESSES))
 
     @property
     def read(self) -> Mapping[str, Source]:
         """Sources read in this subtask, by `ref`; of earlier conversations only the beginning of each."""
-        return sources_read(self.rounds, self.sources)
+        return sources_read(self.rounds, self._state.sources)
 
     @property
     def citable(self) -> Mapping[str, Source]:
         """Sources that a claim may cite, by `ref`: read by the agent, or part of its inputs or notes."""
         entry = (source for each in self._request.inputs for source in each.outcome.sources)
-        noted = (note.source for note in self.notes if note.source is not None)
-        return sources_read(self.rounds, (*entry, *self.sources, *noted))
+        noted = (note.source for note in self.notes.kept if note.source is not None)
+        return sources_read(self.rounds, (*entry, *self._state.sources, *noted))
 
     def task(self) -> WorkTask:
         noted = (note.source for note in self._request.notes if note.source)
         return self._request.make(
             ConverseTask if self._request.converses else WorkTask,
             goal=self._request.goal if self._request.agent.sees_goal else "",
-            instruction=self.opening or self._request.subtask.instruction,
+            instruction=self._state.opening or self._request.subtask.instruction,
             input=self._request.subtask.input,
-            summary=self.summary,
-            notes=self.opening_notes,
-            known=tuple(source.ref for source in (*noted, *self.sources)),
-            told=self.opening_told,
+            summary=self._state.summary,
+            notes=self._state.opening_notes,
+            known=tuple(source.ref for source in (*noted, *self._state.sources)),
+            told=self._state.opening_told,
             rounds=self.rounds,
         )
 
@@ -112,39 +138,31 @@ class Conversation(ConversationState):
         return rounds > _LONGEST or (fills_window and usual_tokens(rounds, None) > window * _LEAST_SHARE)
 
     def count_tool_call(self) -> None:
-        self.tool_calls += 1
+        self._change(tool_calls=self.tool_calls + 1)
 
     def count_outgoing(self) -> int:
         """Count a call that reaches out after private text was read; return the count before it."""
-        self.outgoing += 1
+        self._change(outgoing=self.outgoing + 1)
         return self.outgoing - 1
 
     def doubt(self, call: ToolCall, gap: str = _UNKNOWN) -> None:
         """Record that a call may or may not have been applied, or that it was not made."""
-        self.doubts += (_gap(call, gap),)
+        self._change(doubts=(*self.doubts, _gap(call, gap)))
 
     def settle(self, call: ToolCall) -> None:
         """Record that a call was applied, or that a person has settled whether it was."""
         told = {_gap(call, gap) for gap in (_UNKNOWN, NOT_MADE)}
-        self.doubts = tuple(each for each in self.doubts if each not in told)
+        self._change(doubts=tuple(each for each in self.doubts if each not in told))
 
     def add(self, past: Round) -> None:
         if past == self._kept_round:
-            self.kept_rounds = len(self.rounds) + 1
-        self.rounds += (past,)
-        private = self._request.agent.private
-        self.is_private |= any(result.is_private or result.tool in private for result in past.results)
-
-    def take_note(self, call: ToolCall, read: Mapping[str, Source]) -> ToolResult:
-        """Answer a call of the tool `note`."""
-        result = self._notes.answer(call, read)
-        self.notes = self._notes.kept
-        return result
+            self._change(kept_rounds=len(self.rounds) + 1)
+        self._change(rounds=(*self.rounds, past))
 
     def hear(self, told: Sequence[str]) -> None:
         """Add a person's messages after the latest round."""
         if not self.rounds:
-            self.opening_told += (*told,)
+            self._change(opening_told=(*self._state.opening_told, *told))
         elif told:
             self._change_latest(told=(*self.rounds[-1].told, *told))
 
@@ -157,44 +175,53 @@ class Conversation(ConversationState):
         """Bound the input of the next turn, using the provider's count of the conversation if that is lower."""
         if self.counted is None:
             return whole
-        return min(whole, conversation_bound(self.counted, task.rounds[self.counted_rounds :]))
+        return min(whole, conversation_bound(self.counted, task.rounds[self._state.counted_rounds :]))
 
     def new_in(self, task: WorkTask) -> WorkTask:
         """Omit the part of the conversation that a worker keeps."""
-        if not self.kept:
+        if not self._state.kept:
             return task
-        kept, new = task.rounds[: self.kept_rounds], task.rounds[self.kept_rounds :]
+        kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
         since = Round().told_since(kept[-1]) if kept else None
         own = type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, since=since)
-        return own.replace(earlier=self.kept, earlier_rounds=len(kept))
+        return own.replace(earlier=self._state.kept, earlier_rounds=len(kept))
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Record after a turn what the worker keeps and what the provider has counted."""
-        self.kept, self.kept_rounds = result.conversation, len(task.rounds)
+        self._change(kept=result.conversation, kept_rounds=len(task.rounds))
         self._kept_round = result.round()
         if result.counted is not None:
-            self.counted, self.counted_rounds = result.counted, len(task.rounds)
+            self._change(counted=result.counted, counted_rounds=len(task.rounds))
 
     def begin_anew(self, answer: CompactAnswer | None) -> None:
         """Compact: start anew from the agent's summary and notes; without these, from a list of its sources."""
         read = self.citable
         for draft in answer.notes if answer else ():
-            if self._notes.add(draft.claim, draft.ref, draft.quote, read):
-                self._notes.add(draft.claim, draft.ref, "", read)
+            if self.notes.add(draft.claim, draft.ref, draft.quote, read):
+                self.notes.add(draft.claim, draft.ref, "", read)
         sources = tuple(
             source.replace(quote=source.quote[:QUOTE_CHARACTERS])
             for source in list(self.read.values())[-_MOST_SOURCES:]
         )
-        self.summary = (answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS]
-        self.notes = self.opening_notes = self._notes.kept
-        self.opening = next((past.said for past in reversed(self.rounds) if past.said), self.opening)
-        self.opening_told += tuple(told for past in self.rounds for told in past.told)
-        self.sources, self.artifacts, self.addresses = sources, self.all_artifacts, self.all_addresses
-        self.rounds, self.kept, self.counted = (), "", None
-        self.kept_rounds = self.counted_rounds = 0
+        self._state = ConversationState(
+            opening=next((past.said for past in reversed(self.rounds) if past.said), self._state.opening),
+            summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
+            opening_notes=self.notes.kept,
+            opening_told=(*self._state.opening_told, *(told for past in self.rounds for told in past.told)),
+            sources=sources,
+            artifacts=self.artifacts,
+            addresses=self.addresses,
+            tool_calls=self.tool_calls,
+            doubts=self.doubts,
+            is_private=self.is_private,
+            outgoing=self.outgoing,
+        )
 
     def _change_latest(self, **changes: object) -> None:
-        self.rounds = (*self.rounds[:-1], self.rounds[-1].replace(**changes))
+        self._change(rounds=(*self.rounds[:-1], self.rounds[-1].replace(**changes)))
+
+    def _change(self, **changes: object) -> None:
+        self._state = self._state.replace(**changes)
 
 
 def _gap(call: ToolCall, gap: str) -> str:

@@ -68,7 +68,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
         if position not in chosen:
             return call.refuse(f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
-            return conversation.take_note(call, read)
+            return conversation.notes.answer(call, read)
         if refusal := _refusal(agent, calls, position):
             return refusal
         if position in used and call.tool in usable_at_once(agent):
@@ -323,7 +323,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     if "reaches_out" not in request.agent.capabilities:
         return ()
     # Addresses found by an agent without access to private text, unchanged.
-    found = () if "reads_private" in request.agent.capabilities else conversation.all_addresses
+    found = () if "reads_private" in request.agent.capabilities else conversation.addresses
     return (*_said(request, conversation), *found)
 
 
