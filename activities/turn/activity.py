@@ -393,13 +393,13 @@ def interpret(
         return common
     if len(reply.text) > LONGEST_TEXT:
         return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
-    text = _json_in(reply.text)
+    is_of_agent = issubclass(answer_type, AgentAnswer)
+    text = _json_in(reply.text) if is_of_agent else _without_fence(reply.text)
     try:
         answer = answer_type.model_validate_json(text)
         refuse_ambiguous_json(text.encode())
     except ValidationError as error:
         result = _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
-        is_of_agent = issubclass(answer_type, AgentAnswer)
         return result.replace(text=refs.expand(reply.text[:_KEPT_PROSE_CHARACTERS])) if is_of_agent else result
     except AmbiguousJson as error:
         return _malformed(common, reply, error.problem)
@@ -429,7 +429,15 @@ def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResul
     )
 
 
+def _without_fence(text: str) -> str:
+    """Strip the Markdown code fence that some models add around JSON."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
+    return stripped
+
+
 def _json_in(text: str) -> str:
-    """Leave out what some models write around JSON: a code fence, or how they came to it."""
+    """Leave out what some models write around JSON. What they decide must be said in one form only, which this is not."""
     first, last = text.find("{"), text.rfind("}")
     return text[first : last + 1] if 0 <= first < last else text.strip()

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import yaml
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, ValidationError
 
 from benchmarks.evaluation.answers.verdict import GoldenAnswer
 from chargehand.contracts import SessionRequest, TypedByPeople
+from chargehand.contracts.base import Form
 from chargehand.contracts.limits import Profile
 from chargehand.contracts.problems import describe_problems, join_problems
 
@@ -30,7 +31,7 @@ _ELSEWHERE: Final = {
 
 Backend = Literal["tape", "oracle", "configured"]
 """Who answers: each case's tape, an oracle that knows its gold plan, or the models of this machine's settings."""
-_Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
+_Id = Annotated[str, Form(r"^[A-Za-z0-9_.-]{1,80}$", "must be of at most 80 letters, digits, _ . or -")]
 
 
 class GoldSubtask(TypedByPeople):

@@ -102,7 +102,7 @@ async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
     for event in events.values():
         script = script.replies(event["text"], say(f"To the {event['text']} <!channel>."))
 
-    async def post(*, channel: str, thread_ts: str, text: str) -> None:
+    async def post(*, channel: str, thread_ts: str, text: str, **_: bool) -> None:
         posted.append((channel, thread_ts, text))
 
     async def deliver(*ids: str) -> None:
