@@ -14,6 +14,7 @@ from chaos.harness import Outcome, brief, open_harness, script
 from chaos.kills import spread
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import require_missed, until_missed
+from chargehand.contracts import Usage
 from tests.scripted_provider import Faulty, step_of
 
 _MISSED_WITHIN: Final = 10.0
@@ -160,8 +161,9 @@ async def faulty_provider(scale: Scale, random: Random, folder: Path) -> Result:
             if exchange.reply is not None and exchange.reply.kind in {"text", "tools"}
         )
     result.require(set(answered.values()) == {1}, "a step that was answered was paid again")
-    booked = sum(each.report.usage.cost_usd for each in outcomes if each.report is not None)
-    billed = harness.provider.charges * CALL_USD
-    result.require(booked == billed, f"${booked} were booked, and the provider billed ${billed}")
+    usage = sum((each.report.usage for each in outcomes if each.report is not None), Usage())
+    billed, booked = harness.provider.charges * CALL_USD, usage.cost_usd
+    is_equal = booked - usage.possibly_billed_twice_usd <= billed <= booked
+    result.require(is_equal, f"${booked} were booked, and the provider billed ${billed}")
     result.figures = {"faults at 10 %": faults[0], "faults at 30 %": faults[1]}
     return result

@@ -19,6 +19,7 @@ from chaos import books
 from chaos.harness import ROOT, Harness, Outcome, Worker, open_harness, until
 from chaos.result import Demand, Result, Scale
 from chaos.shop import CREW, LEDGER, TOOLS, effects
+from chargehand.contracts import Usage
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, plan, subtask
 
 _MOMENTS: Final = ("before", "in", "after")
@@ -176,10 +177,9 @@ def _judge(
     charged = books.charges(harness.provider.exchanges)
     for name, report in ((session, outcomes[-1].report), (vanished, None)):
         entry, provider = told.get(name, {}), charged[name].total() * books.CALL_USD
-        booked = report.usage.cost_usd if report else Decimal(0)
-        unbooked = Decimal(entry.get("in_no_books_usd", 0))
-        result.require(
-            booked + unbooked == provider, f"{name}: ${booked} in its books, ${unbooked} in none, ${provider} charged"
-        )
+        usage, unbooked = report.usage if report else Usage(), Decimal(entry.get("in_no_books_usd", 0))
+        booked = usage.cost_usd + unbooked
+        is_equal = booked - usage.possibly_billed_twice_usd <= provider <= booked
+        result.require(is_equal, f"{name}: ${booked} in its books and in none, ${provider} charged")
         calls = {each["tool"] for each in entry.get("calls", ())}
         result.require(calls == set(TOOLS), f"{name}: only the calls {calls} were named")

@@ -438,6 +438,6 @@ def _without_fence(text: str) -> str:
 
 
 def _json_in(text: str) -> str:
-    """Leave out what some models write around JSON. What they decide must be said in one form only, which this is not."""
+    """Leave out what some models write around JSON; not around a decision, which must be said in one form only."""
     first, last = text.find("{"), text.rfind("}")
     return text[first : last + 1] if 0 <= first < last else text.strip()

@@ -348,6 +348,6 @@ def test_doctor_says_what_is_active_and_why(served: Path) -> None:
 
     assert doctor.code == 0, doctor.out
     assert "✔ model: extractive (no ANTHROPIC_API_KEY, OPENAI_BASE_URL or OPENAI_API_KEY" in doctor.out
-    assert f"✔ large payloads: {served / 'payloads'} (set by CHARGEHAND_STORAGE)" in doctor.out
+    assert f"✔ large payloads: {served / 'payloads'} (CHARGEHAND_STORAGE; a trial write succeeded)" in doctor.out
     assert "✔ 1 worker(s) on task queue 'chargehand'" in doctor.out
     assert "none stuck" in doctor.out

@@ -360,12 +360,6 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -
         for keeper in keepers:
             keeper.cancel()
 
-        print(
-            "REC",
-            [(r.get("error_type"), r["message"], r.get("session")) for r in scene.records("")],
-            [s.id for s in sessions],
-            [r.gaps for r in reports],
-        )
         assert deaths == 2 * [7 if poison == "exit" else 1]
         assert [[each.state for each in report.subtasks] for report in reports[1:]] == 5 * [["success"]]
         record, *_ = scene.records("attempt failed", sessions[0].id)[::-1]

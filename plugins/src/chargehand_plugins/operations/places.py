@@ -31,7 +31,7 @@ async def examine(settings: Settings, _: object) -> Sequence[Choice]:
     """Write to each place that the settings name."""
     storage = settings.storage if settings.storage != "off" else None
     places: tuple[tuple[str, object, str, Callable[[Settings], None]], ...] = (
-        ("state directory", settings.state_dir, "STATE_DIR", lambda given: require_writable(given.state_dir)),
+        ("state directory", settings.state_dir, "STATE_DIR", _write_state),
         ("documents' store", settings.artifacts, "ARTIFACTS", _write_artifact),
         ("large payloads", storage, "STORAGE", _write_payload),
         ("health file", settings.health_file, "HEALTH_FILE", _write_health_file),
@@ -70,6 +70,14 @@ def _problem(settings: Settings, setting: str, write: Callable[[Settings], None]
     except (SettingsError, ChargehandError) as error:
         return str(error).removeprefix(f"{setting}: ")
     return ""
+
+
+def _write_state(settings: Settings) -> None:
+    """Write to the folder, or to the one in which a worker would create it."""
+    folder = settings.state_dir.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    require_writable(folder)
 
 
 def _write_artifact(settings: Settings) -> None:

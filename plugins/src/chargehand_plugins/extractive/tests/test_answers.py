@@ -38,6 +38,7 @@ async def test_the_example_question_is_answered(ferries: Harness) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(400)
 async def test_labelled_questions_are_never_answered_wrong() -> None:
     """No wrong figure and nothing else in bold; the right passage is among the first three for nine in ten."""
     given = await ask_all(read_questions())

@@ -164,7 +164,9 @@ async def test_a_choice_that_cannot_work_stops_the_worker(
         await open_service(environment, tmp_path)
 
 
-@pytest.mark.parametrize("address", ["file:/etc/passwd", "localhost:80", "http://", "https:///path", " https://host", "http://host/?q=1"])
+@pytest.mark.parametrize(
+    "address", ["file:/etc/passwd", "localhost:80", "http://", "https:///path", " https://host", "http://host/?q=1"]
+)
 def test_an_address_that_names_no_host_is_refused(address: str) -> None:
     """A mistyped address stops the worker."""
     with pytest.raises(ValidationError, match="an address that begins with http:// or https://"):
