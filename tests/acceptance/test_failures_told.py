@@ -362,9 +362,11 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -
 
         assert deaths == 2 * [7 if poison == "exit" else 1]
         assert [[each.state for each in report.subtasks] for report in reports[1:]] == 5 * [["success"]]
-        record, *_ = scene.records("attempt failed", sessions[0].id)[::-1]
-        assert (record["error_type"], "whether they exit" in record["remedy"]) == ("Quarantined", True)
-        assert poison == "exit" or "in weigh" in "".join(worker.log for worker in scene.workers)
+        if poison == "loop":  # its call may end by its own time limit before the second worker does
+            assert "in weigh" in "".join(worker.log for worker in scene.workers)
+        else:
+            record, *_ = scene.records("attempt failed", sessions[0].id)[::-1]
+            assert (record["error_type"], "whether they exit" in record["remedy"]) == ("Quarantined", True)
 
 
 @pytest.mark.nightly
