@@ -111,7 +111,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
 
 
 def _planned(subtasks: Sequence[SubtaskRecord], lines: Iterable[Line]) -> Counter[str]:
-    """Count the agents of the plan: those that began, whoever took over what they could not answer."""
+    """Count the agents of the plan: those that began, not those that took over what they could not answer."""
     began: defaultdict[str, list[str]] = defaultdict(list)
     for turn in (line.turn for line in lines if line.turn and line.turn.kind == "work"):
         began[turn.about].append(turn.agent)

@@ -154,7 +154,7 @@ class Budget:
     def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
         """Reserve one of `not_started` shares for a subtask; None if the ledger does not cover the least."""
         least, agent = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent)
-        most = least + self.unspent
+        most = least + self.unspent  # no bound of its own for a nested session, and never less than the least
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
             rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)

@@ -110,7 +110,7 @@ class ResultTable:
         best = max(fits, default=0)
         return frozenset(row for row, fit in enumerate(fits) if fit == best) if best else frozenset()
 
-    @lru_cache(maxsize=256)  # noqa: B019
+    @lru_cache(maxsize=256)  # noqa: B019  # as above
     def named_columns(self, text: str) -> frozenset[int]:
         """List the columns of figures of whose titles a text has the most words."""
         stems = {word[:letters] for word in _words(text) for letters in (_STEM - 1, _STEM)}

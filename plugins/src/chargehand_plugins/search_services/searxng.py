@@ -1,7 +1,6 @@
 """Web search by the operator's own SearXNG."""
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
@@ -29,9 +28,6 @@ class SearxngSearch:
     reaches_out = True
 
     def __init__(self, url: str, http_client: "AsyncClient | None" = None) -> None:
-        parts = urlsplit(url.strip())
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("the address of a SearXNG instance starts with http:// or https:// and has no ? or #")
         self._url = f"{url.strip().rstrip('/')}/search"
         self._engine = JsonEngine("SearXNG", _REFUSALS, http_client, trust_env=False)
 

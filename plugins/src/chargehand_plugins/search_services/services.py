@@ -28,10 +28,7 @@ def open_brave(settings: Settings, closing: AsyncExitStack) -> SearchBackend:
 def open_searxng(settings: Settings, closing: AsyncExitStack) -> SearchBackend:
     from chargehand_plugins.search_services.searxng import SearxngSearch
 
-    try:
-        service = SearxngSearch(settings_of(settings, SearchServiceSettings).searxng_url or "")
-    except ValueError as error:
-        raise SettingsError(f"CHARGEHAND_SEARXNG_URL: {error}.") from error
+    service = SearxngSearch(settings_of(settings, SearchServiceSettings).searxng_url or "")
     closing.push_async_callback(service.close)
     return service
 

@@ -126,7 +126,7 @@ async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
 
 @pytest.mark.parametrize(("status", "is_lost"), [(503, True), (429, True), (403, False)])
 async def test_a_call_that_a_gateway_answers_is_lost(remote: HttpServer, status: int, *, is_lost: bool) -> None:
-    """Only the server itself, or who forbids the call, refuses it; else nobody knows what became of it."""
+    """Only the server itself, or who forbids the call, refuses it; else what became of it is unknown."""
     server = declared(remote.url)
     await call_forecast(server)
     remote.statuses = [0, status]
