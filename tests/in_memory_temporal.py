@@ -79,7 +79,8 @@ class InMemoryTemporal:
                 done, self._round = self._round, asyncio.get_running_loop().create_future()
                 done.set_result(None)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), self._seconds_left())
+                    async with asyncio.timeout(self._seconds_left()):
+                        await self._changed.wait()
         except Exception as error:
             self._round.set_exception(error)
             raise

@@ -156,7 +156,8 @@ async def _connected(
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), delay)
+            async with asyncio.timeout(delay):
+                await stop.wait()
         delay = min(delay * 2, 5.0)
     return None
 

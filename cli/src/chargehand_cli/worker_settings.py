@@ -61,7 +61,8 @@ async def _problem(worker: WorkerCommand, environment: dict[str, str]) -> str:
     except OSError:
         return ""  # reported when the worker itself is started
     try:
-        _, errors = await asyncio.wait_for(process.communicate(), _SECONDS)
+        async with asyncio.timeout(_SECONDS):
+            _, errors = await process.communicate()
     except BaseException:
         process.kill()
         raise

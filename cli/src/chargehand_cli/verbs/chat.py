@@ -124,7 +124,8 @@ class _Chat:
             prompt("> ")
         while True:
             with suppress(TimeoutError):
-                return await asyncio.wait_for(self._lines.get(), _LOOK_SECONDS)
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    return await self._lines.get()
             await self._show_reports()
 
     async def _say(self, text: str) -> None:

@@ -114,7 +114,8 @@ async def repair_books(chargehand: Chargehand, record: Record, found: Reconciled
         some = telling[start : start + MOST_CHARGES]
         charges = {charge_id(each): each.usage.cost_usd for each in some}
         try:
-            await asyncio.wait_for(chargehand.session(found.session).book_charges(charges=charges), _PATIENCE_SECONDS)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await chargehand.session(found.session).book_charges(charges=charges)
         except (TimeoutError, ChargehandError) as error:
             why = str(error) or "no worker answers"
             say(f"{one_safe_line(found.session, 300)} could not be told of its charges: {one_safe_line(why, 300)}")
