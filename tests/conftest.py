@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
@@ -44,8 +45,14 @@ settings.load_profile("every run")
 # For tests that .ci/run repeats: without plug-ins, and on another Python.
 settings.register_profile("quick", settings.get_profile("every run"), max_examples=10)
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
+# What failed is kept, and tried first the next time.
 settings.register_profile(
-    "nightly", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=2_000
+    "nightly",
+    settings.get_profile("every run"),
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+    print_blob=True,
+    max_examples=2_000,
 )
 
 

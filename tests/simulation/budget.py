@@ -6,8 +6,6 @@ from hypothesis import HealthCheck, settings
 
 _STEPS: Final = 12
 _AT_NIGHT: Final = 70
-_DATABASE: Final = settings().database
-"""Keeps what failed at night, to be tried first the next time."""
 
 
 def settings_for(examples: int) -> settings:
@@ -19,9 +17,5 @@ def settings_for(examples: int) -> settings:
     return settings(
         max_examples=examples * _AT_NIGHT if at_night else examples,
         stateful_step_count=_STEPS,
-        deadline=None,
-        derandomize=not at_night,
-        print_blob=at_night,
-        database=_DATABASE if at_night else None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
