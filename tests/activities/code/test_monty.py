@@ -65,9 +65,9 @@ async def test_what_the_language_lacks_is_named(runner: MontyRunner) -> None:
     assert await runner.run(f"import {', '.join(MODULES)}", "s/1") == CodeResult()
 
 
-async def test_exhaustion_is_stopped(runner: MontyRunner) -> None:
-    """Stopped a second after its limit at the latest, told why, and its process is gone."""
-    hurried = MontyRunner(LIMITS.model_copy(update={"seconds": 0.3}))
+async def test_exhaustion_is_stopped() -> None:
+    """Stopped at its limit, told why, and its process is gone."""
+    hurried, patient = (MontyRunner(LIMITS.model_copy(update={"seconds": seconds})) for seconds in (0.3, 30))
     slow, large, much = "ran longer than 0.3 seconds", "more than 64 MB of memory", "printed more than 10000 bytes"
     for code, says in (
         ("while True:\n    try:\n        while True: pass\n    except BaseException: pass", slow),
@@ -85,13 +85,14 @@ async def test_exhaustion_is_stopped(runner: MontyRunner) -> None:
     ):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         started = time.monotonic()
-        result = await (hurried if says == slow else runner).run(code, "s/1")
-        assert time.monotonic() - started <= LIMITS.seconds + 10, code
+        result = await (hurried if says == slow else patient).run(code, "s/1")
+        assert time.monotonic() - started <= 20, code
         assert says in result.error, code
         assert len(result.stdout) <= LIMITS.output_bytes, code
         assert children("monty") == set(), code
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10, code
-    await hurried.close()
+    for runner in (hurried, patient):
+        await runner.close()
 
 
 OUTSIDE = [
