@@ -54,12 +54,12 @@ class RecordedExecution(Execution):
         super().__post_init__()
         self.history = []
         self._flags: set[int] = set()
-        self._held_back: list[Job] = []
+        self._held_back: Task | None = None
 
     @property
     def is_held_back(self) -> bool:
         """Whether its instance waits for an update to see what came before."""
-        return bool(self._held_back)
+        return self._held_back is not None
 
     @property
     def descendants(self) -> list[Execution]:
@@ -71,9 +71,14 @@ class RecordedExecution(Execution):
         return {name: value for name, value in vars(self).items() if name != "instance"}
 
     def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
-        """Hand jobs over and record what came of them, in the latest task."""
-        task = self.history[-1]
-        held_back, self._held_back = self._held_back, []
+        """Hand jobs over and record what came of them, in the latest task.
+
+        What was held back sees the time of this task, which replays keep to: the SDK compares no times.
+        """
+        task, late, held_back = self.history[-1], self._held_back, list[Job]()
+        if late is not None:
+            late.at, self._held_back = now, None
+            held_back = [job for activation in late.activations for job in activation.jobs]
         if held_back and not all(job.HasField("do_update") for job in given):
             self._run(self.instance, held_back, now, replaying=True, flags=self._flags)
             held_back = []
@@ -104,14 +109,14 @@ class RecordedExecution(Execution):
         if hasattr(self, "instance"):
             self.evict()
         self.instance = self.instantiate()
-        self._held_back = []
+        self._held_back = None
         history = [task for task in self.history if task.activations]
         last = history[-1] if history else None
         if last and len(history) > 1 and all(not activation.commands for activation in last.activations):
             only_updates_wait = bool(self.inbox) and all(job.HasField("do_update") for job in self.inbox)
             if only_updates_wait:
                 history = history[:-1]
-                self._held_back = [job for activation in last.activations for job in activation.jobs]
+                self._held_back = last
         self._replay(self.instance, history)
 
     def replay(self) -> None:
