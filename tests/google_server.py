@@ -1,7 +1,6 @@
 """A Google Cloud Storage on loopback, over the real wire: an emulator in a thread of its own."""
 
 import os
-import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -9,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from unittest.mock import patch
 
+from tests.loopback_http import free_port
 from tests.s3_server import BUCKET, skip_without_buckets
 
 
@@ -21,8 +21,7 @@ def serve_google() -> Generator[Any]:
     from gcp_storage_emulator.server import create_server  # pyright: ignore[reportUnknownVariableType]
     from google.cloud import storage
 
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     upload: Any = objects._multipart_upload  # pyright: ignore # as below
     changes = threading.Lock()
 

@@ -1,10 +1,20 @@
-"""An HTTP server on loopback in a thread of its own, for tests that bring a request handler."""
+"""An HTTP server on loopback in a thread of its own, for tests that bring a request handler, and a port for others."""
 
+import socket
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import SystemRandom
 from typing import Any
+
+
+def free_port() -> int:
+    """Choose a port that is free, outside of those that the kernel gives to any connection meanwhile."""
+    while True:
+        port = SystemRandom().randrange(12_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class LoopbackHandler(BaseHTTPRequestHandler):

@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Mapping
@@ -31,6 +30,7 @@ from tests.acceptance.commands import Commands
 from tests.acceptance.workers import answered
 from tests.conftest import local_server
 from tests.crew_files import crew_folder
+from tests.loopback_http import free_port
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
@@ -80,9 +80,7 @@ class Scene:
 
     async def worker(self, *command: str, polls: bool = True, **settings: str) -> Worker:
         """Start a worker whose metrics can be read."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.metrics = f"127.0.0.1:{free.getsockname()[1]}"
+        self.metrics = f"127.0.0.1:{free_port()}"
         usual = {
             "TEMPORAL_ADDRESS": self.client.service_client.config.target_host,
             "CHARGEHAND_TASK_QUEUE": self.queue,

@@ -257,7 +257,7 @@ async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path, r
     for path, line in zip(hostile[3:], lines, strict=True):
         path.write_bytes(line)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await take_over(client, tmp_path)
     running.close()
 

@@ -6,7 +6,6 @@ Needs Docker, or podman with runc: `make test CONTAINER=1`.
 import asyncio
 import json
 import re
-import socket
 import ssl
 import subprocess
 from collections import Counter
@@ -24,6 +23,7 @@ from temporalio.client import Client
 from chargehand.client import Chargehand
 from tests.acceptance.test_real_wires import GOAL, settings
 from tests.containers.engine import ROOT, Engine, find_engine, options_of, service
+from tests.loopback_http import free_port
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session
 from tests.waiting import until
 
@@ -151,9 +151,7 @@ async def test_the_console_serves_with_the_arguments_of_kubernetes(
 ) -> None:
     """Confined like the worker, it answers health checks over TLS by the name that browsers use."""
     container = read_manifest("console")["spec"]["template"]["spec"]["containers"][0]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = free_port()
     arguments = [re.sub(r"--port=\d+", f"--port={port}", each) for each in container["args"]]
     arguments = [each.replace("$(CONSOLE_HOST)", "chargehand.example.com") for each in arguments]
     make_certificate(tmp_path, "chargehand.example.com")

@@ -66,7 +66,7 @@ class ScriptedProvider:
         """How many requests a real provider would bill: all it began to answer, whether the client waited or not."""
         return sum(exchange.reply is not None and exchange.reply.charged for exchange in self.exchanges)
 
-    async def until(self, holds: Callable[[], bool], timeout_seconds: float = 20.0) -> None:
+    async def until(self, holds: Callable[[], bool], timeout_seconds: float = 60.0) -> None:
         """Wait until something holds of the exchanges, such as `lambda: len(server.requests) == 2`."""
         async with asyncio.timeout(timeout_seconds):
             while not holds():

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections import Counter
@@ -42,6 +41,7 @@ from chargehand_plugins.tenants.limits import TenantLimits
 from chargehand_plugins.tenants.tests.environment import allowing
 from tests.conftest import local_server
 from tests.environment import open_environment
+from tests.loopback_http import free_port
 from tests.scripted_model import (
     Held,
     Script,
@@ -138,9 +138,7 @@ def _script(held: Held) -> Callable[[ModelCall], Turn]:
 @pytest.fixture(scope="module")
 async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Watched]:
     """Run sessions on a worker that is restarted among them, and that replays them all once they have ended."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     settings = Settings(metrics_address=address, task_queue="watched")
     runtime = build_runtime(settings)
     connected = await connect(client, runtime=runtime)

@@ -119,9 +119,9 @@ async def test_an_outcome_is_read_at_once(tmp_path: Path) -> None:
     outcome, store = Success(content="It is so in all of the harbours. " * 320), ArtifactStore(tmp_path)
     took: list[float] = []
     for _ in range(10):
-        began = time.perf_counter()
+        began = time.process_time()
         page = await recalled(store, outcome)
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
 
         assert outcome.content in str(page.output["text"])
         assert page.output["pages"] == 1

@@ -179,7 +179,7 @@ async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
     """The call's whole time holds here too; what was made until then may be charged."""
     async with open_provider("background", lambda _: hanging()) as (server, model):
         with pytest.raises(ProviderError, match="the response is cancelled") as caught:
-            await model.complete(a_job("background", Keeper(), timeout_seconds=0.2))
+            await model.complete(a_job("background", Keeper(), timeout_seconds=1.0))
         (job,) = server.jobs.all.values()
 
     assert job.is_cancelled
@@ -190,7 +190,7 @@ async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
 async def test_a_job_that_ends_just_before_it_is_cancelled_is_used(way: Way) -> None:
     """What is paid is not thrown away, although nobody looked in time."""
     async with open_provider(way, lambda _: answer("At eight.").after(0.05), poll_seconds=60) as (server, model):
-        reply = await model.complete(a_job(way, Keeper(patience_seconds=0.3)))
+        reply = await model.complete(a_job(way, Keeper(patience_seconds=1.0)))
 
     assert (reply.stop, server.charges, server.jobs.looks) == ("answer", 1, 2)
 

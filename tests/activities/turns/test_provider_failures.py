@@ -111,10 +111,12 @@ async def test_a_provider_that_hangs_is_handed_back(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
-    monkeypatch.setattr(Journal, "patience_seconds", 0.3)
-    async with open_harness(client, tmp_path, "anthropic", lambda _: hanging()) as (server, harness):
+    replies = iter([answer()])
+    async with open_harness(client, tmp_path, "anthropic", lambda _: next(replies, hanging())) as (server, harness):
+        await harness.take(a_turn())  # so that everything is imported and connected, and only the reply is waited for
+        monkeypatch.setattr(Journal, "patience_seconds", 1.0)
         failure = await harness.fail(a_turn())
-        await server.until(lambda: server.exchanges[0].hung_up)
+        await server.until(lambda: all(each.hung_up for each in server.exchanges[1:]))
 
     assert (failure.type, tuple(failure.details)[:2]) == (
         ErrorType.OUTCOME_UNKNOWN,

@@ -7,7 +7,6 @@ of them here is all that is checked.
 import importlib
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -21,6 +20,7 @@ from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+from tests.loopback_http import free_port
 from tests.unit.deployment.test_code_blocks import command_line
 
 ROOT = Path(__file__).parents[3]
@@ -183,9 +183,7 @@ def test_the_worker_can_write_only_where_it_should() -> None:
 def temporal_address() -> Iterator[str]:
     """A real Temporal server, in memory, as the namespace job would meet it."""
     program = Path(sys.executable).with_name("temporal")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [str(program), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "never"],
         stdout=subprocess.DEVNULL,
