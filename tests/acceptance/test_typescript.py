@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from temporalio.client import Client
@@ -22,8 +22,6 @@ from tests.unit.contracts.schema_files import schemas
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "typescript"
 GENERATORS: Final = Path(__file__).parent / "generators"
-DOCUMENT: Final = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
-COMPONENTS: Final = DOCUMENT["components"]["schemas"]
 KEY = bytes(range(32))
 QUESTION = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
 MEANT = "The latest one that the documents name."
@@ -88,27 +86,33 @@ def run(*command: str | Path) -> str:
     return said
 
 
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
+
+
 @pytest.mark.skipif(not (GENERATORS / "node_modules").is_dir(), reason="`npm ci` in tests/acceptance/generators")
 class TestGenerators:
-    def test_types_are_generated_whole_and_type_check(self, tmp_path: Path) -> None:
+    def test_types_are_generated_whole_and_type_check(self, document: dict[str, Any], tmp_path: Path) -> None:
         """openapi-typescript warns of nothing and leaves nothing out, and `tsc --strict` takes what it writes."""
         programs = GENERATORS / "node_modules" / ".bin"
-        document, module = tmp_path / "openapi.json", tmp_path / "api.ts"
-        document.write_text(json.dumps(DOCUMENT))
-        said = run(programs / "openapi-typescript", document, "--output", module)
+        file, module = tmp_path / "openapi.json", tmp_path / "api.ts"
+        file.write_text(json.dumps(document))
+        said = run(programs / "openapi-typescript", file, "--output", module)
         run(programs / "tsc", "--strict", "--noEmit", module)
         written = module.read_text()
+        components = document["components"]["schemas"]
         operations = [f'operations["{each.name}"]' for each in OPERATIONS]
 
         assert "warn" not in said.lower()
         assert [each for each in operations if each not in written] == []
-        assert [name for name in COMPONENTS if f"        {name}: unknown;" in written] == ["JsonValue"]
-        assert [name for name in COMPONENTS if f"        {name}: " not in written] == []
+        assert [name for name in components if f"        {name}: unknown;" in written] == ["JsonValue"]
+        assert [name for name in components if f"        {name}: " not in written] == []
 
-    def test_schemas_are_strict(self, tmp_path: Path) -> None:
+    def test_schemas_are_strict(self, document: dict[str, Any], tmp_path: Path) -> None:
         """Ajv compiles every schema of a message and every component in strict mode: no keyword is unknown to it."""
-        of_http = {name: {"$ref": f"#/components/schemas/{name}"} for name in COMPONENTS}
-        components = {"components": DOCUMENT["components"]}
+        of_http = {name: {"$ref": f"#/components/schemas/{name}"} for name in document["components"]["schemas"]}
+        components = {"components": document["components"]}
         file = tmp_path / "schemas.json"
         file.write_text(
             json.dumps(schemas() | {f"HTTP {name}": {**each, **components} for name, each in of_http.items()})
