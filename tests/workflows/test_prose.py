@@ -1,5 +1,6 @@
 """An agent that answers in prose where JSON is due, on both vendors' wires."""
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,16 @@ import pytest
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from tests.in_memory_temporal import in_memory_client
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, plan, saying, subtask
+from tests.scripted_provider import (
+    Respond,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedRequest,
+    answer,
+    plan,
+    saying,
+    subtask,
+)
 from worker.composition import compose
 from worker.settings import Settings
 
@@ -20,9 +30,24 @@ WIRES: Final = {
 }
 
 
-async def run(wire: str, folder: Path, *replies: ScriptedReply) -> tuple[Report, list[ScriptedRequest]]:
-    """Run a session of one agent that replies so; returns the report, and what the agent was asked."""
+async def run(wire: str, folder: Path, *scripts: Sequence[ScriptedReply]) -> list[tuple[Report, list[ScriptedRequest]]]:
+    """Run sessions of one agent each that replies so; returns the reports, and what the agents were asked."""
     setting, url, keys = WIRES[wire]
+    ended = list[tuple[Report, list[ScriptedRequest]]]()
+    async with AsyncExitStack() as closing:
+        provider = await closing.enter_async_context(ScriptedProvider(lambda _: saying("It is fine.")))
+        settings = Settings.model_validate({"state_dir": folder, setting: getattr(provider, url), **keys})
+        client = await closing.enter_async_context(in_memory_client(await compose(settings, {}, closing)))
+        request = SessionRequest(goal="What is the notice of our lease?", review="never")
+        for replies in scripts:
+            provider.respond, asked = _agent(replies), len(provider.requests)
+            session = await Chargehand(client, settings.task_queue).start(request)
+            report = await session.result()
+            ended.append((report, [each for each in provider.requests[asked:] if each.answer == "WorkAnswer"]))
+    return ended
+
+
+def _agent(replies: Sequence[ScriptedReply]) -> Respond:
     agent = iter(replies)
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -30,37 +55,22 @@ async def run(wire: str, folder: Path, *replies: ScriptedReply) -> tuple[Report,
             return plan(subtask("T1", "researcher", "Read the lease, and say what its notice is."))
         return next(agent) if request.answer == "WorkAnswer" else saying("It is fine.")
 
-    async with AsyncExitStack() as closing:
-        provider = await closing.enter_async_context(ScriptedProvider(respond))
-        settings = Settings.model_validate({"state_dir": folder, setting: getattr(provider, url), **keys})
-        client = await closing.enter_async_context(in_memory_client(await compose(settings, {}, closing)))
-        request = SessionRequest(goal="What is the notice of our lease?", review="never")
-        session = await Chargehand(client, settings.task_queue).start(request)
-        report = await session.result()
-    return report, [request for request in provider.requests if request.answer == "WorkAnswer"]
+    return respond
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_an_agent_says_in_prose_is_kept(wire: str, tmp_path: Path) -> None:
-    """It is shown its own words once, to put them in JSON; if it does not, they are a partial outcome with a gap."""
-    better = f"{PROSE} That is the end of May."
-    report, asked = await run(wire, tmp_path, saying(PROSE), saying(better))
+    """It is shown its own words once, to put them in JSON; if it does not, they are a partial outcome with a gap. One
+    that does, or says how it came to its JSON first, has answered; broken JSON is no prose."""
+    better, draft = f"{PROSE} That is the end of May.", answer("Three months.")
+    around = saying(f"I have read clause 4.\n```json\n{draft.text}\n```\nThat is all.")
+    replies = ([saying(PROSE), saying(better)], [saying(PROSE), draft], [around], [saying(draft.text[:-1])] * 8)
+    (kept, asked), (corrected, _), (wordy, once), (broken, _) = await run(wire, tmp_path, *replies)
 
     assert [message.text for message in asked[1].messages if message.role == "assistant"] == [PROSE]
-    assert (report.answer, report.stop_reason, report.confidence) == (better, "partial", 20)
-    [gap] = report.gaps
+    assert (kept.answer, kept.stop_reason, kept.confidence) == (better, "partial", 20)
+    [gap] = kept.gaps
     assert "answered in prose" in gap
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_correction_and_words_around_json_are_read(wire: str, tmp_path: Path) -> None:
-    """An agent that puts its words in JSON, or says how it came to it first, has answered; broken JSON is no prose."""
-    draft = answer("Three months.")
-    around = saying(f"I have read clause 4.\n```json\n{draft.text}\n```\nThat is all.")
-    corrected, _ = await run(wire, tmp_path / "a", saying(PROSE), draft)
-    wordy, asked = await run(wire, tmp_path / "b", around)
-    broken, _ = await run(wire, tmp_path / "c", *[saying(draft.text[:-1])] * 8)
-
     assert [(each.answer, each.gaps) for each in (corrected, wordy)] == [("Three months.", ())] * 2
-    assert len(asked) == 1
+    assert len(once) == 1
     assert (broken.stop_reason, "Three months" in broken.answer) == ("nothing_succeeded", False)
