@@ -1,7 +1,6 @@
 """Sessions that people stop, approve or answer, and pieces of them that are lost."""
 
 import asyncio
-import gc
 from datetime import timedelta
 from uuid import uuid4
 
@@ -23,7 +22,6 @@ from tests.scripted_model import Held, Script, answer, refined, report, subtask,
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_starting_again import paused
-from worker import workers
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
@@ -169,20 +167,6 @@ async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironmen
 
     assert was_waiting
     assert result.answer == "Known."
-
-
-async def test_a_worker_that_ends_drops_its_sessions_without_a_word(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it keeps of a running session is thrown away, and does nothing more: the next worker goes on."""
-    monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(seconds=0.1))
-    held = Held(answer("Late."))
-    async with environment(Script().plan(*topics(2)).work("", held)) as opened:
-        await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.reached.wait(), 30)
-
-    # An error in what is thrown away would be an unraisable exception, for which pytest fails.
-    gc.collect()
 
 
 UNSURE = SessionRequest(

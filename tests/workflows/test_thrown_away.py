@@ -1,13 +1,11 @@
 """What a worker leaves of workflows that it throws away, gives up or ends: nothing that acts, and nothing in memory."""
 
-import ast
 import gc
 import logging
 import threading
 from collections.abc import Generator
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -16,7 +14,6 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.workflow import Info
 
-import workflows
 from activities.heartbeat import Pulse
 from chargehand.contracts import SessionState
 from chargehand.errors import ChargehandError
@@ -85,19 +82,6 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
     queue = f"collector-{uuid4().hex[:8]}"
     async with Worker(client, task_queue=queue, workflows=[Collector], workflow_runner=UnsandboxedWorkflowRunner()):
         assert not await client.execute_workflow("Collector", id=queue, task_queue=queue)
-
-
-def test_workflows_use_no_finally() -> None:
-    """`finally` runs for what is thrown away too; `on_exit` does not."""
-    modules = sorted(Path(workflows.__file__).parent.rglob("*.py"))
-    found = [
-        f"{module.name}:{node.lineno}"
-        for module in modules
-        for node in ast.walk(ast.parse(module.read_text()))
-        if isinstance(node, ast.Try) and node.finalbody
-    ]
-    assert modules
-    assert not found
 
 
 pytestmark = [pytest.mark.nightly, pytest.mark.real_server]

@@ -11,6 +11,7 @@ from activities.turn_kinds.plan import PlanAnswer, ReviewAnswer
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.synthesis import OutputAnswer
+from tests.unit.activities.test_json_schema import DOUBLING
 
 ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 
@@ -143,12 +144,6 @@ def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
     assert _of_anthropic(schema) == simplified(schema)
 
 
-_DOUBLING: dict[str, Any] = {
-    **{f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(40)},
-    "a40": {"type": "string"},
-}
-
-
 def _of_two_types(levels: int) -> dict[str, Any]:
     """Nest schemas of which each is an object or a list."""
     if not levels:
@@ -160,7 +155,7 @@ def _of_two_types(levels: int) -> dict[str, Any]:
 def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text() -> None:
     """The prompt describes it instead."""
     cases: list[dict[str, Any]] = [
-        {"$ref": "#/$defs/a0", "$defs": _DOUBLING},  # each definition twice the one below
+        {"$ref": "#/$defs/a0", "$defs": DOUBLING},  # each definition twice the one below
         _of_two_types(30),  # each level of two types
         {"$ref": "#/$defs/a/items", "$defs": {"a": {"items": {"type": "null"}}}},  # part of another
         {"type": "object"},

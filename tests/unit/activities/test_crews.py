@@ -129,14 +129,6 @@ def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
         assert _refusal(tmp_path, text).startswith(told)
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    """A setting that points nowhere is refused with what to do."""
-    with pytest.raises(
-        CrewError, match="nowhere: there is no such folder; point CHARGEHAND_CREWS at a folder of crew files"
-    ):
-        load_crews([tmp_path / "nowhere"], TOOLS)
-
-
 def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
     """No file holds a worker's start up or ends it with another error; a named pipe is not opened."""
     cases = [

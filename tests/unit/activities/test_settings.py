@@ -93,11 +93,11 @@ BAD = {
             "ANTHROPIC_BASE_URL",
             "OPENAI_BASE_URL",
             "TAVILY_BASE_URL",
-            "CHARGEHAND_SEARXNG_URL",
             "CHARGEHAND_DECISION_URL",
         ),
         _BAD_ADDRESSES,
     ),
+    "CHARGEHAND_SEARXNG_URL": (*_BAD_ADDRESSES, "http://host/?q=1"),
     "OTEL_TRACES_EXPORTER": ("console", "otlp,zipkin"),
     **dict.fromkeys(("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), _BAD_ADDRESSES),
 }
