@@ -263,7 +263,7 @@ async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: P
             assert endings[ErrorType.INVALID_INPUT] > len(chosen) // 2
 
 
-@pytest.mark.parametrize("count", first_fast([5_000, 0, 2]))
+@pytest.mark.parametrize("count", first_fast([2_000, 0, 2, 5_000]))
 async def test_any_number_of_inputs_ends_a_workflow_at_once(client: Client, tmp_path: Path, count: int) -> None:
     """A workflow that is started with no payload or with thousands is refused in its first task."""
     async with _open(client, tmp_path, "none", Script()) as opened:

@@ -79,21 +79,24 @@ _PERIOD = "SELECT sum(units) FROM sales WHERE strftime(day, '%Y-%m') IN ({})"
 
 @pytest.mark.parametrize(
     ("sql", "named"),
-    [
-        ("SELECT sum(units){} FROM sales", " FILTER (WHERE region = 'north')"),
-        ("SELECT count({} region) FROM sales", "DISTINCT"),
-        ("SELECT {} region FROM sales", "DISTINCT"),
-        ("SELECT region, sum(units) FROM sales GROUP BY region{}", " HAVING sum(units) > 10"),
-        ("SELECT region FROM sales ORDER BY units{}", " LIMIT 1"),
-        ("SELECT region FROM sales ORDER BY units{}", " OFFSET 1"),
-        ("SELECT sum(units) FROM sales{}", " WHERE units NOT IN (1, 2)"),
-        ("SELECT sum(units) FROM sales{}", " USING SAMPLE 10%"),
-        ("SELECT sum(units) FROM sales{}", " QUALIFY row_number() OVER () = 1"),
-        ("SELECT sum(units) FROM {}", "(SELECT * FROM sales WHERE units > 3)"),
-        ("SELECT sum(units) FROM sales GROUP BY {}", "GROUPING SETS ((region), (day))"),
-        (_PERIOD.format("'2026-01', '2026-02'{}, '2026-04'"), ", '2026-03'"),
-        (_PERIOD.format("'2025-11', '2025-12', '2026-01'{}"), ", '2026-03'"),
-    ],
+    first_fast(
+        [
+            ("SELECT region, sum(units) FROM sales GROUP BY region{}", " HAVING sum(units) > 10"),
+            ("SELECT sum(units) FROM sales{}", " WHERE units NOT IN (1, 2)"),
+            ("SELECT sum(units) FROM sales GROUP BY {}", "GROUPING SETS ((region), (day))"),
+            (_PERIOD.format("'2025-11', '2025-12', '2026-01'{}"), ", '2026-03'"),
+            ("SELECT sum(units){} FROM sales", " FILTER (WHERE region = 'north')"),
+            ("SELECT count({} region) FROM sales", "DISTINCT"),
+            ("SELECT {} region FROM sales", "DISTINCT"),
+            ("SELECT region FROM sales ORDER BY units{}", " LIMIT 1"),
+            ("SELECT region FROM sales ORDER BY units{}", " OFFSET 1"),
+            ("SELECT sum(units) FROM sales{}", " USING SAMPLE 10%"),
+            ("SELECT sum(units) FROM sales{}", " QUALIFY row_number() OVER () = 1"),
+            ("SELECT sum(units) FROM {}", "(SELECT * FROM sales WHERE units > 3)"),
+            (_PERIOD.format("'2026-01', '2026-02'{}, '2026-04'"), ", '2026-03'"),
+        ],
+        4,
+    ),
 )
 async def test_nothing_that_changes_the_result_goes_unsaid(harness: Harness, sql: str, named: str) -> None:
     """The words of a statement differ from those without a part of it, or there are none."""

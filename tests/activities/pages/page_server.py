@@ -52,7 +52,9 @@ async def serve_pages() -> AsyncGenerator[PageServer]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            if (first := await reader.readexactly(1)) == b"\x16":
+                return  # a TLS client would wait for an answer that is none of HTTP's
+            request = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             state.requests.append(request)
             await state.pages.get(request.split(" ")[1], answer(status="404 Not Found"))(writer)
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -32,30 +32,40 @@ async def test_what_settings_name_is_tried(
     blocked = f"{tmp_path}/file/below"
     gone = "http://127.0.0.1:9"
     with serve_http(Services) as url, mail_server() as (mail, _):
-        named, otlp = mail.replace("//", "//desk:right@"), "OTEL_EXPORTER_OTLP_ENDPOINT"
-        for variable, value, backend, problem in (
-            *((f"CHARGEHAND_{name}", f"{tmp_path}/{name}", row, "") for name, row in _PLACES.items()),
-            *((f"CHARGEHAND_{name}", blocked, row, "nothing can be written") for name, row in _PLACES.items()),
-            ("CHARGEHAND_HEALTH_FILE", f"{tmp_path}", "health file", "name a file in it"),
-            ("CHARGEHAND_STORAGE", "relative", "large payloads", "must be the absolute path"),
-            ("CHARGEHAND_SMTP", named, "e-mail", ""),
-            ("CHARGEHAND_SMTP", named.replace("right", "wrong"), "e-mail", "refuses the user or password"),
-            ("CHARGEHAND_SMTP_FROM", "refused@desk.example", "e-mail", "check CHARGEHAND_SMTP_FROM"),
-            ("CHARGEHAND_SMTP", "smtp://127.0.0.1:9", "e-mail", "Connection refused"),
-            (otlp, url, "spans", ""),
-            (otlp, f"{url}/v1/traces", "spans", "without /v1/traces"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "key=wrong", "spans", "check OTEL_EXPORTER_OTLP_HEADERS"),
-            (otlp, gone, "spans", "whether it is running"),
-            ("CHARGEHAND_SEARXNG_URL", url, "search", ""),
-            ("CHARGEHAND_SEARXNG_URL", f"{url}/search", "search", "without /search"),
-            ("CHARGEHAND_SEARXNG_URL", gone, "search", "check its address"),
+        named, otlp, searx = (
+            mail.replace("//", "//desk:right@"),
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "CHARGEHAND_SEARXNG_URL",
+        )
+        usual = {"CHARGEHAND_STATE_DIR": str(tmp_path), "CHARGEHAND_SMTP": named, otlp: url}
+        works = {f"CHARGEHAND_{name}": (f"{tmp_path}/{name}", row, "") for name, row in _PLACES.items()}
+        fails = {f"CHARGEHAND_{name}": (blocked, row, "nothing can be written") for name, row in _PLACES.items()}
+        for tried in (
+            {**works, "CHARGEHAND_SMTP": (named, "e-mail", ""), otlp: (url, "spans", ""), searx: (url, "search", "")},
+            {
+                **fails,
+                "CHARGEHAND_SMTP": (named.replace("right", "wrong"), "e-mail", "refuses the user or password"),
+                otlp: (f"{url}/v1/traces", "spans", "without /v1/traces"),
+                searx: (f"{url}/search", "search", "without /search"),
+            },
+            {
+                "CHARGEHAND_HEALTH_FILE": (f"{tmp_path}", "health file", "name a file in it"),
+                "CHARGEHAND_STORAGE": ("relative", "large payloads", "must be the absolute path"),
+                "CHARGEHAND_SMTP_FROM": ("refused@desk.example", "e-mail", "check CHARGEHAND_SMTP_FROM"),
+                "OTEL_EXPORTER_OTLP_HEADERS": ("key=wrong", "spans", "check OTEL_EXPORTER_OTLP_HEADERS"),
+                searx: (gone, "search", "check its address"),
+            },
+            {
+                "CHARGEHAND_SMTP": ("smtp://127.0.0.1:9", "e-mail", "Connection refused"),
+                otlp: (gone, "spans", "whether it is running"),
+            },
         ):
             with monkeypatch.context() as environment:
-                for name, usual in (("CHARGEHAND_STATE_DIR", str(tmp_path)), ("CHARGEHAND_SMTP", named), (otlp, url)):
-                    environment.setenv(name, usual)
-                environment.setenv(variable, value)
+                for name, value in (usual | {name: value for name, (value, _, _) in tried.items()}).items():
+                    environment.setenv(name, value)
                 assert await asyncio.to_thread(main, ["--explain"]) == 0
             told = {each["backend"]: each for each in json.loads(capsys.readouterr().out)["active"]}
-            assert problem in told[backend]["problem"], (variable, told[backend])
-            assert bool(problem) == bool(told[backend]["problem"]), (variable, told[backend])
+            for variable, (_, backend, problem) in tried.items():
+                assert problem in told[backend]["problem"], (variable, told[backend])
+                assert bool(problem) == bool(told[backend]["problem"]), (variable, told[backend])
             assert "right" not in json.dumps(told)
