@@ -38,10 +38,14 @@ async def test_a_call_of_unknown_outcome_is_not_repeated_by_a_later_message(
     crew_folder(tmp_path, "trusting", clerk='tools = ["refund"]')
     async with desk(script) as opened:
         monkeypatch.setattr(opened.tools["refund"], "use", use)
-        talk = await opened.chargehand.converse(crew="trusting", answer_within=1)
-        await asyncio.wait_for(talk.say(text="I want my money."), 20)
+        talk = await opened.chargehand.converse(crew="trusting", answer_within=600)
+        first = asyncio.create_task(talk.say(text="I want my money."))
+        await pending(talk)
+        server_of(opened).skip(timedelta(minutes=10))
+        await asyncio.wait_for(first, 20)
         again = asyncio.create_task(talk.say(text="Where is my money?"))
         call = await pending(talk)
+        server_of(opened).skip(timedelta(minutes=10))
         reply = await asyncio.wait_for(again, 20)
 
     assert not call.is_doubtful
