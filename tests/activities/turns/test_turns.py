@@ -185,7 +185,7 @@ def test_a_reply_answers_the_whole_request() -> None:
         assert DiscardedTurn(before).matches(other) is (field == "max_output_tokens")
 
 
-MACHINE_SECONDS = 1.0
+MACHINE_SECONDS = 9.0
 """What a busy machine may add."""
 AT_WORK: dict[Wire, ScriptedReply] = {
     "anthropic": hanging(),
