@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from datetime import timedelta
 from importlib.metadata import EntryPoint, EntryPoints
 from itertools import islice
 from pathlib import Path
@@ -127,17 +127,12 @@ async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH
     os.environ.setdefault("GOGC", "400")
     os.environ.setdefault("GOMAXPROCS", "1")
     options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
-    start = partial(
-        WorkflowEnvironment.start_local,  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+    environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",
         dev_server_extra_args=[*options, *search_attributes],
+        dev_server_startup_timeout=timedelta(minutes=1),  # five seconds by default, too few on a busy machine
     )
-    try:
-        environment = await start()
-    except RuntimeError:
-        # The SDK gives it five seconds, in which a new machine may not have read the program from its disk.
-        environment = await start()
     async with environment:
         address = environment.client.service_client.config.target_host
         yield await Client.connect(address, data_converter=data_converter(), grpc_compression=grpc_compression(address))
