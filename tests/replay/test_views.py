@@ -1,6 +1,7 @@
 """Every view of a recorded session says the same, after each of its events."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from decimal import Decimal
@@ -36,14 +37,17 @@ from chargehand.history.projection import Child, Projection
 from chargehand.history.records import Decoder, SessionResult
 from chargehand.history.steps import Draft, Scope, Written
 from chargehand.history.tree import status_of, trace_of, under_way
+from chargehand.state_words import REASONS, SESSION_STATES, STOP_REASONS
+from chargehand.wire import ErrorType
 from chargehand_cli.live_tree import session_tree
 from chargehand_cli.rendering.progress import step_words
 from chargehand_cli.rendering.text import count, dollars
 from chargehand_plugins.console.activity import AgentView
-from chargehand_plugins.console.views import view_of_status
+from chargehand_plugins.console.views import Page, view_of_status
 from chargehand_plugins.opentelemetry.otlp import otlp
 from tests.parameters import first_fast
 from tests.replay.record import RECORDED, histories_in
+from workflows.rules.web_ui import details
 
 _DECODER: Final = Decoder(data_converter())
 _TERMINATED: Final = HistoryEvent(
@@ -206,6 +210,10 @@ def spent_words(usage: Usage) -> str:
     return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
 
+_FOR_PROGRAMS: Final = [*ErrorType, *(each for each in (*REASONS, *SESSION_STATES, *STOP_REASONS) if "_" in each)]
+_IDENTIFIERS: Final = re.compile(rf"\b({'|'.join(_FOR_PROGRAMS)})\b")
+
+
 def check(session: Recorded) -> None:
     """Compare what all views say of what was read of a session."""
     events, trace, status = session.events, trace_of(session.root), status_of(session.root)
@@ -230,13 +238,16 @@ def check(session: Recorded) -> None:
     assert {(path, step.activity_id) for path, step in going_on} == {
         call for call, (state, *_) in begun.items() if state == "running"
     }
+    page = view_of_status(status, None, session.root)
     if status.started_at:
         tree = tree_text(status, session.root)
+        seen = [tree, details(status, status.started_at), Page("s", "").parts(page)["live"].striptags()]
+        of_agents = "because of ambiguous_input"
+        assert [_IDENTIFIERS.findall(text.replace(of_agents, "")) for text in seen] == [[], [], []]
         roots = {"", *(each.id for each in status.subtasks)}
         assert all(step_words(step) in tree for path, step in going_on if path.partition("/")[0] in roots)
         assert f"{spent.turns} of 99 turns · " in tree.splitlines()[1]
         assert all(f" {each.id} {each.agent} {words_of(each)}" in tree for each in status.subtasks)
-    page = view_of_status(status, None, session.root)
     assert page.tree is not None
     assert page.tree.spent == spent_words(spent)
     assert [(each.id, each.state, each.spent) for each in page.tree.below] == [

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, get_args
 
 from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Tier
+from chargehand.state_words import reason_words
 from workflows.rules.graph import USABLE
 
 
@@ -136,7 +137,7 @@ def accept(outcome: Outcome) -> Outcome:
     """Turn an accepted outcome into a usable one: an escalation's answer becomes partial."""
     if not isinstance(outcome, Escalation) or not has_answer(outcome):
         return outcome
-    doubt = f"The agent returned this as unfinished ({outcome.reason.replace('_', ' ')}). {outcome.message}".rstrip()
+    doubt = f"The agent returned this as unfinished ({reason_words(outcome.reason)}). {outcome.message}".rstrip()
     facts = outcome.model_dump(exclude={"kind", "message", "gaps"})
     return Partial(gaps=(*outcome.gaps, doubt), **facts)
 

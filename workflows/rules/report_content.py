@@ -32,6 +32,7 @@ from chargehand.contracts import (
     without_control_characters,
 )
 from chargehand.contracts.problems import shorten
+from chargehand.state_words import reason_words
 from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import CITES_NOTHING, cited_numbers, number_more_refs, number_refs, replace_citations
 from workflows.rules.graph import USABLE, critical_path
@@ -163,7 +164,7 @@ def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str
     """List the gaps: those named by the writer and by agents, and every failed subtask."""
     lost = (
         f"{entry.id} ({entry.agent}) {'was skipped' if outcome.reason == 'skipped' else 'failed'}: "
-        f"{outcome.message or outcome.reason}"
+        f"{outcome.message or reason_words(outcome.reason)}"
         for entry in outcomes
         if isinstance(outcome := entry.outcome, Failure | Escalation)
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
 from chargehand.messages import UPDATES
-from chargehand.state_words import SUBTASK_MARKS
+from chargehand.state_words import SUBTASK_MARKS, reason_words
 
 _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
@@ -48,7 +48,7 @@ def details(status: Status, at: datetime) -> str:
 
 
 def _line(record: SubtaskRecord) -> str:
-    state = f"{record.state}: {_plain(record.reason, 80)}" if record.reason else record.state
+    state = f"{record.state}: {_plain(reason_words(record.reason), 80)}" if record.reason else record.state
     after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
     after += f", for each item of {record.for_each}" if record.for_each else ""
     spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""

@@ -12,7 +12,7 @@ from temporalio import workflow
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
-from chargehand.state_words import EndReason
+from chargehand.state_words import EndReason, reason_words
 from workflows import continue_as_new, options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
@@ -280,7 +280,7 @@ def _reply(
     """Deliver the reply to all messages that it answers."""
     text = outcome.content
     if not text.strip() and isinstance(outcome, Failure | Escalation):
-        text = f"This could not be answered: {outcome.message or outcome.reason}"
+        text = f"This could not be answered: {outcome.message or reason_words(outcome.reason)}"
     elif not (text.strip() or said):
         text = " ".join(["The agent replied without a word.", *gaps])
     reply = outcome.make(

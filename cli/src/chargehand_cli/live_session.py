@@ -23,6 +23,7 @@ from chargehand import (
     Status,
 )
 from chargehand.history.follow import watch
+from chargehand.history.tree import describe_running
 from chargehand.temporal_errors import translated
 from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
@@ -63,7 +64,8 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(connection.keep_running()),
         )
-        shown = [] if quiet else [asyncio.create_task(_show_work(connection, session_id, progress))]
+        showing = [] if quiet else [_show_work, _show_retries]
+        shown = [asyncio.create_task(show(connection, session_id, progress)) for show in showing]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
@@ -183,6 +185,16 @@ async def _show_work(connection: Connection, session_id: str, progress: Progress
             return
         finally:
             progress.note(None)
+
+
+async def _show_retries(connection: Connection, session_id: str, progress: Progress) -> None:
+    """Show what is tried again, which has no events meanwhile."""
+    while True:
+        await asyncio.sleep(_REMARK_AFTER_SECONDS)
+        if progress.work:
+            with suppress(ChargehandError), translated(session_id):
+                await describe_running(connection.chargehand.client, progress.work)
+            progress.note(progress.work)
 
 
 class Prompts:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from chargehand import PendingCall, Question, Status, SubtaskRecord
+from chargehand.failure_causes import error_words
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import under_way
@@ -66,7 +67,8 @@ class Lines:
         self._remark = ""
         self._questions: set[tuple[str, datetime]] = set()
         self._calls: set[str] = set()
-        self._turns: set[str] = set()
+        self._turns: set[tuple[str, str]] = set()
+        self.work: Projection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -100,11 +102,15 @@ class Lines:
                 self._line(describe_record(record, self._clock()))
 
     def note(self, work: Projection | None) -> None:
-        """Write what the supervisor starts doing, unless the session's state shows it."""
+        """Write what the supervisor starts doing, unless the session's state shows it, and what is tried again."""
+        self.work = work
         for path, step in under_way(work) if work else ():
-            if not path and step.kind == "turn" and step.purpose not in _TOLD and step.id not in self._turns:
-                self._turns.add(step.id)
-                self._line(f"{one_safe_line(step.agent, 40)} {step_words(step)}")
+            is_new = not path and step.kind == "turn" and step.purpose not in _TOLD
+            words = f"{one_safe_line(path or step.agent, 40)} {step_words(step)}"
+            words += f": {_retry_words(step)}" if step.error else ""
+            if (is_new or step.error) and (step.id, words) not in self._turns:
+                self._turns.add((step.id, words))
+                self._line(words)
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
@@ -132,7 +138,7 @@ class LiveTree:
         self._url = url
         self._status: Status | None = None
         self._remark = ""
-        self._work: Projection | None = None
+        self.work: Projection | None = None
         self._started_at = now()
         self._console = console(sys.stderr)
         self._live = Live(
@@ -150,7 +156,7 @@ class LiveTree:
 
     def __exit__(self, *_ending: object) -> None:
         self._live.stop()
-        self._work = None
+        self.work = None
         if self._status:
             self._console.print(self._tree())
 
@@ -159,7 +165,7 @@ class LiveTree:
 
     def note(self, work: Projection | None) -> None:
         """Show the running steps from a session's histories; None once these are no longer read."""
-        self._work = work
+        self.work = work
 
     def remark(self, text: str) -> None:
         self._remark = text
@@ -180,7 +186,7 @@ class LiveTree:
         return Group(self._tree(), *([Text(f"\n{self._url}", style="bright_black")] if self._url else []), below)
 
     def _tree(self) -> "Tree":
-        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at, work=self._work)
+        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at, work=self.work)
 
 
 Progress: TypeAlias = Lines | LiveTree
@@ -247,8 +253,14 @@ def _add_steps(tree: "Tree", subtask: str, going_on: Steps, at: datetime) -> Non
         who = f"{one_safe_line(below or ('' if path else step.agent), 40)} ".lstrip()
         facts = ", ".join([step_words(step), *([duration(at - began_at)] if began_at else [])])
         added = tree.add(_line((who, "bold"), (facts, TONES["running"])))
+        if step.error:
+            added.add(Text(_retry_words(step), style="yellow"))
         if step.written:
             added.add(Text(one_safe_line(text_end(step.written, _MOST_WRITTEN)), style="italic"))
+
+
+def _retry_words(step: Draft) -> str:
+    return f"{error_words(step.error)}; trying again"
 
 
 def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:

@@ -99,6 +99,11 @@ def failure_cause(error_type: str, *, status: int | None = None, provider: str =
     return FailureCause(error_type=error_type, http_status=status, provider=provider, model=model, **words._asdict())
 
 
+def error_words(error_type: str) -> str:
+    """Name an error as one fact among others; an unknown type is named as it is."""
+    return _WORDS[error_type].cause.rstrip(".") if error_type in _WORDS else error_type
+
+
 def remedy_of_status(status: int) -> str:
     """Return the remedy for a provider's HTTP status; empty if the status alone does not tell."""
     return _BY_STATUS[status].remedy if status in _BY_STATUS else ""

@@ -1,4 +1,4 @@
-"""States and stop reasons, and their words and tone on every screen. A translation is another file like this one."""
+"""States, stop reasons and reasons, with their words and tone on every screen; a translation is a file like this."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
@@ -110,6 +110,34 @@ STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
     "closed": Standing("closed", "waiting"),
     "idle": Standing("closed: idle for too long", "waiting"),
 }
+REASONS: Final[Mapping[str, str]] = {
+    "provider_unavailable": "the model provider does not answer",
+    "provider_refused": "the model provider refused the call",
+    "refused": "the model declined",
+    "truncated": "the reply was cut off",
+    "empty": "the reply was empty",
+    "malformed": "the reply was malformed",
+    "invalid_output": "no valid output",
+    "no_answer": "no answer was found",
+    "out_of_rounds": "out of rounds",
+    "out_of_turns": "out of turns",
+    "out_of_budget": "out of budget",
+    "deadline": "out of time",
+    "cancelled": "cancelled",
+    "duplicate": "the same task was given before",
+    "skipped": "skipped",
+    "tool_unavailable": "a tool is unavailable",
+    "terminated": "terminated",
+    "timed_out": "timed out",
+    "quarantined": "two workers were lost in the middle of it",
+    "internal": "a fault of the worker",
+    "ambiguous_input": "the task can be read in several ways",
+    "out_of_scope": "it is another agent's work",
+    "confidence_too_low": "the agent is not sure enough",
+    "timeout": "it takes longer than the agent has",
+    "too_big": "it is too much for one agent",
+}
+"""Why a subtask has no result, or not a whole one: the reasons of failures and escalations."""
 _UNVERIFIED: Final = Standing("answered, not all verified", "partial")
 _VERIFIED: Final = (None, "computed", "supported")
 """Verifications that count as verified; None means no claims."""
@@ -122,6 +150,11 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
     "escalation": "↑",
     "skipped": "–",
 }
+
+
+def reason_words(reason: str) -> str:
+    """Return the words for a reason; one written for people stays as it is."""
+    return REASONS.get(reason, reason.replace("_", " ") if reason.isidentifier() else reason)
 
 
 def standing(state: str, stop_reason: str = "", verification: str | None = None) -> Standing:

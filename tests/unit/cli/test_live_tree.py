@@ -67,15 +67,19 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
         "1 of 20 turns · $0.00 of $2.00 · 4.0 s\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
         "├── · T2 writer waiting for T1  Write it up.\n"
-        "├── ✘ T3 analyst failure, attempt 3, 2.0 s  no answer  Count.\n"
+        "├── ✘ T3 analyst failure, attempt 3, 2.0 s  no answer was found  Count.\n"
         "└── no worker answers\n"
     )
 
 
 def test_what_goes_on_is_shown_with_what_is_written() -> None:
     """The supervisor's turn stands above all subtasks, an agent's with the end of its text below its own, a nested
-    one's by its path. Lines name once each turn of the supervisor that the state does not tell."""
+    one's by its path. Lines name once each turn of the supervisor that the state does not tell, and what is tried
+    again, as when the worker's disk is full."""
     session = _projection("s")
+    opening = session.scope.add("open", "other", "read the documents")
+    session.scope.add("open-2", "other", "read others")
+    opening.error = "OSError"
     session.scope.add("turn-1", "turn", "supervisor: plan").state = "completed"
     reviewing = session.scope.add("turn-2", "turn", "supervisor: judge_claims")
     reviewing.purpose, reviewing.started_at = "judge_claims", at(2)
@@ -88,8 +92,15 @@ def test_what_goes_on_is_shown_with_what_is_written() -> None:
     for _ in range(2):
         shown.note(session)
 
-    assert lines == ["[   0.0 s] supervisor turn 2: judge claims"]
+    refused = "The operating system of the worker refused something: a file, a disk or a connection; trying again"
+    assert lines == [
+        f"[   0.0 s] supervisor read the documents: {refused}",
+        "[   0.0 s] supervisor turn 2: judge claims",
+    ]
     assert drawn(status(_RUNNING), work=session).splitlines()[2:] == [
+        "├── supervisor read the documents",
+        "│   └── The operating system of the worker refused something: a file, a disk or a connection; trying",
+        "│       again",
         "├── supervisor turn 2: judge claims, 2.0 s",
         "└── ▶ T1 reader running, 3.0 s  Read the rules.",
         "    ├── turn 1: work",

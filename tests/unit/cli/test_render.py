@@ -209,5 +209,8 @@ def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
     failed = next(bar for bar in bars if bar[3].startswith("search"))
     assert lanes == ["session", "T1 Read"]
     assert float(running[0]) + float(running[1]) == pytest.approx(892, abs=0.2)
-    assert failed[2:] == ("failure", "search: boilers · 2.0 s · failed · attempt 3 · ToolUnavailable")
+    assert failed[2:] == (
+        "failure",
+        "search: boilers · 2.0 s · failed · attempt 3 · A service that a tool needs is unavailable",
+    )
     assert "never taken up" not in drawing

@@ -344,7 +344,7 @@ def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
 
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
-    for shown in ("9,999 bytes: s1/run#7", "task ab12", "ToolUnavailable", "never taken up"):
+    for shown in ("10 kB: s1/run#7", "task ab12", "A service that a tool needs is unavailable", "never taken up"):
         assert shown in page
 
 

@@ -4,9 +4,18 @@ from typing import get_args
 
 import pytest
 
-from chargehand.contracts import SessionState, StopReason, SubtaskState, Verification
+from chargehand.contracts import Escalation, FailureReason, SessionState, StopReason, SubtaskState, Verification
 from chargehand.listing import STATES, WAITING_STATES
-from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASONS, SUBTASK_MARKS, EndReason, standing
+from chargehand.state_words import (
+    NEEDS,
+    NO_REPORT,
+    REASONS,
+    SESSION_STATES,
+    STOP_REASONS,
+    SUBTASK_MARKS,
+    EndReason,
+    standing,
+)
 
 
 def test_every_state_and_stop_reason_has_words() -> None:
@@ -16,6 +25,12 @@ def test_every_state_and_stop_reason_has_words() -> None:
     assert {*NEEDS} == {*WAITING_STATES}
     assert {*STOP_REASONS} == {*get_args(StopReason), *get_args(EndReason)}
     assert {*SUBTASK_MARKS} == {*get_args(SubtaskState)}
+    assert {*REASONS} == {
+        *get_args(FailureReason),
+        *get_args(Escalation.model_fields["reason"].annotation),
+        "timed_out",
+    }
+    assert [words for words in REASONS.values() if "_" in words] == []
     assert [each for each in STATES if "_" in standing(each).words] == []
     assert [each for each in STATES if standing(each).tone == "success"] == []
     assert [each for each in STOP_REASONS if standing("finished", each).tone == "success"] == ["completed"]

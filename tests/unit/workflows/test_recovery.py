@@ -204,7 +204,7 @@ def test_an_accepted_doubt_can_be_built_on() -> None:
         findings=(FINDING,),
         sources=(SOURCE,),
         confidence=30,
-        gaps=("costs", "The agent returned this as unfinished (confidence too low). Two grants."),
+        gaps=("costs", "The agent returned this as unfinished (the agent is not sure enough). Two grants."),
         spend=SPEND,
     )
 

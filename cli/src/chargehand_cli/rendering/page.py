@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from chargehand import LimitUse, Report, Source, Status, Step, SubtaskRecord, Trace
 from chargehand.contracts import Recorded, Verification
+from chargehand.failure_causes import error_words
 from chargehand.state_words import ENDED, NO_REPORT
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
@@ -289,7 +290,7 @@ def _step_facts(step: Step) -> list[str]:
         took(step.started_at, step.ended_at),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         dollars(step.usage.cost_usd) if step.usage.turns else "",
-        step.error,
+        error_words(step.error),
         f"task {step.task_hash}" if step.task_hash else "",
     )
     return list(filter(None, facts))
@@ -300,7 +301,7 @@ def recorded_text(value: Recorded | None) -> str:
     if value is None:
         return ""
     if value.reference:
-        return f"{value.bytes:,} bytes: {value.reference}"
+        return f"{size(value.bytes)}: {value.reference}"
     return to_json(value.value, indent=2, inf_nan_mode="null").decode()
 
 

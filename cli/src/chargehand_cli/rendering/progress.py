@@ -8,7 +8,7 @@ from typing import Final
 from chargehand import PendingCall, Plan, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
 from chargehand.history.steps import Draft
-from chargehand.state_words import Tone
+from chargehand.state_words import Tone, reason_words
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line, safe_text
 from chargehand_cli.rendering.text import count, dollars, duration
 
@@ -45,7 +45,7 @@ def record_state(record: SubtaskRecord) -> SubtaskState:
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
     """Describe a subtask's state in a few words, without its reason; a running one with its duration until a time."""
-    facts: list[str] = [record.reason if record.state == "running" and record.reason else record.state]
+    facts: list[str] = [reason_words(record.reason) if record.state == "running" and record.reason else record.state]
     if record.state == "waiting" and record.depends_on:
         facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
     if record.for_each:
@@ -60,8 +60,7 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
 
 def record_reason(record: SubtaskRecord) -> str:
     """Return why a subtask is in its state, possibly as a sentence; empty if the state says it."""
-    reason = record.reason.replace("_", " ") if record.reason.isidentifier() else record.reason
-    return "" if record.state in ("running", record.reason) else one_safe_line(reason, 400)
+    return "" if record.state in ("running", record.reason) else one_safe_line(reason_words(record.reason), 400)
 
 
 def step_words(step: Draft) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
+from chargehand.failure_causes import error_words
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.text import duration, in_lines, title, took
 
@@ -166,9 +167,9 @@ def _label(lane: Step) -> str:
 def _bar(step: Step, scale: _Scale, top: float) -> str:
     started, ended = step.started_at or scale.now, step.ended_at or scale.now
     colour = "failure" if step.state in ("failed", "timed_out") else step.kind if step.kind != "other" else "waiting"
-    words = [step.name, duration(ended - started), step.state]
+    words = [step.name, duration(ended - started), step.state.replace("_", " ")]
     words += [f"attempt {step.attempts}"] if step.attempts > 1 else []
-    words += [step.error] if step.error else []
+    words += [error_words(step.error)] if step.error else []
     x = scale.x(started)
     return _rectangle(x, top, scale.x(ended) - x, _BAR, radius=3, colour=colour, title=" · ".join(words))
 

@@ -175,7 +175,7 @@ def wasted_words(wasted: Usage) -> str:
 def size(count: int) -> str:
     if count < 1_000:
         return f"{count} bytes"
-    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{round(count / 1_000_000, 1):g} MB"
 
 
 def count(number: int, singular: str, plural: str = "") -> str:

@@ -132,8 +132,12 @@ class Scope:
 
     @property
     def calls(self) -> list[Draft]:
-        """Its turns and tool calls."""
-        return [step for step in self.steps if step.kind in ("turn", "tool")]
+        """Its turns and tool calls, and other work that is being retried, such as that which opens a session."""
+        return [
+            step
+            for step in self.steps
+            if step.kind in ("turn", "tool") or (step.kind == "other" and step.state == "running" and step.error)
+        ]
 
     def add(self, id_: str, kind: StepKind, name: str) -> Draft:
         self.steps.append(

@@ -7,11 +7,12 @@ from typing import Final
 
 from chargehand.contracts import PendingCall, Status, SubtaskRecord, Usage
 from chargehand.contracts.report import awaiting_records
+from chargehand.failure_causes import error_words
 from chargehand.history.projection import Child, Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import status_of
 from chargehand.spans import SUPERVISOR
-from chargehand.state_words import Tone
+from chargehand.state_words import Tone, reason_words
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.page import recorded_text
 from chargehand_cli.rendering.progress import record_reason, record_state, record_words, step_words
@@ -148,7 +149,7 @@ def _action(step: Draft) -> Action:
     facts = [
         "" if is_running or step.state == "completed" else step.state.replace("_", " "),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
-        step.error or step.problem,
+        error_words(step.error) or reason_words(step.problem),
         step.model,
         dollars(step.usage.cost_usd) if step.usage.cost_usd else "",
         duration(step.ended_at - began) if step.ended_at and began else "",

@@ -1,5 +1,6 @@
 """The page of a decision link, for deciding one wait of one session without signing in or scripts."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -35,12 +36,16 @@ _ACTIONS: Final[dict[WaitKind, tuple[str, ...]]] = {
 
 async def _show(request: Request) -> Response:
     link = _link(request)
-    status = await _status(request, link)
+    return _state(request, link, await _status(request, link))
+
+
+def _state(request: Request, link: DecisionLink, status: Status, problem: Problem | None = None) -> Response:
+    """Show the forms of an open wait, or else how it was decided."""
     if wait := _wait(status, link):
-        return _page(request, status, wait)
+        return _page(request, status, wait, problem)
     made = [each for each in status.decisions if each.wait == link.wait and each.at >= link.since]
     if not made or made[-1].decision == "none":
-        return _page(request, status, None)
+        return _page(request, status, None, note=words("decide", "over"))
     by = f" ({made[-1].by})" if made[-1].by else ""
     return _page(request, status, None, note=words("decide", "was", decision=made[-1].decision, by=by))
 
@@ -54,7 +59,7 @@ async def _act(request: Request) -> Response:
         status = await _status(request, link)
         wait = _wait(status, link)
         if wait is None:
-            return _page(request, status, None)
+            return _state(request, link, status)
         if action not in _ACTIONS[wait.kind]:
             raise _refused()
         try:
@@ -68,7 +73,8 @@ async def _act(request: Request) -> Response:
             backend: Backend = request.app.state.backend
             await (await backend.session(link.session)).send(UPDATES[action], content)
         except (ChargehandError, Problem) as error:
-            return with_typed(_page(request, status, wait, problem_of(error)), request, form)
+            problem = problem_of(error)
+            return with_typed(_state(request, link, await _status(request, link), problem), request, form)
     except (ChargehandError, Problem) as error:
         return error_page(request, problem_of(error), form)
     finally:
@@ -94,7 +100,6 @@ def _page(
         )
     values = {"view": view, "base": f"/decide/{request.path_params['link']}", "wait": wait, "csrf": "", "here": ""}
     actions = _ACTIONS[wait.kind] if wait else ()
-    note = note or ("" if wait else words("decide", "over"))
     values |= {"actions": actions, "note": note, "problem": problem.detail if problem else ""}
     return HTMLResponse(render("decide.html", **values), problem.status if problem else HTTPStatus.OK)
 
@@ -112,10 +117,15 @@ def _refused() -> Problem:
 
 
 async def _status(request: Request, link: DecisionLink) -> Status:
-    """Read the status; an ended session has no waits."""
+    """Read the status; an ended session has no waits, and its report lists the decisions."""
     backend: Backend = request.app.state.backend
     session, found = await backend.find(link.session)
-    return await session.status() if is_open(found) else Status(session=link.session, goal="", state="finished")
+    if is_open(found):
+        return await session.status()
+    ended = Status(session=link.session, goal="", state="finished")
+    with suppress(ChargehandError):  # it has no report
+        ended = ended.replace(decisions=(await session.result()).decisions)
+    return ended
 
 
 def _wait(status: Status, link: DecisionLink) -> Wait | None:

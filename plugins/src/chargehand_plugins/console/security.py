@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chargehand_cli.rendering.text import size
 from chargehand_cli.terminal import say
 from chargehand_plugins.console.access import Access, Rates, digest
 from chargehand_plugins.console.problems import Problem
@@ -248,7 +249,7 @@ class _BoundedStream:
     def _too_large(self) -> Problem:
         return Problem(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The body of the request may have {self._most:,} bytes at most.",
+            f"The request may have {size(self._most)} at most.",
             headers=_CLOSE,
         )
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from chargehand.download import safe_name, unique_name
 from chargehand.errors import UploadRefused
 from chargehand.upload import MOST_FILE_BYTES, store_documents
+from chargehand_cli.rendering.text import size
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.problems import invalid
 
@@ -63,7 +64,7 @@ async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[
         return ()
     root = backend.require_artifacts()
     if large := [each.filename for each in files if (each.size or 0) > MOST_FILE_BYTES]:
-        raise UploadRefused(f"{large[0]}: it is larger than {MOST_FILE_BYTES // 1_000_000} MB")
+        raise UploadRefused(f"{large[0]}: it is larger than {size(MOST_FILE_BYTES)}")
     with tempfile.TemporaryDirectory(prefix="chargehand-upload-") as temporary:
         folder = Path(temporary) / "documents"
         folder.mkdir()

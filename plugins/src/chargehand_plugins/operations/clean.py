@@ -21,6 +21,7 @@ from chargehand.record import FOLDER
 from chargehand.visibility import list_executions
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
+from chargehand_cli.rendering.text import size
 from chargehand_cli.terminal import put
 
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
@@ -36,7 +37,7 @@ async def clean_up(connection: Connection, minimum_age: timedelta, *, delete: bo
     folders = _folders_of_files(connection.location, storage.driver if storage else None)
     done = await clean_folders(client, folders, minimum_age, delete=delete)
     verb = "Deleted" if delete else "Would delete"
-    put(f"{verb} {done.files} files ({done.bytes:,} bytes) last used before {done.before:%Y-%m-%d %H:%M} UTC.")
+    put(f"{verb} {done.files} files ({size(done.bytes)}) last used before {done.before:%Y-%m-%d %H:%M} UTC.")
     put(f"{done.kept} files remain." if delete else f"{done.kept} files would remain. Delete with --delete.")
 
 

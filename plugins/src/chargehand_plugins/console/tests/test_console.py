@@ -198,6 +198,7 @@ async def test_a_form_that_is_not_even_read_keeps_what_was_typed(
             [again] = [each for each in parsed(refused.text).forms if each.action == form.action]
             assert (refused.status_code, len(again.xpath(".//input[@type='file']"))) == (status, bool(files))
             assert (status == 401) == ("/login" in refused.text)
+            assert (status == 413) == ("may have 2 MB at most" in refused.text)
             assert {name: text for name, text in values_of(again).items() if name != "documents"} | {
                 "csrf": ""
             } == typed
@@ -233,8 +234,11 @@ def hidden(page: str) -> dict[str, str]:
 
 
 @pytest.mark.real_server
-async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
-    """The page takes one decision of its kind, from its own origin; report and trace say who was sent the link."""
+async def test_a_link_decides_one_wait_once_and_opens_nothing_else(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page takes one decision of its kind, from its own origin, and says to all later ones who made it; report and
+    trace say who was sent the link."""
     async with open_console(client, tmp_path, SCRIPT) as console:
         url = console.running.url
         session = await console.environment.chargehand.start(SessionRequest(goal="What is it?", approval="plan"))
@@ -248,6 +252,8 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
             other = await phone.post(f"{page}/finish_now")
             approved = await phone.post(f"{page}/decide_plan", data={"decision": "approve"})
             again = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})
+            monkeypatch.setattr("chargehand_plugins.console.decide._wait", Mock(side_effect=[wait, None]))
+            lost = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})  # as two at once
             inside = await phone.get(f"{url}/sessions/{session.id}")
         report, trace = await session.result(), await session.trace()
 
@@ -255,7 +261,7 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
     assert WHAT in re.sub(r"<form.*?</form>", "", shown.text, flags=re.DOTALL)
     assert [each.status_code for each in (forged, foreign, other, approved, again)] == [403, 403, 403, 200, 200]
     assert "it is decided" in approved.text
-    assert "Nothing is left to decide" in again.text
+    assert all("Nothing is left to decide here: it was approved (link" in each.text for each in (again, lost))
     assert inside.status_code == 303
     by = "link sent to mailto:a@b.example"
     [decision] = report.decisions
