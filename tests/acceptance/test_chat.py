@@ -90,3 +90,38 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
     assert re.search(r"clerk asks to use refund\s+amount: 7", shown)
     assert rest.split("> ")[0].strip() == "it back."
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7]
+
+
+@pytest.mark.slow
+async def test_what_happens_elsewhere_is_shown_and_no_line_is_lost(
+    client: Client, tmp_path: Path, terminal: Terminal
+) -> None:
+    """What others say, decide and close: a line that is typed after a decision was made elsewhere is a message."""
+    script = (
+        Script()
+        .replies("Hello", say("Good day."))
+        .replies("money", request_tool("refund", amount=7), say("You get it."))
+        .replies("Thanks", say("Welcome."))
+    )
+    async with open_environment(
+        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
+    ) as opened:
+        running = await Commands.of(opened.chargehand, tmp_path).begin(
+            "chat", "--crew", "desk", "--id", "shared", tty=terminal.theirs, screen=terminal.theirs
+        )
+        await terminal.read_until("> ")
+        elsewhere = opened.chargehand.conversation("shared")
+        await elsewhere.say(text="Hello.")
+        heard = await terminal.read_until("> ")
+        terminal.type("I want my money back.")
+        await terminal.read_until("decide elsewhere: ")
+        await elsewhere.approve_call((await elsewhere.status()).calls[0])
+        decided = await terminal.read_until("> ")
+        terminal.type("Thanks.")
+        await terminal.read_until("Welcome.")
+        await elsewhere.close()
+        await terminal.read_until("has ended: closed.")
+        await terminal.end_of(running)
+
+    assert re.search(r"Said elsewhere: Hello\.\s+Good day\.", heard)
+    assert re.search(r"It is decided elsewhere\.\s+You get it\.", decided)

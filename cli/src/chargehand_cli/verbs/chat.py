@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from chargehand import ChargehandError, InvalidInput
+from chargehand.state_words import ENDED
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, put_part, say
 from chargehand_cli.verb import FILES, AsJson, Documents, Quiet, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from chargehand import Conversation, PendingCall, Reply
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LOOK_SECONDS: Final = 1.0
-"""Interval of checking for calls that need approval and for finished jobs."""
+"""Interval of checking for calls that need approval, for finished jobs, and for what happens elsewhere."""
+_CLOSE: Final = "/close"
 
 
 @verb(app, location=FILES)
@@ -69,19 +72,21 @@ class _Chat:
     talk: "Conversation"
     as_json: bool
     _lines: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue[str])
-    _shown: int = 0
-    """Number of the last transcript line shown."""
+    _known: set[int] = field(default_factory=set[int])
+    """Numbers of transcript lines that were shown or typed here."""
     _seen: set[str] = field(default_factory=set[str])
     """Ids of calls already shown."""
+    _asking: "asyncio.Task[None] | None" = None
+    """The prompt for a decision, named by its call."""
     _written: dict[str, str] = field(default_factory=dict[str, str])
     """Shown part of replies being written, by subtask."""
     _replied_at: "datetime | None" = None
     _is_waiting: bool = False
 
     async def hold(self) -> bool:
-        """Send typed lines until the input ends; return whether the user has closed the conversation."""
+        """Send typed lines until the input ends; return whether the conversation is over."""
         before = (await self.talk.transcript()).lines
-        self._shown = max((line.number for line in before), default=0)
+        self._known = {line.number for line in before}
         self._replied_at = max((line.at for line in before), default=None)
         loop = asyncio.get_running_loop()
         # A daemon thread, so that an interrupted process does not wait for a line.
@@ -94,7 +99,7 @@ class _Chat:
 
     async def _talk(self) -> bool:
         while text := await self._next():
-            if text.strip() == "/close":
+            if text.strip() == _CLOSE:
                 return True
             if text.strip():
                 await self._say(text)
@@ -119,14 +124,23 @@ class _Chat:
                     put_part(event.text)
 
     async def _next(self) -> str:
-        """Wait for a line, empty at the end of the input; meanwhile show finished jobs."""
-        if can_ask():
-            prompt("> ")
+        """Wait for a line, empty at the end of the input; meanwhile show finished jobs and what happens elsewhere."""
+        is_new = True
         while True:
+            if is_new and can_ask():
+                prompt("> ")
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     return await self._lines.get()
-            await self._show_reports()
+            is_new = await self._show_news()
+            status = await self.talk.status()
+            if status.state in ENDED:
+                say(f"The conversation has ended: {status.standing.words}.")
+                return _CLOSE
+            for call in status.calls:
+                if self._show_call(call):
+                    self._say_how_to_decide(call)
+                    is_new = True
 
     async def _say(self, text: str) -> None:
         try:
@@ -139,28 +153,35 @@ class _Chat:
         self._is_waiting = True
         try:
             while not (await asyncio.wait({saying}, timeout=_LOOK_SECONDS))[0]:
-                for call in (await self.talk.status()).calls:
-                    await self._ask(call)
+                self._ask((await self.talk.status()).calls)
+            self._ask(())
             self._show(await saying)
         finally:
             self._is_waiting = False
             saying.cancel()
 
-    async def _ask(self, call: "PendingCall") -> None:
-        """Show a call that needs approval once; on a terminal, ask for the decision."""
-        if call.id in self._seen:
-            return
-        self._seen.add(call.id)
-        from chargehand_cli.rendering.progress import argument_lines
+    def _ask(self, calls: "Sequence[PendingCall]") -> None:
+        """Show calls that need approval, each once; at a terminal, ask until one is decided, here or elsewhere."""
+        asking, self._asking = self._asking, None
+        if asking and not asking.done():
+            if asking.get_name() in {call.id for call in calls}:
+                self._asking = asking
+                return
+            asking.cancel()  # what is typed next is a message
+            say("\nIt is decided elsewhere.")
+        for call in calls:
+            if self._show_call(call):
+                if can_ask():
+                    self._asking = asyncio.create_task(self._decide(call), name=call.id)
+                    return
+                self._say_how_to_decide(call)
 
-        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
-        for line in argument_lines(call):
-            say(f"    {line}")
-        if not can_ask():
-            say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
-            return
+    async def _decide(self, call: "PendingCall") -> None:
         prompt("[a]pprove, [r]eject, or leave empty to decide elsewhere: ")
-        choice = (await self._lines.get()).strip()[:1].lower()
+        line = await self._lines.get()
+        if not line:
+            self._lines.put_nowait(line)  # the end of the input is that of the messages, too
+        choice = line.strip()[:1].lower()
         try:
             if choice == "a":
                 await self.talk.approve_call(call)
@@ -169,19 +190,37 @@ class _Chat:
         except ChargehandError as error:
             say(f"Not accepted: {error}")
 
-    async def _show_reports(self) -> None:
-        """Show replies that report on jobs."""
-        lines = (await self.talk.transcript()).lines
+    def _say_how_to_decide(self, call: "PendingCall") -> None:
+        say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
+
+    async def _show_news(self) -> bool:
+        """Show replies that report on jobs or answer others, whose messages are shown at a terminal."""
+        lines = [line for line in (await self.talk.transcript()).lines if line.number not in self._known]
         for line in lines:
-            if line.number > self._shown and line.kind == "reply":
+            if line.kind == "reply":
                 self._put(line.text, line.model_dump_json())
-        self._shown = max((line.number for line in lines), default=self._shown)
+            elif line.kind == "message" and can_ask():
+                say(f"Said elsewhere: {one_safe_line(line.text, 1_000)}")
+        self._known |= {line.number for line in lines}
+        return bool(lines)
+
+    def _show_call(self, call: "PendingCall") -> bool:
+        """Show a call; False if it was shown before."""
+        if call.id in self._seen:
+            return False
+        self._seen.add(call.id)
+        from chargehand_cli.rendering.progress import argument_lines
+
+        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
+        for line in argument_lines(call):
+            say(f"    {line}")
+        return True
 
     async def _wait_for_jobs(self) -> None:
         """Wait for running jobs and the agent's reports on them."""
         while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":  # noqa: ASYNC110  # it happens in another process
             await asyncio.sleep(_LOOK_SECONDS)
-        await self._show_reports()
+        await self._show_news()
 
     def _show(self, reply: "Reply") -> None:
         written = "\n\n".join(self._written.values())
@@ -193,7 +232,7 @@ class _Chat:
         self._written, self._replied_at = {}, reply.at
         for gap in () if self.as_json else reply.gaps:
             say(f"Gap: {one_safe_line(gap, 600)}")
-        self._shown = max(self._shown, reply.number)
+        self._known |= {reply.number, *reply.answers}
 
     def _put(self, text: str, as_json: str) -> None:
         if self.as_json:
