@@ -21,7 +21,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
 
 def _unquoted_number(value: object) -> object:
     if isinstance(value, str | bool):
-        raise ValueError("must be a number, without quotes")
+        raise ValueError("must be a number such as 2.50, without quotes")
     return value
 
 

@@ -132,13 +132,15 @@ def key_of(html: str) -> str:
 async def view_session(backend: Backend, session_id: str, work: Projection | None = None) -> SessionView:
     """Read a session's view; without a worker, from the server, and without a follower's projection, from scratch.
 
+    A follower that was cut off, as by a restart of the server, may not have seen the end of a session.
+
     Raises:
         SessionNotFound: there is no such session.
     """
     session, found = await backend.find(session_id)
     is_conversation = found.type.name == WorkflowType.CONVERSATION
     client, web_ui = backend.connect().client, backend.session_url(session_id)
-    if work is None:
+    if work is None or (work.scope.draft.ended_at is None and not is_open(found)):
         with translated(session_id):
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
     if is_open(found):

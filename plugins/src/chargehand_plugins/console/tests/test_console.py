@@ -19,10 +19,13 @@ from temporalio.client import Client
 
 from chargehand import SessionSummary
 from chargehand.contracts import DecisionRecord, Limits, SessionRequest
+from chargehand.history.projection import Projection
+from chargehand.history.records import Decoder
+from chargehand.history.steps import Draft, Scope
 from chargehand_plugins.console import pages
-from chargehand_plugins.console.backend import KnownSessions
+from chargehand_plugins.console.backend import Backend, KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, bare_headings, open_console
-from chargehand_plugins.console.views import Page, SessionView, key_of
+from chargehand_plugins.console.views import Page, SessionView, key_of, view_session
 from chargehand_plugins.console.words import catalogue
 from chargehand_plugins.webhooks.links import Links
 from tests.scripted_model import Script, answer, say, subtask, topics
@@ -330,6 +333,17 @@ def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
         pass
 
     assert key_of(before) == key_of(later) != key_of(page.parts(replace(view, since=datetime.now(UTC)))["live"])
+
+
+async def test_an_ended_session_is_shown_whole_however_far_a_follower_got(client: Client, tmp_path: Path) -> None:
+    """As after a restart of the server: no turn goes on, and the state is the report's."""
+    async with open_console(client, tmp_path, SCRIPT) as console:
+        session = await console.environment.chargehand.start(SessionRequest(goal="What is it?"))
+        await session.result()
+        backend = Backend(lambda: console.environment.chargehand, None)
+        seen = Projection(Scope(Decoder(client.data_converter), session.id, Draft.of(session.id), has_contents=True))
+
+        assert await view_session(backend, session.id, seen) == await view_session(backend, session.id)
 
 
 CONSOLE: Final = Path(__file__).parents[1]
