@@ -27,13 +27,15 @@ from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
 from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
+from chargehand_plugins.console.operations import Call, Handle, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
-from chargehand_plugins.console.session_rows import SPEND_DAYS, Spend, spend_rows
+from chargehand_plugins.console.session_rows import Spend, spend_rows
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 
 PREFIX: Final = "/api/v1"
+OPERATIONS: Final[list[Operation]] = []
+"""Every operation, in the order of the OpenAPI document."""
 _LONGEST_KEY: Final = 200
 _LONGEST_WAIT: Final = 60
 _KEY: Final = {
@@ -47,6 +49,10 @@ _LAST_EVENT: Final = {
     "type": "string",
     "description": "The cursor of the last event that the client has, as browsers send it.",
 }
+
+
+_BYTES: Final = "application/octet-stream"
+_NO_REPORT_YET: Final = {HTTPStatus.ACCEPTED: "There is no report yet; ask again."}
 
 
 class SessionQuery(TypedByPeople):
@@ -104,8 +110,32 @@ class ArtifactList(BaseModel):
     artifacts: list[Artifact]
 
 
-async def start(call: Call) -> Response:
-    """Start a session, from JSON or from a form with documents."""
+def _offer(method: str, path: str, **described: Any) -> Callable[[Handle], Handle]:
+    """Add an operation that has the name of its handler, and its docstring as the summary."""
+
+    def add(handle: Handle) -> Handle:
+        name = _camel_case(handle.__name__)
+        OPERATIONS.append(Operation(method, path, name, (handle.__doc__ or "").rstrip("."), handle, **described))
+        return handle
+
+    return add
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return "".join([first, *map(str.capitalize, others)])
+
+
+@_offer(
+    *("POST", "/sessions"),
+    takes=SessionRequest,
+    takes_files=True,
+    returns=Started,
+    status=HTTPStatus.CREATED,
+    headers={"Idempotency-Key": _KEY},
+)
+async def start_session(call: Call) -> Response:
+    """Start a session, from JSON or from a form with the parts `request` (JSON) and `documents` (files)."""
     request = call.backend.owned(await _read_request(call))
     session = await call.backend.connect().start(request, session_id=_session_id(call))
     await session.opened()
@@ -145,20 +175,24 @@ def _session_id(call: Call) -> str | None:
     return f"key-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
+@_offer("GET", "/sessions", returns=SessionList, query=SessionQuery)
 async def list_sessions(call: Call) -> Response:
+    """List sessions, the newest first."""
     query = call.query(SessionQuery)
     found = call.backend.list(**query.model_dump())
     return answer(SessionList(sessions=[each async for each in found]))
 
 
-async def spend(call: Call) -> Response:
-    """Add up the cost of sessions by day and tenant."""
+@_offer("GET", "/spend", returns=SpendList)
+async def get_spend(call: Call) -> Response:
+    """Add up what the sessions of the last month cost, by search attributes."""
     rows, total = await spend_rows(call.backend)
     return answer(SpendList(rows=rows, total=total))
 
 
-async def result(call: Call) -> Response:
-    """Return the report, waiting for it as requested."""
+@_offer("GET", "/sessions/{session}/result", returns=Report, query=ResultQuery, also=_NO_REPORT_YET)
+async def get_result(call: Call) -> Response:
+    """Read the report."""
     wait = call.query(ResultQuery).wait
     session, found = await call.backend.find(call.session_id)
     if is_open(found) and not wait:
@@ -174,12 +208,29 @@ async def _not_yet(call: Call) -> Response:
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED, {"Retry-After": "5"})
 
 
-async def trace(call: Call) -> Response:
+@_offer("GET", "/sessions/{session}/trace", returns=Trace)
+async def get_trace(call: Call) -> Response:
+    """Read every step of a session."""
     return answer(await (await call.backend.session(call.session_id)).trace())
 
 
-async def follow(call: Call) -> Response:
-    """Stream the events after the client's last one."""
+_STREAM: Final = {
+    "media_type": "text/event-stream",
+    "schema": {"description": "Server-sent events. The `data` of each is an `Event` as JSON."},
+    "query": EventQuery,
+    "headers": {"Last-Event-ID": _LAST_EVENT},
+}
+
+
+@_offer("GET", "/conversations/{session}/events", **_STREAM)
+async def follow_conversation(call: Call) -> Response:
+    """Follow a conversation, as a session."""
+    return await follow_session(call)
+
+
+@_offer("GET", "/sessions/{session}/events", **_STREAM)
+async def follow_session(call: Call) -> Response:
+    """Follow a session by server-sent events: the `id` of each is its cursor, `event` its kind, `data` its JSON."""
     after = call.request.headers.get("last-event-id") or call.query(EventQuery).after or None
     try:
         events = (await call.backend.session(call.session_id)).follow(after)
@@ -191,12 +242,17 @@ async def follow(call: Call) -> Response:
         raise
 
 
+@_offer("GET", "/sessions/{session}/artifacts", returns=ArtifactList)
 async def list_artifacts(call: Call) -> Response:
+    """List the files that agents made."""
     return answer(ArtifactList(artifacts=list((await finished(call)).artifacts)))
 
 
-async def artifact(call: Call) -> Response:
-    """Return the numbered file, so that browsers never render it as a page."""
+@_offer(
+    "GET", "/sessions/{session}/artifacts/{number}", media_type=_BYTES, schema={"type": "string", "format": "binary"}
+)
+async def get_artifact(call: Call) -> Response:
+    """Download a file."""  # which browsers never render as a page
     artifacts = (await finished(call)).artifacts
     numbered = {f"{number}": each for number, each in enumerate(artifacts, start=1)}
     found = numbered.get(call.request.path_params["number"])
@@ -206,7 +262,7 @@ async def artifact(call: Call) -> Response:
     content = await asyncio.to_thread(read_artifact, found.uri, root, call.backend.encryption)
     return Response(
         content,
-        media_type="application/octet-stream",
+        media_type=_BYTES,
         headers={
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(safe_name(found.name), safe='')}",
             "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -222,14 +278,22 @@ async def finished(call: Call) -> Report:
     return await session.result()
 
 
-async def cancel(call: Call) -> Response:
-    """Stop without a report."""
+@_offer("POST", "/sessions/{session}/cancel", returns=Started, status=HTTPStatus.ACCEPTED)
+async def cancel_session(call: Call) -> Response:
+    """Stop a session without a report."""
     await (await call.backend.session(call.session_id)).cancel()
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
-async def converse(call: Call) -> Response:
-    """Open a conversation."""
+@_offer(
+    *("POST", "/conversations"),
+    takes=ConversationRequest,
+    returns=Started,
+    status=HTTPStatus.CREATED,
+    headers={"Idempotency-Key": _KEY},
+)
+async def open_conversation(call: Call) -> Response:
+    """Open a conversation; `session` is its id."""
     request = call.backend.owned(await call.body(ConversationRequest, "request"))
     opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
     await opened.opened()
@@ -237,10 +301,8 @@ async def converse(call: Call) -> Response:
     return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})
 
 
-def _message_operation(
-    message: Row, find: Callable[[Backend, str], Awaitable[Any]], place: str, prefix: str = ""
-) -> Operation:
-    """Build the operation of a message from its table."""
+def _offer_message(message: Row, find: Callable[[Backend, str], Awaitable[Any]], place: str, prefix: str = "") -> None:
+    """Add the operation of a message from its table."""
 
     async def handle(call: Call) -> Response:
         session = await find(call.backend, call.session_id)
@@ -250,120 +312,13 @@ def _message_operation(
             raise Problem(HTTPStatus.NOT_FOUND, f"There is no {message.name} yet.")
         return answer(found)
 
-    words = f"{prefix}{message.name}".split("_")
-    return Operation(
-        "GET" if message.kind == "query" else "POST",
-        f"/{place}/{{session}}/{message.name}",
-        "".join([words[0], *map(str.capitalize, words[1:])]),
-        message.summary,
-        handle,
-        takes=message.takes,
-        returns=next(iter(get_args(message.returns)), message.returns),
-    )
+    handle.__name__, handle.__doc__ = f"{prefix}{message.name}", message.summary
+    method, path = "GET" if message.kind == "query" else "POST", f"/{place}/{{session}}/{message.name}"
+    returns = next(iter(get_args(message.returns)), message.returns)
+    _offer(method, path, takes=message.takes, returns=returns)(handle)
 
 
-def _follow_operation(place: str, name: str, summary: str) -> Operation:
-    return Operation(
-        "GET",
-        f"/{place}/{{session}}/events",
-        name,
-        summary,
-        follow,
-        media_type="text/event-stream",
-        schema={"description": "Server-sent events. The `data` of each is an `Event` as JSON."},
-        query=EventQuery,
-        headers={"Last-Event-ID": _LAST_EVENT},
-    )
-
-
-OPERATIONS: Final = (
-    Operation(
-        "POST",
-        "/sessions",
-        "startSession",
-        "Start a session, from JSON or from a form with the parts `request` (JSON) and `documents` (files)",
-        start,
-        takes=SessionRequest,
-        returns=Started,
-        status=HTTPStatus.CREATED,
-        headers={"Idempotency-Key": _KEY},
-        takes_files=True,
-    ),
-    Operation(
-        "GET",
-        "/sessions",
-        "listSessions",
-        "List sessions, the newest first",
-        list_sessions,
-        returns=SessionList,
-        query=SessionQuery,
-    ),
-    Operation(
-        "GET",
-        "/spend",
-        "getSpend",
-        f"Add up what sessions of the last {SPEND_DAYS} days cost, by search attributes.",
-        spend,
-        returns=SpendList,
-    ),
-    *(_message_operation(each, Backend.session, "sessions") for each in MESSAGES.values()),
-    Operation(
-        "POST",
-        "/conversations",
-        "openConversation",
-        "Open a conversation; `session` is its id",
-        converse,
-        takes=ConversationRequest,
-        returns=Started,
-        status=HTTPStatus.CREATED,
-        headers={"Idempotency-Key": _KEY},
-    ),
-    *(
-        _message_operation(each, Backend.conversation, "conversations", "conversation_")
-        for each in CONVERSATION_MESSAGES.values()
-    ),
-    _follow_operation("conversations", "followConversation", "Follow a conversation, as a session"),
-    _follow_operation(
-        "sessions",
-        "followSession",
-        "Follow a session by server-sent events: the `id` of each is its cursor, `event` its kind, `data` its JSON",
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}/result",
-        "getResult",
-        "Read the report",
-        result,
-        returns=Report,
-        query=ResultQuery,
-        also={HTTPStatus.ACCEPTED: "There is no report yet; ask again."},
-    ),
-    Operation("GET", "/sessions/{session}/trace", "getTrace", "Read every step of a session", trace, returns=Trace),
-    Operation(
-        "GET",
-        "/sessions/{session}/artifacts",
-        "listArtifacts",
-        "List the files that agents made",
-        list_artifacts,
-        returns=ArtifactList,
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}/artifacts/{number}",
-        "getArtifact",
-        "Download a file",
-        artifact,
-        media_type="application/octet-stream",
-        schema={"type": "string", "format": "binary"},
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/cancel",
-        "cancelSession",
-        "Stop a session without a report",
-        cancel,
-        returns=Started,
-        status=HTTPStatus.ACCEPTED,
-    ),
-)
-"""Every operation, in the order of the OpenAPI document."""
+for _each in MESSAGES.values():
+    _offer_message(_each, Backend.session, "sessions")
+for _each in CONVERSATION_MESSAGES.values():
+    _offer_message(_each, Backend.conversation, "conversations", "conversation_")

@@ -342,7 +342,7 @@ async def report_css(_: Request) -> Response:
 
 
 async def artifact(request: Request) -> Response:
-    return await api.artifact(Call(request, _backend(request), request.app.state.settings))
+    return await api.get_artifact(Call(request, _backend(request), request.app.state.settings))
 
 
 async def sessions(request: Request) -> Response:
