@@ -1,7 +1,6 @@
 """The page of a decision link, for deciding one wait of one session without signing in or scripts."""
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
@@ -85,22 +84,21 @@ async def _act(request: Request) -> Response:
 def _page(
     request: Request, status: Status, wait: Wait | None, problem: Problem | None = None, note: str = ""
 ) -> Response:
-    view = view_of_status(status, None)
     if wait is not None:
-        questions = tuple(each for each in view.questions if f"question-{each.subtask}" == wait.id)
-        calls = tuple(each for each in view.calls if each.id == wait.id)
+        questions = tuple(each for each in status.questions if f"question-{each.subtask}" == wait.id)
+        calls = tuple(each for each in status.calls if each.id == wait.id)
         asking = {each.subtask.partition("/")[0] for each in (*questions, *calls)}
-        view = replace(
-            view,
-            goal="" if view.goal == USUAL_GOAL else view.goal,
-            subtasks=tuple(each for each in view.subtasks if each.id in asking),
-            plan=view.plan if wait.kind == "plan" else None,
+        status = status.replace(
+            goal="" if status.goal == USUAL_GOAL else status.goal,
+            subtasks=tuple(each for each in status.subtasks if each.id in asking),
+            plan=status.plan if wait.kind == "plan" else None,
             questions=questions,
             calls=calls,
         )
-    values = {"view": view, "base": f"/decide/{request.path_params['link']}", "wait": wait, "csrf": "", "here": ""}
-    actions = _ACTIONS[wait.kind] if wait else ()
-    values |= {"actions": actions, "note": note, "problem": problem.detail if problem else ""}
+    view = view_of_status(status, None)
+    base, actions = f"/decide/{request.path_params['link']}", _ACTIONS[wait.kind] if wait else ()
+    values = {"view": view, "status": view.status, "wait": wait, "base": base, "actions": actions}
+    values |= {"note": note, "problem": problem.detail if problem else "", "csrf": "", "here": ""}
     return HTMLResponse(render("decide.html", **values), problem.status if problem else HTTPStatus.OK)
 
 

@@ -181,11 +181,10 @@ async def start(request: Request, form: FormData) -> Response:
     typed = _typed(form)
     try:
         asked, session_id = await _read_request(SessionRequest, _fields(typed), form, request)
-        session = await _backend(request).connect().start(asked, session_id=session_id)
-        await session.opened()
+        await (await _backend(request).connect().start(asked, session_id=session_id)).opened()
     except (ChargehandError, Problem) as error:
         return await _ask(request, typed.get("follows", ""), problem_of(error))
-    return RedirectResponse(f"{Page(session.id, '').base}?done=start", _SEE_OTHER)
+    return RedirectResponse(f"{Page(session_id, '').base}?done=start", _SEE_OTHER)
 
 
 def _typed(form: FormData) -> dict[str, str]:
@@ -226,14 +225,12 @@ async def talk(request: Request, problem: Problem | None = None) -> Response:
 
 async def converse(request: Request, form: FormData) -> Response:
     """Open a conversation."""
-    typed = _typed(form)
     try:
-        asked, conversation_id = await _read_request(ConversationRequest, typed, form, request)
-        opened = await _backend(request).connect().converse(asked, conversation_id=conversation_id)
-        await opened.opened()
+        asked, id_ = await _read_request(ConversationRequest, _typed(form), form, request)
+        await (await _backend(request).connect().converse(asked, conversation_id=id_)).opened()
     except (ChargehandError, Problem) as error:
         return await talk(request, problem_of(error))
-    return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
+    return RedirectResponse(f"{_place(id_)}?done=open", _SEE_OTHER)
 
 
 async def conversation(request: Request, problem: Problem | None = None) -> Response:
@@ -243,7 +240,7 @@ async def conversation(request: Request, problem: Problem | None = None) -> Resp
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
     done, base = request.query_params.get("done", ""), _place(found.id)
     taken = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
-    values = {"lines": lines, "view": status, "base": base, "session_id": found.id, "done_place": taken}
+    values = {"lines": lines, "status": status, "base": base, "session_id": found.id, "done_place": taken}
     return _page(request, "conversation.html", problem, here="talk", ended=status.state in ENDED, **values)
 
 

@@ -12,7 +12,7 @@ from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line
 from chargehand_cli.rendering.page import templates
-from chargehand_cli.rendering.text import dollars, duration, size
+from chargehand_cli.rendering.text import count, dollars, duration, size
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
 from chargehand_plugins.console.words import catalogue
 
@@ -24,6 +24,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     filters = {
+        "count": count,
         "dollars": dollars,
         "arguments": call_arguments,
         "citing": _citing,

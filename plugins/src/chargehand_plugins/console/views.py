@@ -15,29 +15,25 @@ from chargehand import (
     Artifact,
     InvalidInput,
     NotReachable,
-    PendingCall,
-    Plan,
-    Question,
     Report,
     ServerRefused,
     Session,
     SessionEnded,
     Status,
-    SubtaskRecord,
 )
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader, status_of, trace_of
 from chargehand.messages import UPDATES, Messages
 from chargehand.spans import SUPERVISOR
-from chargehand.state_words import ENDED, NEEDS, SESSION_STATES, Standing
+from chargehand.state_words import ENDED, NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import is_open
 from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.svg import timeline
-from chargehand_cli.rendering.text import answer_below_notice, count, dollars, duration, session_facts
+from chargehand_cli.rendering.text import answer_below_notice, duration, session_facts
 from chargehand_plugins.console.activity import AgentView, Message, messages_of, supervisor_view
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.templating import render
@@ -55,27 +51,17 @@ _WORK_IS_OVER: Final = ENDED | {"synthesising"}
 class SessionView:
     """Everything shown on a session's page."""
 
-    goal: str = ""
-    state: str = "running"
-    standing: Standing = SESSION_STATES["running"]
+    status: Status
+    """Its plan is absent, unless it awaits approval."""
     facts: tuple[str, ...] = ()
     since: datetime | None = None
     """When its work began; absent if it is over."""
     remark: str = ""
-    subtasks: tuple[SubtaskRecord, ...] = ()
     tree: AgentView | None = None
     """The activity of its supervisor and agents."""
     messages: tuple[Message, ...] = ()
-    plan: Plan | None = None
-    """The plan that awaits approval."""
     agents: tuple[str, ...] = ()
     """Agents available to subtasks of the plan."""
-    questions: tuple[Question, ...] = ()
-    calls: tuple[PendingCall, ...] = ()
-    max_turns: int = 0
-    budget: str = ""
-    turns: str = ""
-    spent: str = ""
     timeline: Markup | str = ""
     is_open: bool = True
     is_conversation: bool = False
@@ -117,6 +103,7 @@ class Page:
     def _values(self, view: SessionView) -> dict[str, object]:
         return {
             "view": view,
+            "status": view.status,
             "base": self.base,
             "csrf": self.csrf,
             "session_id": self.session_id,
@@ -145,7 +132,7 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
     if is_open(found):
         view = await _of_running(backend, session, work, web_ui)
-        crew = (await session.request()).crew if view.plan else ""
+        crew = (await session.request()).crew if view.status.plan else ""
         own = {agent for each in backend.crews if each.name == crew for agent in each.agents}
         return replace(view, agents=tuple(sorted({*view.agents, *own})), is_conversation=is_conversation)
     try:
@@ -186,23 +173,13 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
     took = (duration(ended_at - status.started_at),) if ended_at and status.started_at else ()
     awaits = status.state == "awaiting_approval" and status.plan is not None
     return SessionView(
-        goal=status.goal,
-        state=status.state,
-        standing=status.standing,
+        status=status if awaits else status.replace(plan=None),
         facts=(*spend_facts(status), *took),
         since=None if took else status.started_at,
         remark=NEEDS["paused"] if status.state == "paused" else "",
-        subtasks=status.subtasks,
         tree=supervisor_view(work, status) if work else None,
         messages=messages_of(work) if work else (),
-        plan=status.plan if awaits else None,
         agents=tuple(sorted({each.agent for each in status.plan.subtasks} | {SUPERVISOR})) if status.plan else (),
-        questions=status.questions,
-        calls=status.calls,
-        max_turns=status.max_turns,
-        budget=f"{status.budget_usd:.2f}",
-        turns=count(status.turns, "turn"),
-        spent=dollars(status.spent_usd),
         timeline=Markup(timeline(trace_of(work)) if work else ""),  # noqa: S704  # it escapes what it draws
         can_steer=status.state not in _WORK_IS_OVER,
         can_change=not awaits
@@ -216,7 +193,7 @@ def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionV
     view = view_of_status(status_of(work, report.goal), web_ui, work)
     return replace(
         view,
-        facts=tuple(fact for fact in session_facts(report) if fact != view.standing.words),
+        facts=tuple(fact for fact in session_facts(report) if fact != view.status.standing.words),
         remark=report.notice,
         answer=safe_html(answer_below_notice(report), report.sources),
         gaps=report.gaps,

@@ -17,7 +17,7 @@ import pytest
 from httpx2 import AsyncClient
 from temporalio.client import Client
 
-from chargehand import SessionSummary
+from chargehand import SessionSummary, Status
 from chargehand.contracts import DecisionRecord, Limits, SessionRequest
 from chargehand.history.projection import Projection
 from chargehand.history.records import Decoder
@@ -327,7 +327,10 @@ async def test_a_goal_that_is_written_late_is_found() -> None:
 
 def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
     """However long the same work takes."""
-    page, view = Page("s1", csrf=""), SessionView(since=datetime.now(UTC))
+    page, view = (
+        Page("s1", csrf=""),
+        SessionView(Status(session="s1", goal="", state="executing"), since=datetime.now(UTC)),
+    )
     before = page.parts(view)["live"]
     while (later := page.parts(view)["live"]) == before:
         pass

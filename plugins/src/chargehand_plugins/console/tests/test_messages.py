@@ -1,7 +1,6 @@
 """Every message of the table is an operation of the HTTP API, and every update a form of the session page."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from html import unescape
@@ -13,7 +12,7 @@ from pydantic import Field
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand import PendingCall, Plan, Question, Subtask
+from chargehand import PendingCall, Plan, Question, Status, Subtask
 from chargehand.contracts import Limits, PlanDecision, Tier, TypedByPeople
 from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput
@@ -28,25 +27,13 @@ from tests.unit.strategies import examples
 
 DOCUMENT = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
 REFERENCE = "#/components/schemas/{model}"
-VIEW = SessionView(
-    state="executing",
-    plan=Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Read it."),)),
-    questions=(Question(subtask="T1", agent="reader", text="Which year?", open_until=datetime.now(UTC)),),
-    calls=(
-        PendingCall(
-            id="c1",
-            hash="0" * 64,
-            subtask="T2",
-            agent="clerk",
-            tool="refund",
-            arguments={},
-            workflow_id="s",
-            open_until=datetime.now(UTC),
-        ),
-    ),
-    can_steer=True,
-    can_change=True,
-)
+SOON = datetime.now(UTC)
+PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Read it."),))
+ASKED: Any = {"subtask": "T2", "agent": "clerk", "open_until": SOON}
+CALL = PendingCall(id="c1", hash="0" * 64, tool="refund", arguments={}, workflow_id="s", **ASKED)
+QUESTION = Question(text="Which year?", **ASKED)
+STATUS = Status(session="s", goal="", state="executing", plan=PLAN, questions=(QUESTION,), calls=(CALL,))
+VIEW = SessionView(STATUS, can_steer=True, can_change=True)
 EVERY_UPDATE = pytest.mark.parametrize("row", UPDATES.values(), ids=UPDATES)
 
 
@@ -140,9 +127,10 @@ def test_a_plan_is_typed_by_rows() -> None:
 def test_each_text_of_a_plan_is_read_before_it_is_approved() -> None:
     """What an agent is given by an approved plan stands on the page, data and hidden characters too."""
     subtask = Subtask(id="T1", agent="reader", instruction="First.", input={"to": "second\u202e"})
-    view = replace(VIEW, plan=Plan(subtasks=(subtask,), final_instruction="Third."))
+    status = STATUS.replace(plan=Plan(subtasks=(subtask,), final_instruction="Third."))
 
-    shown = re.sub(r"<input[^>]*>", "", render("_decisions.html", view=view, base="/sessions/s", csrf="token"))
+    shown = render("_decisions.html", view=VIEW, status=status, base="/sessions/s", csrf="token")
+    shown = re.sub(r"<input[^>]*>", "", shown)
 
     assert [text for text in ("First.", "second<U+202E>", "Third.") if text not in unescape(shown)] == []
 
@@ -156,7 +144,14 @@ class _Song(TypedByPeople):
 def test_an_update_without_wording_has_a_form_all_the_same() -> None:
     """Labels, choices and texts come from the contract, and are escaped."""
     new = SimpleNamespace(name="sing_along", summary="Have agents sing", takes=_Song)
-    html = render("_actions.html", view=VIEW, base="/sessions/s", csrf="token", updates=(*UPDATES.values(), new))
+    html = render(
+        "_actions.html",
+        view=VIEW,
+        status=STATUS,
+        base="/sessions/s",
+        csrf="token",
+        updates=(*UPDATES.values(), new),
+    )
 
     assert 'action="/sessions/s/sing_along"' in html
     assert "<summary>Sing along</summary>" in html
