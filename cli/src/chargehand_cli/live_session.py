@@ -27,7 +27,7 @@ from chargehand.history.tree import describe_running
 from chargehand.temporal_errors import translated
 from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.escaping import error_text, one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
 from chargehand_cli.run_options import BadRequest, read_plan
 from chargehand_cli.session_files import status_of
@@ -250,7 +250,7 @@ class Prompts:
                     say(withdrawal)
                 raise
             except ChargehandError as error:
-                say(f"Not accepted: {error}")
+                say(f"Not accepted: {error_text(error)}")
 
     async def _answer(self, question: Question) -> None:
         subtask = one_safe_line(question.subtask)
@@ -261,7 +261,7 @@ class Prompts:
             try:
                 await self._session.answer(subtask=question.subtask, text=text)
             except ChargehandError as error:  # such as an answer that does not fit its form
-                say(f"Not accepted: {error}")
+                say(f"Not accepted: {error_text(error)}")
                 prompt(_ANSWER)
             else:
                 return

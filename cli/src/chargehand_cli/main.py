@@ -145,7 +145,9 @@ def execute(arguments: list[str]) -> int:
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else Exit.FAILED
     except ChargehandError as error:
-        say(f"chargehand: {error}")
+        from chargehand_cli.rendering.escaping import error_text
+
+        say(f"chargehand: {error_text(error)}")
         return _exit_code(error)
     except BaseException as error:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
         return _surprise(error)

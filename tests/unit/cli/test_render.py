@@ -9,10 +9,12 @@ import pytest
 from rich.console import Console
 
 from chargehand import Artifact, Contradiction, Grade, Source, Usage
+from chargehand.errors import InvalidInput
+from chargehand_cli.rendering.escaping import error_text
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.rendering.text import dollars, report_markdown
 from tests.unit.cli.reports import report, trace
 
 _VOID = {"meta", "br", "hr", "img"}
@@ -214,3 +216,19 @@ def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
         "search: boilers · 2.0 s · failed · attempt 3 · A service that a tool needs is unavailable",
     )
     assert "never taken up" not in drawing
+
+
+def test_what_is_shown_to_people_is_true_and_in_words() -> None:
+    """The least budget is no less than it is, and what is refused has no name of a class."""
+    assert [dollars(Decimal(each)) for each in ("0", "0.00009", "0.0001", "1")] == [
+        "$0.00",
+        "< $0.0001",
+        "$0.0001",
+        "$1.00",
+    ]
+    refusals = ("Invalid PlanDecision: plan: is required", "Invalid SessionRequest: goal: is required", "Too late.")
+    assert [error_text(InvalidInput(each)) for each in refusals] == [
+        "The plan decision is invalid: plan: is required",
+        "The request is invalid: goal: is required",
+        "Too late.",
+    ]

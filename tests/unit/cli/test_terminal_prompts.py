@@ -106,7 +106,7 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, caps
     """What is refused is explained instead of ending the command, and asked for again."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("x" * 4_001)
-    await until(lambda: "Not accepted: Invalid Answer: text" in capsys.readouterr().err)
+    await until(lambda: "Not accepted: The answer is invalid: text" in capsys.readouterr().err)
     await terminal.typed.put("1987")
     await until(lambda: len(terminal.sent) == 1)
     await terminal.close()

@@ -32,6 +32,16 @@ def json_text(text: str) -> str:
     return _DANGEROUS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def error_text(error: Exception) -> str:
+    """Return the message of an error, in which a contract is named in words: `The plan decision is invalid: …`."""
+
+    def in_words(found: re.Match[str]) -> str:
+        name = re.sub("(?<=[a-z])(?=[A-Z])", " ", found[1]).lower().removeprefix("session ")
+        return f"The {name} is invalid: "
+
+    return re.sub(r"^Invalid (\w+): ", in_words, str(error))
+
+
 def one_safe_line(text: str, most: int = 200) -> str:
     """Fold text into one harmless line of at most `most` characters."""
     return cut(" ".join(safe_text(text).split()), most)

@@ -144,7 +144,7 @@ def text_end(text: str, most: int) -> str:
 
 def dollars(amount: float | Decimal) -> str:
     """Format a dollar amount with as many digits as needed."""
-    if 0 < amount < 0.0001:
+    if 0 < amount < Decimal("0.0001"):
         return "< $0.0001"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 

@@ -12,7 +12,7 @@ import typer
 from chargehand import ChargehandError, InvalidInput
 from chargehand.state_words import ENDED
 from chargehand_cli.connection import Connection
-from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.escaping import error_text, one_safe_line
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, put_part, say
 from chargehand_cli.verb import FILES, AsJson, Documents, Quiet, verb
 
@@ -148,7 +148,7 @@ class _Chat:
         except InvalidInput as error:
             if not can_ask():
                 raise
-            say(f"Not accepted: {error}")
+            say(f"Not accepted: {error_text(error)}")
             return
         self._is_waiting = True
         try:
@@ -188,7 +188,7 @@ class _Chat:
             elif choice == "r":
                 await self.talk.reject_call(call)
         except ChargehandError as error:
-            say(f"Not accepted: {error}")
+            say(f"Not accepted: {error_text(error)}")
 
     def _say_how_to_decide(self, call: "PendingCall") -> None:
         say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")

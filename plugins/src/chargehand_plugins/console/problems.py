@@ -8,6 +8,7 @@ from typing import Final
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
 from chargehand.contracts.problems import join_problems
 from chargehand.errors import DownloadRefused, InvalidInput, UpdateRefused, UploadRefused
+from chargehand_cli.rendering.escaping import error_text
 from chargehand_cli.run_options import BadRequest
 
 _RETRY_SECONDS: Final = "5"
@@ -45,9 +46,9 @@ def problem_of(error: ChargehandError | Problem) -> Problem:
         case SessionNotFound() | DownloadRefused():
             return Problem(HTTPStatus.NOT_FOUND, str(error))
         case UploadRefused() | BadRequest() | InvalidInput():
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), ErrorType.INVALID_INPUT)
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, error_text(error), ErrorType.INVALID_INPUT)
         case SessionFailed(error_type=ErrorType() as kind) | UpdateRefused(error_type=ErrorType() as kind):
-            return Problem(_STATUS.get(kind, HTTPStatus.CONFLICT), str(error), kind)
+            return Problem(_STATUS.get(kind, HTTPStatus.CONFLICT), error_text(error), kind)
         case _:
             return Problem(HTTPStatus.CONFLICT, str(error), type(error).__name__)
 

@@ -30,6 +30,7 @@ from chargehand.state_words import ENDED, NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import is_open
 from chargehand.wire import WorkflowType
+from chargehand_cli.rendering.escaping import error_text
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.svg import timeline
@@ -140,7 +141,8 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
         status = await _recorded(session, work)
         view = view_of_status(status, web_ui, work)
-        remark = f"{str(error).rstrip('.')}. {status.failure.remedy}" if status.failure else str(error)
+        remark = error_text(error)
+        remark = f"{remark.rstrip('.')}. {status.failure.remedy}" if status.failure else remark
         return replace(
             view, remark=remark, is_open=False, is_conversation=is_conversation, can_steer=False, can_change=False
         )
