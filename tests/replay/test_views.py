@@ -8,7 +8,7 @@ from decimal import Decimal
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -20,6 +20,7 @@ from chargehand.contracts import (
     CallEvent,
     EndEvent,
     Event,
+    FailureReason,
     PlanEvent,
     QuestionEvent,
     SpendEvent,
@@ -210,7 +211,10 @@ def spent_words(usage: Usage) -> str:
     return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
 
-_FOR_PROGRAMS: Final = [*ErrorType, *(each for each in (*REASONS, *SESSION_STATES, *STOP_REASONS) if "_" in each)]
+_FOR_PROGRAMS: Final = [
+    *ErrorType,
+    *(each for each in (*get_args(FailureReason), *REASONS, *SESSION_STATES, *STOP_REASONS) if "_" in each),
+]
 _IDENTIFIERS: Final = re.compile(rf"\b({'|'.join(_FOR_PROGRAMS)})\b")
 
 
@@ -315,7 +319,7 @@ async def test_nothing_goes_on_in_a_session_that_the_server_has_ended(name: str,
         assert not [*under_way(root)]
         page = view_of_status(status, None, root)
         assert page.tree is not None
-        assert (page.standing.words, page.since, page.can_steer) == ("terminated", None, False)
+        assert (page.status.standing.words, page.since, page.can_steer) == ("terminated", None, False)
         assert not any(each.since or each.now for each in agents_of(page.tree))
 
 

@@ -119,16 +119,9 @@ REASONS: Final[Mapping[str, str]] = {
     "malformed": "the reply was malformed",
     "invalid_output": "no valid output",
     "no_answer": "no answer was found",
-    "out_of_rounds": "out of rounds",
-    "out_of_turns": "out of turns",
-    "out_of_budget": "out of budget",
     "deadline": "out of time",
-    "cancelled": "cancelled",
     "duplicate": "the same task was given before",
-    "skipped": "skipped",
     "tool_unavailable": "a tool is unavailable",
-    "terminated": "terminated",
-    "timed_out": "timed out",
     "quarantined": "two workers were lost in the middle of it",
     "internal": "a fault of the worker",
     "ambiguous_input": "the task can be read in several ways",
@@ -137,7 +130,7 @@ REASONS: Final[Mapping[str, str]] = {
     "timeout": "it takes longer than the agent has",
     "too_big": "it is too much for one agent",
 }
-"""Why a subtask has no result, or not a whole one: the reasons of failures and escalations."""
+"""Why a subtask has no result, or not a whole one, where the reason's own name does not say it."""
 _UNVERIFIED: Final = Standing("answered, not all verified", "partial")
 _VERIFIED: Final = (None, "computed", "supported")
 """Verifications that count as verified; None means no claims."""

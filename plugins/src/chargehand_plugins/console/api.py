@@ -10,15 +10,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from chargehand import (
-    Artifact,
-    ChargehandError,
-    ConversationRequest,
-    Report,
-    SessionRequest,
-    SessionSummary,
-    Trace,
-)
+from chargehand import Artifact, ChargehandError, ConversationRequest, Report, SessionRequest, SessionSummary, Trace
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.request import SessionIdentifier
@@ -44,6 +36,8 @@ _KEY: Final = {
     "description": "Names the request: sent again with the same key, it returns the same session "
     f"({_LONGEST_KEY} characters at most).",
 }
+_KEYED: Final = {"Idempotency-Key": _KEY}
+_CREATED: Final = HTTPStatus.CREATED
 
 _LAST_EVENT: Final = {
     "type": "string",
@@ -126,21 +120,14 @@ def _camel_case(name: str) -> str:
     return "".join([first, *map(str.capitalize, others)])
 
 
-@_offer(
-    *("POST", "/sessions"),
-    takes=SessionRequest,
-    takes_files=True,
-    returns=Started,
-    status=HTTPStatus.CREATED,
-    headers={"Idempotency-Key": _KEY},
-)
+@_offer("POST", "/sessions", takes=SessionRequest, takes_files=True, returns=Started, status=_CREATED, headers=_KEYED)
 async def start_session(call: Call) -> Response:
     """Start a session, from JSON or from a form with the parts `request` (JSON) and `documents` (files)."""
     request = call.backend.owned(await _read_request(call))
     session = await call.backend.connect().start(request, session_id=_session_id(call))
     await session.opened()
     location = f"{PREFIX}/sessions/{quote(session.id, safe='')}/status"
-    return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
+    return answer(Started(session=session.id), _CREATED, {"Location": location})
 
 
 async def _read_request(call: Call) -> SessionRequest:
@@ -285,20 +272,14 @@ async def cancel_session(call: Call) -> Response:
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
-@_offer(
-    *("POST", "/conversations"),
-    takes=ConversationRequest,
-    returns=Started,
-    status=HTTPStatus.CREATED,
-    headers={"Idempotency-Key": _KEY},
-)
+@_offer("POST", "/conversations", takes=ConversationRequest, returns=Started, status=_CREATED, headers=_KEYED)
 async def open_conversation(call: Call) -> Response:
     """Open a conversation; `session` is its id."""
     request = call.backend.owned(await call.body(ConversationRequest, "request"))
     opened = await call.backend.connect().converse(request, conversation_id=_session_id(call))
     await opened.opened()
     location = f"{PREFIX}/conversations/{quote(opened.id, safe='')}/transcript"
-    return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})
+    return answer(Started(session=opened.id), _CREATED, {"Location": location})
 
 
 def _offer_message(message: Row, find: Callable[[Backend, str], Awaitable[Any]], place: str, prefix: str = "") -> None:

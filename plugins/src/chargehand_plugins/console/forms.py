@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand.contracts import CallDecision, Plan, PlanDecision, TypedByPeople
+from chargehand.contracts import CallDecision, Plan, PlanDecision, Subtask, TypedByPeople
 from chargehand.messages import Row
 from chargehand_cli.rendering.escaping import exact_text, json_text, one_safe_line, safe_text
 from chargehand_plugins.console.operations import parse
@@ -147,23 +147,9 @@ def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
         )
 
 
-@dataclass(frozen=True)
-class PlanRow:
-    number: int
-    id: str = ""
-    agent: str = ""
-    instruction: str = ""
-    depends_on: str = ""
-    input: Mapping[str, JsonValue] | None = None
-
-
-def plan_rows(plan: Plan) -> list[PlanRow]:
-    """List the rows of a plan, followed by empty ones."""
-    rows = [
-        PlanRow(number, each.id, each.agent, each.instruction, ", ".join(each.depends_on), each.input)
-        for number, each in enumerate(plan.subtasks, start=1)
-    ]
-    return rows + [PlanRow(len(rows) + number) for number in range(1, _EMPTY_ROWS + 1)]
+def plan_rows(plan: Plan) -> list[Subtask | dict[str, str]]:
+    """List the subtasks of a plan, followed by empty rows."""
+    return [*plan.subtasks, *[dict.fromkeys(Subtask.model_fields, "")] * _EMPTY_ROWS]
 
 
 def _has_any(form: FormData, prefix: str) -> bool:

@@ -5,7 +5,6 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -33,14 +32,7 @@ from chargehand_plugins.console.forms import kept_fields, read_content, read_num
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
-from chargehand_plugins.console.session_rows import (
-    MOST_COUNTED,
-    PAGE,
-    SPEND_DAYS,
-    Search,
-    search_rows,
-    spend_rows,
-)
+from chargehand_plugins.console.session_rows import MOST_COUNTED, PAGE, SPEND_DAYS, Search, search_rows, spend_rows
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import MOST_FILES, files_of, has_files, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
@@ -217,10 +209,9 @@ async def _read_request(
 
 async def talk(request: Request, problem: Problem | None = None) -> Response:
     """Show the form for a new conversation, and open conversations."""
-    rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
-    sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
-    key = secrets.token_urlsafe(16)
-    return _page(request, "talk.html", problem, here="talk", sessions=sessions, key=key)
+    sessions = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
+    values = {"sessions": sessions, "place": "/conversations", "key": secrets.token_urlsafe(16)}
+    return _page(request, "talk.html", problem, here="talk", **values)
 
 
 async def converse(request: Request, form: FormData) -> Response:

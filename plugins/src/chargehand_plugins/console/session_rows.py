@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from chargehand import InvalidInput, SessionSummary
 from chargehand.contracts.base import Dollars
-from chargehand.state_words import Standing
 from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.words import words
@@ -21,15 +19,6 @@ MOST_COUNTED: Final = 10_000
 SPEND_DAYS: Final = 30
 _AT_ONCE: Final = 200
 """Number of matching sessions requested by id at once."""
-
-
-@dataclass(frozen=True)
-class Row:
-    href: str
-    title: str
-    standing: Standing
-    facts: tuple[str, ...]
-    started_at: datetime
 
 
 @dataclass(frozen=True)
@@ -60,7 +49,7 @@ class Spend(BaseModel):
         self.dollars += Decimal(str(session.cost_usd or 0))
 
 
-async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> list[Row]:
+async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> list[SessionSummary]:
     """List the newest matching sessions: the server filters, and words are searched in goals and ids.
 
     Raises:
@@ -71,12 +60,12 @@ async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> lis
         filters["before"] = _time(search.before)
     words = search.q.casefold().split()
     if not words:
-        return [_row(each) async for each in backend.list(most, **filters)]
-    rows: list[Row] = []
+        return [each async for each in backend.list(most, **filters)]
+    rows: list[SessionSummary] = []
     found = await backend.known.find(backend.list, words)
     for first in range(0, len(found), _AT_ONCE):
         ids = found[first : first + _AT_ONCE]
-        rows += [_row(each) async for each in backend.list(most - len(rows), ids=ids, **filters)]
+        rows += [each async for each in backend.list(most - len(rows), ids=ids, **filters)]
         if len(rows) == most:
             break
     return rows
@@ -89,7 +78,8 @@ def _time(text: str) -> datetime:
         raise InvalidInput("before: must be a time such as 2026-11-23T12:00:00+00:00") from None
 
 
-def _row(summary: SessionSummary) -> Row:
+def row_facts(summary: SessionSummary) -> list[str]:
+    """List what a row says of a session beside its goal, state and start."""
     facts = [
         words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
         summary.failure.cause if summary.failure else "",
@@ -97,13 +87,7 @@ def _row(summary: SessionSummary) -> Row:
         summary.tenant if summary.tenant != "default" else "",
         _cost(summary),
     ]
-    return Row(
-        href=f"/sessions/{quote(summary.id, safe='')}",
-        title=summary.goal or summary.id,
-        standing=summary.standing,
-        facts=tuple(fact for fact in facts if fact),
-        started_at=summary.started_at,
-    )
+    return [fact for fact in facts if fact]
 
 
 def _cost(summary: SessionSummary) -> str:

@@ -2,8 +2,9 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
+from urllib.parse import quote
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -14,11 +15,12 @@ from chargehand_cli.rendering.escaping import exact_text, one_safe_line
 from chargehand_cli.rendering.page import templates
 from chargehand_cli.rendering.text import count, dollars, duration, size
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
+from chargehand_plugins.console.session_rows import row_facts
 from chargehand_plugins.console.words import catalogue
 
 
 def render(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render({"done_place": ""} | values)
+    return _environment().get_template(template).render({"done_place": "", "place": ""} | values)
 
 
 @cache
@@ -30,6 +32,7 @@ def _environment() -> Environment:
         "citing": _citing,
         "duration": duration,
         "elapsed": _elapsed,
+        "facts": row_facts,
         "fields": form_fields,
         "json": json.dumps,
         "limit": _limit,
@@ -38,6 +41,7 @@ def _environment() -> Environment:
         "one_line": one_safe_line,
         "exact": exact_text,
         "rows": plan_rows,
+        "segment": partial(quote, safe=""),
         "size": size,
         "standing": standing,
     }

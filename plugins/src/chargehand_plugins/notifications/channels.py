@@ -110,7 +110,7 @@ class NotificationActivities:
             await asyncio.to_thread(self._mail, target, notice.id, text)
         else:
             headers, body = _slack(text) if kind == "slack" else _ntfy(text)
-            await post(target, body, {**headers, "User-Agent": "Chargehand/0.4", "Connection": "close"}, self.internal)
+            await post(target, body, headers, self.internal)
 
     def _mail(self, to: str, id_: str, text: Text) -> None:
         if self.mail is None:

@@ -193,7 +193,8 @@ async def _status(
     from activities.http.guarded_get import GuardedBackend
 
     tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
-    sent = [("Host", urlsplit(url).netloc), ("Content-Length", str(len(body))), *headers.items()]
+    own = {"Host": urlsplit(url).netloc, "Content-Length": str(len(body)), "User-Agent": "Chargehand/0.4"}
+    sent = [*own.items(), ("Connection", "close"), *headers.items()]
     timeouts = {"connect": _CONNECT_SECONDS, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
     try:
         async with (
@@ -217,8 +218,6 @@ def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[st
     signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
     return {
         "Content-Type": "application/json",
-        "User-Agent": "Chargehand/0.4",
-        "Connection": "close",
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": f"v1,{signature}",

@@ -18,7 +18,7 @@ from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput
 from chargehand.messages import MESSAGES, UPDATES, Row
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
-from chargehand_plugins.console.forms import form_fields, plan_rows, read_content, read_number
+from chargehand_plugins.console.forms import form_fields, read_content, read_number
 from chargehand_plugins.console.openapi import openapi_document
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.templating import render
@@ -107,11 +107,11 @@ def test_a_plan_is_typed_by_rows() -> None:
     dropped = Subtask(id="T2", agent="reader", instruction="Skim it.")
     before = Plan(subtasks=(kept, dropped, last), length_words=500, final_instruction="Briefly.")
     form = {"decision": "edit", "plan": before.model_dump_json(), "final_instruction": "As a table."}
-    for row in plan_rows(before):
+    for number, row in enumerate(before.subtasks, start=1):
         typed = {"was": row.id, "id": row.id, "agent": row.agent, "instruction": row.instruction}
-        typed |= {"place": str(row.number), "depends_on": row.depends_on}
-        form |= {f"rows.{row.number}.{name}": text for name, text in typed.items()}
-    form |= {"rows.2.drop": "on", "rows.3.depends_on": "T1 N1", "rows.4.id": "N1", "rows.4.place": "0"}
+        typed |= {"place": str(number), "depends_on": ", ".join(row.depends_on)}
+        form |= {f"rows.{number}.{name}": text for name, text in typed.items()}
+    form |= {"rows.2.drop": "on", "rows.3.depends_on": "T1 N1", "rows.4.id": "N1", "rows.4.place": "0", "rows.5.id": ""}
     form |= {"rows.4.agent": "supervisor", "rows.4.instruction": "Look\r\naround."}
     decided = read_content(UPDATES["decide_plan"], FormData(form))
     with pytest.raises(Problem) as refused:
