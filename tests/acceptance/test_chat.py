@@ -59,21 +59,22 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
 
 @pytest.mark.slow
-async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
+async def test_a_call_is_approved_here_or_elsewhere(client: Client, tmp_path: Path, terminal: Terminal) -> None:
     """A call that waits is shown, and decided about by a letter; a message that cannot be sent does not end the
-    talk."""
+    talk. What others say, decide and close is shown, and a line typed after their decision is a message."""
     written = asyncio.Event()
 
     def write(call: ModelCall) -> Held:
         shown_so_far(call, "You get", "content")
         return Held(say("You get it back."), written)
 
-    script = Script().replies("money", request_tool("refund", amount=7), write)
+    script = Script().replies("money", request_tool("refund", amount=7), write).replies("Hello", say("Good day."))
+    script = script.replies("more", request_tool("refund", amount=8), say("All.")).replies("Thanks", say("Welcome."))
     async with open_environment(
         client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
         running = await Commands.of(opened.chargehand, tmp_path).begin(
-            "chat", "--crew", "desk", tty=terminal.theirs, screen=terminal.theirs
+            "chat", "--crew", "desk", "--id", "shared", tty=terminal.theirs, screen=terminal.theirs
         )
         await terminal.read_until("> ")
         terminal.type("\x01")
@@ -84,36 +85,10 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
         await terminal.read_until("You get")
         written.set()
         rest = await terminal.read_until("> ")
-        terminal.type("/close")
-        await terminal.end_of(running)
-
-    assert re.search(r"clerk asks to use refund\s+amount: 7", shown)
-    assert rest.split("> ")[0].strip() == "it back."
-    assert [call["amount"] for call in opened.tools["refund"].calls] == [7]
-
-
-@pytest.mark.slow
-async def test_what_happens_elsewhere_is_shown_and_no_line_is_lost(
-    client: Client, tmp_path: Path, terminal: Terminal
-) -> None:
-    """What others say, decide and close: a line that is typed after a decision was made elsewhere is a message."""
-    script = (
-        Script()
-        .replies("Hello", say("Good day."))
-        .replies("money", request_tool("refund", amount=7), say("You get it."))
-        .replies("Thanks", say("Welcome."))
-    )
-    async with open_environment(
-        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
-    ) as opened:
-        running = await Commands.of(opened.chargehand, tmp_path).begin(
-            "chat", "--crew", "desk", "--id", "shared", tty=terminal.theirs, screen=terminal.theirs
-        )
-        await terminal.read_until("> ")
         elsewhere = opened.chargehand.conversation("shared")
         await elsewhere.say(text="Hello.")
         heard = await terminal.read_until("> ")
-        terminal.type("I want my money back.")
+        terminal.type("I want more.")
         await terminal.read_until("decide elsewhere: ")
         await elsewhere.approve_call((await elsewhere.status()).calls[0])
         decided = await terminal.read_until("> ")
@@ -123,5 +98,8 @@ async def test_what_happens_elsewhere_is_shown_and_no_line_is_lost(
         await terminal.read_until("has ended: closed.")
         await terminal.end_of(running)
 
+    assert re.search(r"clerk asks to use refund\s+amount: 7", shown)
+    assert rest.split("> ")[0].strip() == "it back."
     assert re.search(r"Said elsewhere: Hello\.\s+Good day\.", heard)
-    assert re.search(r"It is decided elsewhere\.\s+You get it\.", decided)
+    assert re.search(r"It is decided elsewhere\.\s+All\.", decided)
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [7, 8]

@@ -37,38 +37,30 @@ async def _asks(session: Session, count: int) -> bool:
 
 
 async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
-    """`status` shows who asks what and the command to type; `answer` needs no id of a subtask if only one asks."""
-    async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
+    """`status` shows who asks what and the command to type, and the turn that goes on below its subtask; `answer` needs
+    no id of a subtask if only one asks."""
+    held = Held(answer("Known."))
+    script = asking("T1").work("topic T2", held)
+    async with open_environment(client, tmp_path / "environment", script) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 1))
+        await held.reached.wait()
         status = await chargehand("status", session.id)
+        held.released.set()
         answered = await chargehand("answer", session.id, MEANT)
         result = await session.result()
         again = await chargehand("answer", session.id, MEANT)
 
     assert f"T1 reader asks {ASKED}" in status.out
+    assert re.search(r"T2 reader.*\n.*turn", status.out)
     assert f"Awaiting an answer: `chargehand answer {session.id} TEXT`" in status.said
     assert answered == Ran(0, "", f"Session {session.id}: T1 continues with your answer.\n")
     assert (again.code, again.out) == (1, "")
     assert again.said.startswith(f"chargehand: '{session.id}' has ended (answered")
     assert [record.state for record in result.subtasks] == ["success", "success"]
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
-
-
-async def test_status_says_what_goes_on(client: Client, tmp_path: Path) -> None:
-    """An agent's turn stands below its subtask while it lasts."""
-    held = Held(answer("Known."))
-    script = Script().plan(subtask("T1")).work("T1", held)
-    async with open_environment(client, tmp_path / "environment", script) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await held.reached.wait()
-        status = await Commands.of(opened.chargehand, tmp_path)("status", session.id)
-        held.released.set()
-        await session.result()
-
-    assert re.search(r"T1 reader.*\n.*turn", status.out)
 
 
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
@@ -155,16 +147,3 @@ async def test_a_session_whose_work_ended_at_the_prompt_shows_its_report(
         out = await terminal.end_of(running)
 
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (0, "completed")
-
-
-@pytest.mark.nightly
-async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
-    """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
-    async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
-        chargehand = Commands.of(opened.chargehand, tmp_path)
-        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
-
-    assert ran.code == 3
-    assert f"? T1 asks: {ASKED}" in ran.said
-    assert "`chargehand answer q-1 TEXT`" in ran.said
-    assert "All of it." in ran.out

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from chaos.harness import open_harness
-from chargehand.contracts import SessionRequest, Status, TurnEvent
+from chargehand.contracts import SessionRequest, TurnEvent
 from chargehand.session import Session
 from chargehand_cli import live_session
 from chargehand_cli.connection import Connection
-from chargehand_cli.live_tree import Lines
 from chargehand_cli.location import LocationOptions, find_location
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.server import serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.tests.conftest import TOKEN
+from chargehand_plugins.console.tests.test_equal_figures import FiguresOnTerminal
 from tests.browser.chromium import Tab
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, canned_session
 from tests.waiting import until
@@ -28,21 +28,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HEALED_SECONDS = 5.0
 """After what was restarted serves again."""
-
-
-@dataclass
-class Terminal(Lines):
-    """Keeps how many turns the live tree shows."""
-
-    turns: int = 0
-
-    def chosen(self, *_: object, **__: object) -> "Terminal":
-        return self
-
-    def update(self, status: Status) -> None:
-        self.turns = status.turns
-
-    def remark(self, text: str) -> None: ...
 
 
 @dataclass
@@ -75,7 +60,7 @@ class Watchers:
     """What shows the session: a page in a browser, a follower, a terminal."""
 
     page: Any
-    terminal: Terminal
+    terminal: FiguresOnTerminal
     turns: int = 0
     """Turns that the follower has seen end."""
 
@@ -95,7 +80,7 @@ class Watchers:
         checks: dict[str, Callable[[], bool | Awaitable[bool]]] = {
             "page": page,
             "follower": lambda: self.turns == turns,
-            "terminal": lambda: self.terminal.turns == turns,
+            "terminal": lambda: self.terminal.shown[0] == turns,
         }
 
         async def is_late(check: Callable[[], bool | Awaitable[bool]]) -> bool:
@@ -137,7 +122,7 @@ async def test_restarts_heal_within_five_seconds(tmp_path: Path, tab: Tab, monke
         await page.wait_for_url(f"{console.url}/")
         session = await chargehand.start(SessionRequest(goal="Look into all of the matter.", review="never"))
         await page.goto(f"{console.url}/sessions/{session.id}")
-        watchers = Watchers(page, Terminal())
+        watchers = Watchers(page, FiguresOnTerminal(write=lambda _: None))
         monkeypatch.setattr(live_session, "choose_progress", watchers.terminal.chosen)
         options = LocationOptions(address=harness.server.address, task_queue=chargehand.task_queue)
         connection = Connection(find_location(options, {}, tmp_path, here=tmp_path, project=tmp_path))

@@ -83,6 +83,7 @@ BAD = {
     "CHARGEHAND_DEPLOYMENT": ("", "crew.one"),
     "CHARGEHAND_BUILD_ID": ("", "without-a-deployment"),
     "CHARGEHAND_METRICS_ADDRESS": ("9464", "host"),
+    "CHARGEHAND_WEBHOOK_SECRET": ("short", "whsec_" + "=" * 32),
     "CHARGEHAND_SMTP": ("mail.example.com:587", "smtp://:587", "smtp://host:x"),
     **dict.fromkeys(
         ("CHARGEHAND_PAGE_HOSTS", "CHARGEHAND_WEBHOOK_HOSTS", "CHARGEHAND_NOTIFY_INTERNAL"),

@@ -123,7 +123,7 @@ def _child(parent: Projection, path: str) -> Projection:
 
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
     """A plan to approve, limits to raise and questions come with their commands; no other state asks for anything. One
-    question needs no subtask's name, several do; a session that is paused as well says so first."""
+    question needs no subtask's name, several do; a session that is paused as well says so first. A pipe gets both."""
     actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
 
     assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
@@ -138,6 +138,9 @@ def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
     )
     assert "`chargehand answer s --subtask T1 TEXT`" in user_action(status(questions=(question, other)))
     assert "chargehand raise" in user_action(status(state="paused", questions=(question,)))
+    lines: list[str] = []
+    Lines(write=lines.append).update(status(questions=(question,)))
+    assert lines[-1].endswith("] ? T1 asks: Which year?")
 
 
 def test_the_time_of_a_session_that_has_ended_stands_still() -> None:

@@ -138,9 +138,7 @@ class _Chat:
                 say(f"The conversation has ended: {status.standing.words}.")
                 return _CLOSE
             for call in status.calls:
-                if self._show_call(call):
-                    self._say_how_to_decide(call)
-                    is_new = True
+                is_new |= self._show_call(call, is_asked=False)
 
     async def _say(self, text: str) -> None:
         try:
@@ -170,11 +168,9 @@ class _Chat:
             asking.cancel()  # what is typed next is a message
             say("\nIt is decided elsewhere.")
         for call in calls:
-            if self._show_call(call):
-                if can_ask():
-                    self._asking = asyncio.create_task(self._decide(call), name=call.id)
-                    return
-                self._say_how_to_decide(call)
+            if self._show_call(call, is_asked=can_ask()) and can_ask():
+                self._asking = asyncio.create_task(self._decide(call), name=call.id)
+                return
 
     async def _decide(self, call: "PendingCall") -> None:
         prompt("[a]pprove, [r]eject, or leave empty to decide elsewhere: ")
@@ -190,9 +186,6 @@ class _Chat:
         except ChargehandError as error:
             say(f"Not accepted: {error_text(error)}")
 
-    def _say_how_to_decide(self, call: "PendingCall") -> None:
-        say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
-
     async def _show_news(self) -> bool:
         """Show replies that report on jobs or answer others, whose messages are shown at a terminal."""
         lines = [line for line in (await self.talk.transcript()).lines if line.number not in self._known]
@@ -204,8 +197,8 @@ class _Chat:
         self._known |= {line.number for line in lines}
         return bool(lines)
 
-    def _show_call(self, call: "PendingCall") -> bool:
-        """Show a call; False if it was shown before."""
+    def _show_call(self, call: "PendingCall", *, is_asked: bool) -> bool:
+        """Show a call, with how to decide unless that is asked; False if it was shown before."""
         if call.id in self._seen:
             return False
         self._seen.add(call.id)
@@ -214,6 +207,8 @@ class _Chat:
         say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
         for line in argument_lines(call):
             say(f"    {line}")
+        if not is_asked:
+            say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
         return True
 
     async def _wait_for_jobs(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final, Literal, get_args
@@ -108,16 +109,11 @@ def _offer(method: str, path: str, **described: Any) -> Callable[[Handle], Handl
     """Add an operation that has the name of its handler, and its docstring as the summary."""
 
     def add(handle: Handle) -> Handle:
-        name = _camel_case(handle.__name__)
+        name = re.sub("_(.)", lambda found: found[1].upper(), handle.__name__)
         OPERATIONS.append(Operation(method, path, name, (handle.__doc__ or "").rstrip("."), handle, **described))
         return handle
 
     return add
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return "".join([first, *map(str.capitalize, others)])
 
 
 @_offer("POST", "/sessions", takes=SessionRequest, takes_files=True, returns=Started, status=_CREATED, headers=_KEYED)

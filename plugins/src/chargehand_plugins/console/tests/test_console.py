@@ -10,7 +10,7 @@ from html import unescape
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import lxml.html
 import pytest
@@ -237,9 +237,7 @@ def hidden(page: str) -> dict[str, str]:
 
 
 @pytest.mark.real_server
-async def test_a_link_decides_one_wait_once_and_opens_nothing_else(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
     """The page takes one decision of its kind, from its own origin, and says to all later ones who made it; report and
     trace say who was sent the link."""
     async with open_console(client, tmp_path, SCRIPT) as console:
@@ -255,8 +253,8 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(
             other = await phone.post(f"{page}/finish_now")
             approved = await phone.post(f"{page}/decide_plan", data={"decision": "approve"})
             again = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})
-            monkeypatch.setattr("chargehand_plugins.console.decide._wait", Mock(side_effect=[wait, None]))
-            lost = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})  # as two at once
+            with patch("chargehand_plugins.console.decide._wait", side_effect=[wait, None]):  # as two at once
+                lost = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})
             inside = await phone.get(f"{url}/sessions/{session.id}")
         report, trace = await session.result(), await session.trace()
 

@@ -70,12 +70,12 @@ def _read(facts: str) -> Figures:
     return (int(turns[1]), Decimal(dollars[1])) if turns and dollars else (0, Decimal(0))
 
 
-class _Terminal(Lines):
+class FiguresOnTerminal(Lines):
     """Keeps the latest figures that the live tree shows."""
 
     shown: Figures = (0, Decimal(0))
 
-    def chosen(self, *_: object, **__: object) -> "_Terminal":
+    def chosen(self, *_: object, **__: object) -> "FiguresOnTerminal":
         return self
 
     def update(self, status: Status) -> None:
@@ -89,7 +89,7 @@ class _Views:
     console: OpenConsole
     session: Session
     browser: AsyncClient
-    terminal: _Terminal
+    terminal: FiguresOnTerminal
     spent: Usage = field(default_factory=Usage)
     part: str = ""
     """The part of the open page that has the figures."""
@@ -137,8 +137,8 @@ class _Views:
 async def _open_views(
     console: OpenConsole, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Sequence[View]]:
-    terminal = _Terminal(write=lambda _: None)
-    monkeypatch.setattr(live_session, "choose_progress", partial(_Terminal.chosen, terminal))
+    terminal = FiguresOnTerminal(write=lambda _: None)
+    monkeypatch.setattr(live_session, "choose_progress", partial(FiguresOnTerminal.chosen, terminal))
     connection = await _connect(console)
     async with console.browser() as browser:
         views = _Views(console, session, browser, terminal)
@@ -259,7 +259,7 @@ async def test_every_view_says_how_a_session_has_ended(
             await session.result()
         await eventually(session.recorded_status, lambda found: found.turns == 2)  # an agent ends after its session
         told = list[str]()
-        monkeypatch.setattr(live_session, "choose_progress", partial(_lines, told))
+        monkeypatch.setattr(live_session, "choose_progress", lambda *_, **__: Lines(write=told.append))
         async with console.browser() as browser:
             with suppress(SessionEnded):
                 await live_session.follow(await _connect(console), session.id, quiet=False)
@@ -267,7 +267,7 @@ async def test_every_view_says_how_a_session_has_ended(
             rows = (await browser.get("/sessions")).text
         found = [await session.status(), await session.recorded_status()]
         http = (await console.api.get(f"/api/v1/sessions/{session.id}/status")).json()
-        await eventually(partial(_listed, session), lambda listed: listed == words)
+        await eventually(session.thread, lambda rows: [each.shown for each in rows if each.id == session.id] == [words])
 
     assert [each.standing.words for each in found] == [words] * 2
     assert f'id="standing">{escape(words)}<' in page
@@ -322,11 +322,3 @@ async def test_every_view_says_who_waits_for_a_person(client: Client, tmp_path: 
         await session.result()
 
     assert len(console.environment.tools["refund"].calls) == 2
-
-
-async def _listed(session: Session) -> str:
-    return next(each.shown for each in await session.thread() if each.id == session.id)
-
-
-def _lines(told: list[str], *_: object, **__: object) -> Lines:
-    return Lines(write=told.append)
