@@ -168,8 +168,7 @@ def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str
         for entry in outcomes
         if isinstance(outcome := entry.outcome, Failure | Escalation)
     )
-    own = (gap for entry in outcomes for gap in entry.outcome.gaps)
-    return tuple(dict.fromkeys([*named, *own, *lost]))
+    return tuple(dict.fromkeys([*named, *(gap for entry in outcomes for gap in entry.outcome.gaps), *lost]))
 
 
 def state_of(outcome: Outcome) -> SubtaskState:

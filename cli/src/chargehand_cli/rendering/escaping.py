@@ -34,12 +34,11 @@ def json_text(text: str) -> str:
 
 def error_text(error: Exception) -> str:
     """Return the message of an error, in which a contract is named in words: `The plan decision is invalid: …`."""
-
-    def in_words(found: re.Match[str]) -> str:
-        name = re.sub("(?<=[a-z])(?=[A-Z])", " ", found[1]).lower().removeprefix("session ")
-        return f"The {name} is invalid: "
-
-    return re.sub(r"^Invalid (\w+): ", in_words, str(error))
+    name, _, problems = str(error).partition(": ")
+    if not name.startswith("Invalid "):
+        return str(error)
+    words = re.sub("(?<=[a-z])(?=[A-Z])", " ", name.removeprefix("Invalid ")).lower().removeprefix("session ")
+    return f"The {words} is invalid: {problems}"
 
 
 def one_safe_line(text: str, most: int = 200) -> str:
