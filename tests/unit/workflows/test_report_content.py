@@ -103,7 +103,7 @@ def test_every_gap_is_named_once() -> None:
         "names",
         "prices",
         "T2 (reader) failed: Nothing found.",
-        "T3 (reader) failed: deadline",
+        "T3 (reader) failed: out of time",
         "T4 (reader) failed: Split it.",
         "T5 (reader) was skipped: It requires T4.",
     )
