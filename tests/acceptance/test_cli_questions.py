@@ -147,3 +147,16 @@ async def test_a_session_whose_work_ended_at_the_prompt_shows_its_report(
         out = await terminal.end_of(running)
 
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (0, "completed")
+
+
+@pytest.mark.nightly
+async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
+    """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
+    async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
+        chargehand = Commands.of(opened.chargehand, tmp_path)
+        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
+
+    assert ran.code == 3
+    assert f"? T1 asks: {ASKED}" in ran.said
+    assert "`chargehand answer q-1 TEXT`" in ran.said
+    assert "All of it." in ran.out
