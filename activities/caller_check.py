@@ -17,8 +17,7 @@ from temporalio.worker import ExecuteActivityInput
 
 from activities.around import AroundActivities
 from activities.contracts.session import OpenSessionRequest
-from activities.newest import Newest
-from activities.single_flight import SingleFlight
+from activities.single_flight import Newest, SingleFlight
 from chargehand.converter import non_retryable_error
 from chargehand.visibility import describe
 from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
@@ -99,7 +98,6 @@ class CallerCheck(AroundActivities):
             )
 
     async def _look_up(self, run: _Run) -> _Caller:
-        """Look up a run, which never changes; concurrent activities share one request."""
         caller = _carried_out.get(run) or self._known.get(run)
         if caller is None:
             caller = self._known[run] = await self._asking.run(run, partial(_ask_server, run))

@@ -13,9 +13,9 @@ from urllib.parse import quote, quote_plus
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.calls import ToolRequest
-from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, WrappedTool
-from activities.newest import Newest
+from activities.contracts.rounds import ToolRequest
+from activities.contracts.tool import LookUp, LookUpResult, Tool, ToolAnswer, ToolContext, WrappedTool, look_up_of
+from activities.single_flight import Newest
 from chargehand.contracts import SessionRequest
 from chargehand.credentials import SHORTEST, open_credential
 from chargehand.errors import ChargehandError
@@ -84,18 +84,15 @@ class HidesCredentials(WrappedTool):
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         return _without(await _hiding(self.tool.use(arguments, context)))
 
+    @property
+    def look_up(self) -> LookUp | None:
+        look_up = look_up_of(self.tool)
 
-class HidesCredentialsOfLookUp(HidesCredentials):
-    """The same for a tool that looks up its calls."""
+        async def hidden(arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+            found = await _hiding(look_up(arguments, context)) if look_up else None
+            return _without(found) if isinstance(found, ToolAnswer) else found
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
-        assert isinstance(self.tool, LooksUp)
-        found = await _hiding(self.tool.look_up(arguments, context))
-        return _without(found) if isinstance(found, ToolAnswer) else found
-
-
-def hiding(tool: Tool) -> Tool:
-    return HidesCredentialsOfLookUp(tool) if isinstance(tool, LooksUp) else HidesCredentials(tool)
+        return hidden if look_up else None
 
 
 async def _hiding(work: Awaitable[_R]) -> _R:

@@ -56,7 +56,7 @@ running: Final[set["Pulse"]] = set()
 
 class Pulse:
     def __init__(self, waited: float = 0.0) -> None:
-        """Describe the running activity, which started `delay` seconds after the server dispatched it."""
+        """Describe the running activity, which started `waited` seconds after the server dispatched it."""
         task_token = activity.info().task_token
         self._handle = activity.client().get_async_activity_handle(task_token=task_token)
         recorded, timeout = activity.info().heartbeat_details, activity.info().heartbeat_timeout
@@ -140,7 +140,7 @@ def pulse() -> Pulse:
 
 
 def begin(waited: float = 0.0) -> Pulse:
-    """Start the heartbeats of the running activity, `delay` seconds after the server dispatched it."""
+    """Start the heartbeats of the running activity, `waited` seconds after the server dispatched it."""
     pulse = Pulse(waited)
     _running.set(pulse)
     return pulse

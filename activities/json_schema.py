@@ -147,7 +147,6 @@ def canonical(value: JsonValue) -> str:
 
 
 def _refused(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str, str]]:
-    """Find problems that no dialect's own schema detects, with their paths."""
     if isinstance(schema, list):
         for number, inner in enumerate(cast("list[object]", schema)):
             yield from _refused(inner, root, f"{path}.{number}")
@@ -332,8 +331,6 @@ def _evolve(validator: Any, **changes: Any) -> Any:
 
 
 def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -> Any:
-    """Count the library's per-item calls, where a false schema writes the item into an error."""
-
     def counted(validator: object, instance: object) -> Iterator[InvalidValue]:
         _STEPS.get().take(1)
         for error in iter_errors(validator, instance):

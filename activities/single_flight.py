@@ -1,6 +1,7 @@
-"""Deduplication of concurrent work: it is done once, and all callers get the result."""
+"""Work that is done once: concurrent callers share its result, and the latest results are kept."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,3 +45,20 @@ class SingleFlight(Generic[T]):
     def _end(self, key: Hashable, call: _Call[T]) -> None:
         if self._calls.get(key) is call:
             del self._calls[key]
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Newest(OrderedDict[Key, Value]):
+    """Drops its oldest entry when it has more than `most`."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            self.popitem(last=False)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from activities.contracts.crew import Crew
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.contracts.tool import Tool, ToolContext
 from activities.documents.artifacts import ArtifactStore
@@ -19,7 +18,7 @@ from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools.data.query import QueryData
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
-from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.protocol import SubtaskDraft, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask

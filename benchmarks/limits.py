@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.turn_kinds.work import WorkTask
 from benchmarks import scripted

@@ -7,7 +7,7 @@ from decimal import Decimal
 from statistics import median, quantiles
 from typing import Final
 
-from activities.contracts.model import ModelCard, OutputCaps, PriceStep
+from activities.contracts.cards import ModelCard, OutputCaps, PriceStep
 from benchmarks.tables import Row
 from workflows.budget.estimates import (
     DECISION,

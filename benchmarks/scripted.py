@@ -14,10 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.turn_kinds.judgements import ClaimVerdict, JudgeClaimsAnswer
 from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Limits, Source

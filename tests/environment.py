@@ -13,12 +13,11 @@ from uuid import uuid4
 
 from temporalio.client import Client
 
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.crew import Crew
-from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.tool import Tool, tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
-from activities.decisions import DecisionActivities
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
@@ -134,7 +133,7 @@ class Backends:
             TurnActivities(crews, models, tools, library, conversations, acting, self.pause).take_turn,
             ToolActivities(crews, tools, acting, library).use_tool,
             ToolActivities(crews, tools, acting, library).check_call,
-            DecisionActivities(acting.record).record_decision,
+            acting.record_decision,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             VerificationActivities(DocumentSources(store, self.document_roots)).verify_report,

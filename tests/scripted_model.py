@@ -19,7 +19,6 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.models.protocol import ModelCall, ModelReply
@@ -35,6 +34,7 @@ from activities.turn_kinds.plan import (
     RefineAnswer,
     ReviewAnswer,
 )
+from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft
 from activities.turn_kinds.synthesis import (
     CompressAnswer,
     OutlineAnswer,

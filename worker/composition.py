@@ -14,7 +14,6 @@ from activities.contracts.tool import Tool, acting_tools, tool_capabilities
 from activities.credentials import credential_problems
 from activities.crews.files import load_crews, mcp_declarations, slow_queues
 from activities.crews.versions import CrewVersions
-from activities.decisions import DecisionActivities
 from activities.documents.artifacts import Artifacts
 from activities.documents.cleanup import keep_swept
 from activities.documents.library import DocumentLibrary
@@ -139,7 +138,7 @@ async def compose(
         TurnActivities(crews, models, tools, library, conversations, acting).take_turn,
         ToolActivities(crews, tools, acting, library, opening).use_tool,
         ToolActivities(crews, tools, acting, library).check_call,
-        DecisionActivities(acting.record).record_decision,
+        acting.record_decision,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         *parts.activities,

@@ -115,7 +115,6 @@ class RunningActivities(AroundActivities):
             self._write(_line([number]))
 
     def _write(self, line: bytes) -> None:
-        """Write a line, which survives a kill of this process."""
         if self._file.closed:
             return
         try:

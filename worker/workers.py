@@ -27,8 +27,7 @@ from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_t
 from worker.logs import LogFailedAttempts
 from worker.settings import Settings
 from worker.slots import POLLS, WORKFLOW_POLLS, PacedSlots, paced_tuner
-from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
-from workflows.session_log import ObserveSessions
+from workflows.registry import WORKFLOWS, ObserveSessions, RefuseBadInput, added_workflows, workflow_runner
 from workflows.supervisor import SupervisorWorkflow
 
 _logger: Final = logging.getLogger("chargehand.worker")
@@ -144,7 +143,6 @@ def _added(client: Client, settings: Settings) -> list[Interceptor]:
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
-    """Pin sessions and everything below them to the build they started on, if this worker has a deployment."""
     if not settings.deployment:
         return None
     return WorkerDeploymentConfig(

@@ -3,8 +3,7 @@
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
-from activities.contracts.cards import AgentCard
-from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.cards import AgentCard, ModelCard, OutputCaps
 from activities.contracts.rounds import InputOutcome, Note, Round
 from activities.queues import ToolQueues
 from activities.turn.contracts import Counted

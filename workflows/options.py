@@ -83,7 +83,6 @@ def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
 
 
 def _limits(patience: timedelta, retries: RetryPolicy) -> ActivityLimits:
-    """Limit all attempts of a heartbeating activity to a total time."""
     return ActivityLimits(
         start_to_close_timeout=patience,
         schedule_to_close_timeout=patience,

@@ -1,6 +1,9 @@
-"""The workflows that a worker registers, and their runner."""
+"""The workflows that a worker registers, their runner, and what is around them: refusals, log records and metrics."""
 
+import asyncio
+import logging
 from collections.abc import Sequence
+from decimal import Decimal
 from threading import Lock
 from typing import Any, Final
 
@@ -8,8 +11,9 @@ from temporalio import workflow
 from temporalio.api.enums.v1 import CommandType
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import FailureError, is_cancelled_exception
 from temporalio.worker import (
+    ExecuteWorkflowInput,
     HandleQueryInput,
     HandleSignalInput,
     HandleUpdateInput,
@@ -24,17 +28,19 @@ from temporalio.workflow import Info
 
 from activities.caller_check import recognise
 from activities.contracts.session import OpenSessionRequest
-from chargehand.contracts import Contract
+from chargehand.contracts import Contract, ConversationEnd, Report, SessionRequest
 from chargehand.converter import invalid_input, non_retryable_error, unreadable
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
-from chargehand.wire import SESSIONS, ErrorType
+from chargehand.wire import SESSIONS, ErrorType, WorkflowType
+from workflows import metrics
 from workflows.conversation import ConversationWorkflow
 from workflows.rules.refusal import Refused
 from workflows.rules.web_ui import details
 from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
 from workflows.session_workflow import SessionWorkflow
+from workflows.steps.report import cause_of
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
@@ -190,3 +196,60 @@ def _require_input(sent: HandleUpdateInput) -> None:
     optional = row is UPDATES["interrupt"]  # its handler has a default: all subtasks
     if row and row.takes and given != 1 and not (optional and given == 0):
         raise invalid_input(sent.update, [_EXPECTED.format(given)])
+
+
+class ObserveSessions(Interceptor):
+    """Logs and counts starts and ends of root sessions, and logs those of conversations."""
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        return _ObservedSession
+
+
+class _ObservedSession(WorkflowInboundInterceptor):
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # as above
+        info = workflow.info()
+        if info.workflow_type not in SESSIONS or info.parent is not None:
+            return await super().execute_workflow(input)
+        asked: object = input.args[0] if input.args else None
+        tenant = asked.tenant if isinstance(asked, SessionRequest) else metrics.DEFAULT
+        is_counted = info.workflow_type == WorkflowType.SUPERVISOR
+        if info.continued_run_id is None or info.cron_schedule:
+            workflow.logger.info("session started: %s", info.workflow_id)
+            if is_counted:
+                metrics.count_start(tenant)
+        try:
+            result: object = await super().execute_workflow(input)
+        except (asyncio.CancelledError, FailureError) as error:  # others fail the task, which is retried
+            if workflow.in_workflow():  # otherwise the coroutine is discarded with its worker
+                _log_error(error)
+                if is_counted:
+                    metrics.count_error(error, tenant)
+            raise
+        match result:
+            case Report():
+                metrics.count_report(result, tenant)
+                _log_end(result.stop_reason, result.usage.cost_usd)
+            case ConversationEnd():
+                _log_end(result.reason, result.usage.cost_usd)
+            case _:
+                pass
+        return result
+
+
+def _log_error(error: BaseException) -> None:
+    running = workflow.instance()
+    spent = running.status().spent_usd if isinstance(running, SessionWorkflow) else Decimal(0)
+    if is_cancelled_exception(error):
+        _log_end("cancelled", spent)
+    else:
+        _log_end("failed", spent, **cause_of(error).model_dump(exclude_defaults=True))
+
+
+def _log_end(end: str, dollars: Decimal, **cause: Any) -> None:
+    level = logging.WARNING if cause else logging.INFO
+    what = f"{end} {cause['error_type']}" if cause else end
+    facts = {"end": end, "dollars": float(dollars), **cause}
+    workflow.logger.log(level, "session ended: %s: %s", workflow.info().workflow_id, what, extra=facts)

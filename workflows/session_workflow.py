@@ -7,7 +7,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.decisions import DecisionActivities
+    from activities.turn.apply_once import ActingCalls
     from chargehand.contracts import CallDecision, LostCharges, RaisedLimits, SessionState, Status
     from chargehand.contracts.base import TypedByPeople
     from chargehand.messages import CommonMessages, handles
@@ -123,7 +123,7 @@ class SessionWorkflow:
         )
         try:
             await workflow.execute_activity_method(
-                DecisionActivities.record_decision,
+                ActingCalls.record_decision,
                 entry,
                 summary=f"record {update.name}",
                 priority=options.FIRST,

@@ -12,13 +12,12 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import FailureReason, Outcome
     from chargehand.converter import non_retryable_error
     from chargehand.wire import ErrorType, SignalName, WorkflowType
-    from workflows import continue_as_new
     from workflows.budget.estimates import NOTHING_ASIDE, purpose_of
     from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost, was_reset
     from workflows.contracts import SubtaskRequest, SubtaskResult
     from workflows.mailbox.contracts import Envelope, SteeringItem
     from workflows.mailbox.mailbox import Mailbox
-    from workflows.mailbox.signals import raise_if_cancelled
+    from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
     from workflows.state.agent import AgentWork, complaint
     from workflows.steps.tool_calls import make_calls, usable_at_once
 
@@ -91,12 +90,11 @@ class SubtaskWorkflow:
         """
         if self._agent.is_long():
             await self._compact(request)
-        if not is_first and continue_as_new.is_due():
+        if not is_first and is_continue_as_new_due():
             raise_if_cancelled()
             workflow.continue_as_new(request.replace(state=self._agent.state(workflow.now())))
 
     async def _compact(self, request: SubtaskRequest) -> None:
-        """Have the agent summarise its conversation and start anew from that; by rule if no model can."""
         conversation = self._agent.conversation
         try:
             result = await self._take(request, conversation.compact_task())

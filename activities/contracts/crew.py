@@ -1,4 +1,4 @@
-"""Crews as data: the content of crew files. `crews/files.py` reads them, `crews/checks.py` validates them."""
+"""Crews as data: the content of crew files. `crews/files.py` reads and validates them."""
 
 from typing import Annotated, Literal, Self
 

@@ -5,8 +5,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue, field_serializer
 
-from activities.contracts.cards import AgentCard, AgentDraft, CrewCard
-from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.cards import AgentCard, AgentDraft, CrewCard, ModelCard, OutputCaps
 from activities.queues import ToolQueues
 from chargehand.contracts import (
     Capability,

@@ -1,8 +1,8 @@
 """The interface of a tool that an agent may use."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
@@ -92,13 +92,12 @@ class Tool(Protocol):
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
 
 
-@runtime_checkable
-class LooksUp(Tool, Protocol):
-    """An acting tool that can find out whether a call was applied."""
+LookUp = Callable[[Mapping[str, JsonValue], ToolContext], Awaitable[LookUpResult]]
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
-        """Find out whether a call was applied."""
-        ...
+
+def look_up_of(tool: Tool) -> LookUp | None:
+    """Return an acting tool's method `look_up`, which finds out whether a call was applied; None if it has none."""
+    return getattr(tool, "look_up", None)
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,9 @@ class WrappedTool:
     def capabilities(self) -> frozenset[Capability]:
         return self.tool.capabilities
 
-
-class ForwardsLookUp(WrappedTool):
-    """Mixin for wrappers of a tool that looks up its calls."""
-
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
-        assert isinstance(self.tool, LooksUp)
-        return await self.tool.look_up(arguments, context)
+    @property
+    def look_up(self) -> LookUp | None:
+        return look_up_of(self.tool)
 
 
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:

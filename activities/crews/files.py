@@ -1,18 +1,21 @@
-"""Read crew files: one TOML file each, validated when a worker starts."""
+"""Crew files: reading and checking them."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import ValidationError
 
-from activities.contracts.crew import Crew
+from activities.contracts.cards import AgentDraft
+from activities.contracts.crew import Agent, Crew
 from activities.contracts.mcp_declaration import McpDeclaration
-from activities.crews.checks import Tools, crew_problems, crew_warnings, nesting_problems, nesting_warnings
+from activities.json_schema import MOST_PROBLEMS, schema_problems, value_problems
 from activities.toml_file import UnusableToml, read_toml
-from chargehand.contracts import Contract
-from chargehand.contracts.problems import describe_problems, join_problems
+from chargehand.contracts import Capability, Contract
+from chargehand.contracts.problems import describe_problems, join_problems, printable
 
 _logger = logging.getLogger("chargehand.crews")
 _LARGEST_FILE_BYTES: Final = 256 * 1024
@@ -23,6 +26,10 @@ class CrewError(ValueError):
 
     def __init__(self, file: Path, problems: Iterable[str]) -> None:
         super().__init__(f"{file}: {join_problems(problems)}")
+
+
+Tools = Mapping[str, Collection[Capability]]
+"""The available tools with their capabilities."""
 
 
 def load_crews(
@@ -121,3 +128,219 @@ def _without(crew: Crew, absent: Collection[str]) -> Crew:
         kept = tuple(tool for tool in custom.tools if tool not in absent)
         custom = custom.replace(tools=kept) if kept else None
     return crew.replace(agents=agents, custom=custom)
+
+
+_RESERVED: Final = "supervisor"
+_MANY_AGENTS: Final = 7
+_MOST_AGENTS: Final = 10
+_MANY_TOOLS: Final = 15
+_LONGEST_DEADLINE: Final = timedelta(hours=12)
+"""The server ends a session a day after the deadline known to its client."""
+
+
+def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
+    return frozenset(capability for tool in agent.tools for capability in tools.get(tool, ()))
+
+
+def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> list[str]:
+    """List all reasons why a crew is unusable; `tools` are those outside MCP servers."""
+    for server in crew.mcp:
+        tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
+        acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
+    return [
+        *_repeated("mcp", (server.name for server in crew.mcp)),
+        *_size_problems(crew),
+        *_repeated("agents", (agent.name for agent in crew.agents)),
+        *_ownership_problems(crew, acting),
+        *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
+        *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
+        *_route_problems(crew),
+        *_limit_problems(crew),
+        *_custom_problems(crew, tools, acting),
+    ]
+
+
+def crew_warnings(crew: Crew) -> list[str]:
+    """List what is allowed but unwise."""
+    count = len(crew.agents)
+    is_planned = not any("*" in rule.match for rule in crew.routing.rules)
+    warning = (
+        f"agents: there are {count}; above {_MANY_AGENTS} a planner chooses less well. Merge agents that read the "
+        "same, or give a part of the work to a crew of its own (`nested`)"
+    )
+    crowded = [agent for agent in crew.agents if len(agent.tools) > _MANY_TOOLS]
+    return [
+        *([warning] if count > _MANY_AGENTS and is_planned else []),
+        *(
+            f"agents: '{agent.name}' has {len(agent.tools)} tools; above {_MANY_TOOLS} a model chooses less well. "
+            "Divide them among agents"
+            for agent in crowded
+        ),
+    ]
+
+
+def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
+    """List the problems of a crew's nesting."""
+    if crew.nested is None or crew.nested in crews:
+        return []
+    return [f"nested: there is no crew '{crew.nested}'; there are {', '.join(sorted(crews))}"]
+
+
+def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting: Collection[str]) -> list[str]:
+    """List what a crew's nested sessions lose because none of its own agents may do it."""
+    nested = crews.get(crew.nested) if crew.nested else None
+    if nested is None:
+        return []
+    own = {capability for agent in crew.agents for capability in capabilities_of(agent, tools)}
+    held = {tool for agent in crew.agents for tool in agent.tools}
+    gains = {agent.name: sorted(capabilities_of(agent, tools) - own) for agent in nested.agents}
+    withheld = {tool for agent in nested.agents for tool in agent.tools if tool in acting and tool not in held}
+    return [
+        *(
+            f"nested: '{name}' of crew '{nested.name}' is left out, because no agent of this crew may do "
+            f"'{', '.join(more)}'"
+            for name, more in gains.items()
+            if more
+        ),
+        *(
+            f"nested: '{tool}' is withheld from crew '{nested.name}', because no agent of this crew has it"
+            for tool in sorted(withheld)
+        ),
+    ]
+
+
+def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tuple[list[Agent], list[str]]:
+    """Validate the agents designed by a model for a crew.
+
+    Returns:
+        The agents and all their problems; they may be used only if there are none.
+    """
+    agents: list[Agent] = []
+    problems: list[str] = []
+    allowed, most = (crew.custom.tools, crew.custom.most) if crew.custom else ((), 0)
+    if len(drafts) > most:
+        return [], [f"agents: there are {len(drafts)}; {most} at most"]
+    for number, draft in enumerate(drafts):
+        where = f"agents.{number}"
+        refused = [tool for tool in draft.tools if tool not in allowed]
+        if refused:
+            named = printable(", ".join(refused), 100)
+            problems.append(f"{where}.tools: {named} cannot be given; choose from {', '.join(allowed)}")
+            continue
+        able = sorted({capability for tool in draft.tools for capability in tools.get(tool, ())})
+        try:
+            agents.append(
+                Agent.model_validate({**draft.model_dump(), "tier": draft.tier or "medium", "capabilities": able})
+            )
+        except ValidationError as error:
+            problems += [f"{where}.{problem}" for problem in describe_problems(error, Agent)]
+    if not problems:
+        # The crew's own agents were checked when it was loaded.
+        problems = crew_problems(crew.replace(agents=(*crew.agents, *agents)), tools)
+    return agents, problems[:MOST_PROBLEMS]
+
+
+def _repeated(where: str, names: Iterable[str]) -> Iterator[str]:
+    counts = Counter(names).items()
+    return (f"{where}: the name '{name}' occurs {count} times" for name, count in counts if count > 1)
+
+
+def _size_problems(crew: Crew) -> Iterator[str]:
+    count = len(crew.agents)
+    if count > _MOST_AGENTS and crew.nested is None:
+        yield (
+            f"agents: there are {count}; {_MOST_AGENTS} at most without nesting. Move some to a crew of their own, and "
+            "name that in `nested`"
+        )
+
+
+def _ownership_problems(crew: Crew, acting: Collection[str]) -> Iterator[str]:
+    owners = Counter(tool for agent in crew.agents for tool in set(agent.tools))
+    yield from (
+        f"agents: the tool '{tool}' changes something and belongs to {count} agents; give it to one"
+        for tool, count in owners.items()
+        if count > 1 and tool in acting
+    )
+
+
+def _agent_problems(crew: Crew, agent: Agent, tools: Tools) -> Iterator[str]:
+    where = f"agents.{agent.name}"
+    if agent.name == _RESERVED:
+        yield f"{where}: the name '{_RESERVED}' stands for nested sessions; choose another"
+    yield from (
+        f"{where}.tools: there is no tool '{tool}'; there are {', '.join(sorted(tools))}"
+        for tool in agent.tools
+        if tool not in tools
+    )
+    yield from (
+        f"{where}.tools: '{tool}' is named {count} times" for tool, count in Counter(agent.tools).items() if count > 1
+    )
+    has = capabilities_of(agent, tools)
+    yield from (
+        f"{where}.capabilities: its tools let it do '{undeclared}'; declare that, or take the tool away"
+        for undeclared in sorted(has.difference(agent.capabilities))
+    )
+    if len(has) == len(get_args(Capability)):
+        yield (
+            f"{where}.tools: together they read what strangers write, read what is private and reach out, so that "
+            "a stranger's text could have private text sent away; split them between two agents"
+        )
+    for field, schema in {"input": agent.input, "output": agent.output}.items():
+        yield from schema_problems(schema, f"{where}.{field}") if schema is not None else ()
+    backups = {"fallback": agent.fallback, "slow.agent": agent.slow.agent if agent.slow else None}
+    for field, name in backups.items():
+        if name is not None and (name == agent.name or crew.agent(name) is None):
+            yield f"{where}.{field}: '{name}' is not another agent of this crew"
+        elif (backup := crew.agent(name or "")) and (backup.input, backup.output) != (agent.input, agent.output):
+            yield f"{where}.{field}: '{name}' has another input or output; a backup takes and gives the same data"
+
+
+def _policy_problems(crew: Crew, agent: Agent) -> Iterator[str]:
+    where = f"agents.{agent.name}"
+    tools = {tool for each in crew.agents for tool in each.tools}
+    for field, named in (("approve", agent.approve), ("policy", tuple(rule.tool for rule in agent.policy))):
+        yield from (
+            f"{where}.{field}: '{tool}' is not one of its tools; they are {', '.join(agent.tools) or 'none'}"
+            for tool in named
+            if tool not in agent.tools
+        )
+    for rule in agent.policy:
+        if rule.after is not None and rule.after not in tools:
+            yield f"{where}.policy: no agent of this crew has '{rule.after}', after which {rule.tool} may be used"
+        if rule.same is not None and rule.after is None:
+            yield f"{where}.policy: 'same' compares {rule.tool} with the tool of 'after'; name that too"
+
+
+def _route_problems(crew: Crew) -> Iterator[str]:
+    routing = crew.routing
+    named = {"routing.fallback": (routing.fallback,) if routing.fallback else ()}
+    for number, rule in enumerate(routing.rules):
+        where = f"routing.rules.{number}"
+        named |= {f"{where}.agents": rule.agents, f"{where}.then": (rule.then,) if rule.then else ()}
+        if len({*rule.agents, rule.then}) < len(rule.agents) + 1:
+            yield f"{where}: names an agent twice; one agent gets a request once"
+    if crew.code_review is not None:
+        named["code_review.checker"] = (crew.code_review.checker,)
+    for field, names in named.items():
+        yield from (f"{field}: there is no agent '{name}' in this crew" for name in names if crew.agent(name) is None)
+        yield from (
+            f"{field}: the agent '{name}' requires input, which a route does not give it; let it be planned"
+            for name in names
+            if (agent := crew.agent(name)) and agent.input is not None and value_problems(agent.input, {})
+        )
+    if routing.otherwise != "plan" and routing.fallback is None:
+        yield f'routing.fallback: is required with otherwise = "{routing.otherwise}"; name the agent'
+
+
+def _custom_problems(crew: Crew, tools: Tools, acting: Collection[str]) -> Iterator[str]:
+    for tool in crew.custom.tools if crew.custom else ():
+        if tool not in tools:
+            yield f"custom.tools: there is no tool '{tool}'; there are {', '.join(sorted(tools))}"
+        elif tool in acting:
+            yield f"custom.tools: '{tool}' changes something; give it to an agent that people have described"
+
+
+def _limit_problems(crew: Crew) -> Iterator[str]:
+    if "deadline" in crew.limits.model_fields_set and crew.limits.deadline > _LONGEST_DEADLINE:
+        hours = _LONGEST_DEADLINE // timedelta(hours=1)
+        yield f"limits.deadline: a crew's own deadline is {hours} hours at most; longer ones are for requests"

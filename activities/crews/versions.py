@@ -13,8 +13,8 @@ from typing import Final
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.cards import ModelCard
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.model import ModelCard
 from activities.contracts.tool import Tool, ToolSpec
 from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Capability, Contract, Tier

@@ -141,7 +141,6 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Read the `usage` of a reply."""
 
     def _price_share(self, call: ModelCall) -> Decimal:
-        """The price of a call relative to the normal price."""
         del call
         return Decimal(1)
 

@@ -270,7 +270,6 @@ class _Reply(BaseModel):
 
 
 def _stop(finish_reason: str | None, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Return the stop reason if it means that the reply must not be used."""
     if refusal or finish_reason == "content_filter":
         return "refused"
     return "truncated" if finish_reason == "length" else None

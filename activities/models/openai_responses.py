@@ -221,7 +221,6 @@ class _Reply(BaseModel):
 
 
 def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Return the stop reason if it means that the reply must not be used."""
     if refusal or str(within(reply.error, "code")) in _POLICY:
         return "refused"
     if reply.status == "incomplete":

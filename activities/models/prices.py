@@ -11,7 +11,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from chargehand.contracts import Usage, round_up_dollars
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, opening, secret, with_added
+from activities.contracts.cards import ModelCard, OutputCaps, PriceStep
 from activities.contracts.crew import Crew
-from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
 from activities.models.prices import price_card, price_list_at, similar_models

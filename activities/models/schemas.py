@@ -12,8 +12,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.crew import SubtaskField
-from activities.contracts.drafts import SubtaskDraft
-from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.protocol import SCHEMA_BYTES, SubtaskDraft
 from chargehand.contracts import JsonSchema, Tier
 
 Schema = dict[str, JsonValue]
@@ -208,7 +207,6 @@ def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple
 
 
 def _follow(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
-    """Translate a referenced definition."""
     name = str(schema["$ref"]).removeprefix("#/$defs/")
     if name not in definitions.named:
         raise UnfitSchema(f"a reference at {_place(path)} that names none of its $defs")

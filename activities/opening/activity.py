@@ -12,13 +12,12 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.contracts.cards import AgentCard, CrewCard, OfferedTool
+from activities.contracts.cards import AgentCard, CrewCard, OfferedTool, OutputCaps
 from activities.contracts.crew import Agent, Crew, obligations_of, watched_of
-from activities.contracts.model import OutputCaps
 from activities.contracts.session import AddAgentsRequest, AddedAgents, OpenSessionRequest, SessionFacts, SessionTerms
 from activities.contracts.setting import Setting
 from activities.contracts.tool import READS_DOCUMENTS, Tool, ToolSpec, tool_capabilities
-from activities.crews.checks import capabilities_of, custom_agents
+from activities.crews.files import capabilities_of, custom_agents
 from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
@@ -26,7 +25,7 @@ from activities.json_schema import schema_problems
 from activities.models.abilities import can_see
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.queues import ToolQueues
-from activities.tools.note import NOTE
+from activities.tools.recall import NOTE
 from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import ConverseTask, WorkTask

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from activities.documents.artifacts import Artifacts
 from chargehand.contracts import Artifact, Contract
-from chargehand.download import safe_name, unique_name
+from chargehand.shared_files import safe_name, unique_name
 
 MOST_FILES: Final = 10
 """Files of one tool call."""

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.backends import Choice, SettingsError
-from activities.contracts.tool import LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.contracts.tool import LookUp, LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.models.schemas import UnfitSchema, strict
-from activities.tools.note import NOTE
+from activities.tools.recall import NOTE
 from chargehand.contracts import Capability
 from chargehand.plugins import Extension, PluginError
 from chargehand.tool_signature import Given, Provider, open_dependency
@@ -64,11 +64,11 @@ class FunctionTool:
         except Exception as error:
             raise ApplicationError(type(error).__name__, type=ErrorType.TOOL_UNAVAILABLE) from error
 
+    @property
+    def look_up(self) -> LookUp | None:
+        return self._look_up if self.definition.outcome_lookup else None
 
-class RecoverableFunctionTool(FunctionTool):
-    """A tool function that acts, and can find out whether a call was applied."""
-
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+    async def _look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         async with asyncio.timeout(self.spec.time_limit_seconds):
             return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
 
@@ -113,11 +113,7 @@ async def open_own_tools(
         for provider in definition.providers:
             if provider not in dependencies:
                 dependencies[provider] = await _open(provider, definition, closing)
-    tools: dict[str, Tool] = {}
-    for definition in definitions:
-        kind = RecoverableFunctionTool if definition.outcome_lookup else FunctionTool
-        tools[definition.name] = kind(definition, dependencies, pool)
-    return tools
+    return {definition.name: FunctionTool(definition, dependencies, pool) for definition in definitions}
 
 
 def choose_own_tools(extensions: Sequence[Extension], taken: Iterable[str] = ()) -> Choice:

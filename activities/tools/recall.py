@@ -1,4 +1,4 @@
-"""The tool `recall`: outcomes of earlier subtasks in full, where a task shows them as far as they fit.
+"""The tool `recall`: outcomes of earlier subtasks in full, where a task shows them as far as they fit; and `note`.
 
 An agent can recall what its subtask depends on, and what that depends on; nothing else is handed to the tool.
 """
@@ -69,7 +69,6 @@ class Recall:
         return ToolAnswer(output=output, sources=sources)
 
     def _pages(self, given: InputOutcome) -> list[tuple[str, tuple[Source, ...]]]:
-        """Divide an outcome into pages of text and sources."""
         pages: list[tuple[str, tuple[Source, ...]]] = []
         text, sources, room = "", list[Source](), _PAGE_CHARACTERS
         for part in self._parts(given):
@@ -106,3 +105,13 @@ class Recall:
 
 def _pieces(text: str) -> Iterator[str]:
     yield from (text[start : start + _PAGE_CHARACTERS // 4] for start in range(0, len(text), _PAGE_CHARACTERS // 4))
+
+
+NOTE: Final = ToolSpec(
+    name="note",
+    description=(
+        "Keep a finding, beside your other calls: a claim that can be read alone, the ref of its source, such as p1 "
+        "(empty for a conclusion), and at most 600 characters copied from there, or empty."
+    ),
+    parameters=object_schema(claim={"type": "string"}, ref={"type": "string"}, quote={"type": "string"}),
+)

@@ -30,14 +30,13 @@ from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CachesPrompts, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, is_small
-from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
+from activities.tools.recall import NOTE
 from activities.turn.agent_conversations import Conversations, hide_pictures, show_pictures
 from activities.turn.apply_once import ActingCalls
-from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurns, reuse
-from activities.turn.journal import Entry, Journal, live_report, open_journal
+from activities.turn.journal import Entry, Journal, live_report, open_journal, record_charge, take_over
 from activities.turn.retry_policy import (
     Freshness,
     Pause,
@@ -247,7 +246,6 @@ class TurnActivities:
         return frozenset[Capability]().union(*(self.tools[tool].capabilities for tool in tools))
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
-        """Make a call; return it as it was made, and the reply."""
         job, adapter = record.job(), self.models.adapter
         if isinstance(adapter, CachesPrompts) and not _is_queued(call, job):
             calling = self._prefixes.take_turn(call, adapter.least_cached_tokens)
@@ -302,7 +300,6 @@ class TurnActivities:
 
 
 def _is_queued(call: ModelCall, job: ProviderJob) -> bool:
-    """Whether the provider itself schedules the call."""
     return bool(job.id) or call.urgency == "batch"
 
 

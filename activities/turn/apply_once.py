@@ -25,14 +25,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.contracts.calls import ToolRequest
-from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext
+from activities.contracts.rounds import ToolRequest
+from activities.contracts.tool import LookUpResult, Tool, ToolAnswer, ToolContext, look_up_of
 from activities.heartbeat import pulse
 from chargehand.contracts import Contract
 from chargehand.errors import ChargehandError
-from chargehand.record import Call, CallBegun, CallEnded, Record
+from chargehand.record import Call, CallBegun, CallEnded, Decision, Record
 from chargehand.tools import NOT_YET_KNOWN
-from chargehand.wire import ErrorType
+from chargehand.wire import ActivityType, ErrorType
 
 SHORTEST_DOUBT: Final = timedelta(seconds=15)
 """Minimum time between two lookups of a call, used until the process has called the tool itself."""
@@ -88,6 +88,11 @@ class ActingCalls:
             await asyncio.to_thread(self.record.end_call, begun, CallEnded(answer=answer, at=pulse().now()))
         except (OSError, ChargehandError):
             _logger.exception("the answer of a tool that acts is not in the record", extra={"tool": begun.tool})
+
+    @activity.defn(name=ActivityType.RECORD_DECISION)
+    async def record_decision(self, decision: Decision) -> None:
+        """Record a person's decision, unless an earlier attempt has done so."""
+        await asyncio.to_thread(self.record.add_decision, decision)
 
 
 async def apply_once(
@@ -166,7 +171,7 @@ async def _make(
         answer = await use()
     except Exception as error:
         # A function that timed out continues in its thread, so it is not called again.
-        if tool.spec.idempotent or (isinstance(tool, LooksUp) and not isinstance(error, TimeoutError)):
+        if tool.spec.idempotent or (look_up_of(tool) and not isinstance(error, TimeoutError)):
             raise
         _logger.exception("a tool that acts failed, and its outcome is unknown", extra={"tool": tool.spec.name})
         outcome = await _find_outcome(tool, begun.arguments, context, begun.at, calls.times)
@@ -189,18 +194,18 @@ async def _find_outcome(
 
     Its request may still be in flight, so “not applied” counts only after `settles_within`.
     """
-    spec = tool.spec
-    if not isinstance(tool, LooksUp):
+    spec, look_up = tool.spec, look_up_of(tool)
+    if look_up is None:
         return None if spec.idempotent else NOT_YET_KNOWN
     settles_within = spec.settles_within_seconds
     if settles_within is not None:
         await times.pause(settles_within - max(0.0, (pulse().now() - begun_at).total_seconds()))
-    found = await tool.look_up(arguments, context)
+    found = await look_up(arguments, context)
     if spec.idempotent:
         return _answer(found)
     if settles_within is None and not isinstance(found, ToolAnswer):
         await times.pause(times.doubt(spec.name).total_seconds())
-        return await tool.look_up(arguments, context) or NOT_YET_KNOWN
+        return await look_up(arguments, context) or NOT_YET_KNOWN
     return found
 
 

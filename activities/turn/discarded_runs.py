@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError
 
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
-from activities.newest import Newest
+from activities.single_flight import Newest
 from activities.turn.contracts import TurnRequest, TurnResult
 from chargehand.converter import non_retryable_error
 from chargehand.visibility import describe, result_of

@@ -2,32 +2,34 @@
 
 A reply after which work remains is recorded by a synchronous heartbeat on arrival, so that
 the next attempt finds it and does not pay again. Later heartbeats repeat the entry, because the server keeps
-only the last one.
+only the last one. The charge of a turn is kept in the record outside Temporal too, which survives a restored database.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 from zlib import crc32
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 from temporalio import activity
-from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.heartbeat import LIVE_SECONDS, pulse
-from activities.models.protocol import LONGEST_TEXT, ProviderJob
+from activities.models.protocol import LONGEST_TEXT, ModelReply, ProviderJob
 from activities.models.replies import within
-from activities.newest import Newest
-from activities.turn.contracts import TurnResult
+from activities.single_flight import Newest
+from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import ConverseTask
-from chargehand.contracts import Contract, LiveText, LiveTexts, left_out
+from chargehand.contracts import Contract, LiveText, LiveTexts, Usage, left_out
+from chargehand.record import Activity, Charge, Record, charge_id
 from chargehand.visibility import describe, is_open
 
 _CANCEL_SECONDS: Final = 30.0
@@ -60,12 +62,11 @@ The next attempt finds them if it runs in the same process: attempts at one call
 
 
 class Journal:
-    def __init__(self, handle: AsyncActivityHandle, entry: Entry, step: Step) -> None:
-        self._handle = handle
+    def __init__(self, entry: Entry, step: Step) -> None:
         self.entry = entry
         self._step = step
         self._pulse = pulse()
-        self._pulse.details = lambda: (self.entry,)
+        self._pulse.details = self._details
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
@@ -78,7 +79,11 @@ class Journal:
         """Write an entry; on return it is stored on the server."""
         self.entry = entry.replace(live=None)
         await self._pulse.record(self.entry)
+        self._pulse.details = self._details  # with the text that is written from now on
         _unrecorded.pop(self._step, None)
+
+    def _details(self) -> tuple[Entry]:
+        return (self.entry,)
 
     def publish(self, live: LiveText) -> None:
         """Publish text being written in the next heartbeat."""
@@ -121,7 +126,7 @@ class Journal:
             AsyncActivityCancelledError: the attempt was cancelled.
             RPCError: the attempt timed out; another may be running.
         """
-        await self._handle.heartbeat(self.entry)
+        await self.record(self.entry)
 
 
 async def _is_unwanted() -> bool:
@@ -152,8 +157,7 @@ async def open_journal() -> AsyncGenerator[Journal]:
     entry = before.replace(live=None)
     # A repetition after a lost attempt is a separate activity: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
-    handle = activity.client().get_async_activity_handle(task_token=info.task_token)
-    opened = Journal(handle, _unrecorded.get(step, entry), step)
+    opened = Journal(_unrecorded.get(step, entry), step)
     try:
         yield opened
     except ApplicationError:
@@ -208,3 +212,59 @@ def _text_of(written: str, field: str) -> str:
         return ""
     text = within(value, field)
     return text if isinstance(text, str) else ""
+
+
+_T = TypeVar("_T")
+_logger: Final = logging.getLogger("chargehand.turns")
+
+
+async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
+    """Record the charge of a call.
+
+    Return the unbooked cost of the same turn from before a restore of the database.
+    """
+    info = activity.info()
+    charge = Charge(
+        session=request.session,
+        workflow_id=info.workflow_id or "",
+        run_id=info.workflow_run_id or "",
+        activity_id=info.activity_id,
+        scheduled_at=info.scheduled_time,
+        attempt=info.attempt,
+        agent=request.agent,
+        purpose=request.task.kind,
+        model=reply.model,
+        usage=(reply.usage or Usage()).replace(turns=1),
+        is_known=reply.usage is not None,
+    )
+
+    def write() -> Usage | None:
+        lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
+        return sum(lost, Usage()) if lost else None
+
+    return await asyncio.to_thread(_unless_it_fails, write)
+
+
+async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
+    """Return a stored reply to the running turn, which books its charge if the paying history is lost.
+
+    If the session was already told of the charge, it is booked, and the reply costs nothing more.
+    """
+    info = activity.info()
+    turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+    def write() -> list[bool]:
+        lost = record.lost_charges(session, turn, info.scheduled_time)
+        return [record.book(each, f"reply of {charge_id(each)}") for each in lost]
+
+    books = await asyncio.to_thread(_unless_it_fails, write)
+    return result.replace(usage=Usage()) if books and not books[-1] else result
+
+
+def _unless_it_fails(write: Callable[[], _T]) -> _T | None:
+    try:
+        return write()
+    except Exception:
+        # The reply must not be lost.
+        _logger.exception("a charge is not in the record")
+        return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from activities.models.protocol import ModelCall
-from activities.newest import Newest
+from activities.single_flight import Newest
 
 _LIFE_SECONDS: Final = 300.0
 """Minimum lifetime of cached prefixes at providers after their last use."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import ModelCard
 from activities.metrics import BREAKER_OPENINGS, MODELS, PROVIDER_ERRORS, count_in_activity
 from activities.models.failures import ProviderError, ProviderFault
 from activities.turn.retry_policy import Pause, pause_after

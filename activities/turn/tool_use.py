@@ -16,10 +16,9 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio import activity
 
-from activities.contracts.calls import CallCheck, CallProblems, ToolRequest
-from activities.contracts.rounds import MOST_CALLS, ToolCall, ToolResult
+from activities.contracts.rounds import MOST_CALLS, CallCheck, CallProblems, ToolCall, ToolRequest, ToolResult
 from activities.contracts.tool import Tool, ToolAnswer
-from activities.credentials import CredentialMissing, hiding, open_for
+from activities.credentials import CredentialMissing, HidesCredentials, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.heartbeat import quarantine
@@ -27,9 +26,8 @@ from activities.json_schema import value_problems
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stall_timeout import tool_stall_limit
 from activities.queues import COMPUTING
-from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats
-from activities.tools.recall import RecallContext
+from activities.tools.recall import NOTE, RecallContext
 from activities.turn.apply_once import ActingCalls, apply_once, certain_failures, idempotency_key
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.turn_kinds.registry import Task
@@ -102,7 +100,7 @@ class ToolActivities:
             credentials = open_for(tool, request, self.keys)
         except (CredentialMissing, ProtectionError) as error:
             return failed(str(error))
-        tool = hiding(tool) if credentials else tool
+        tool = HidesCredentials(tool) if credentials else tool
         key = idempotency_key(request) if tool.spec.acts else step
         context = request.make(RecallContext, idempotency_key=key, credentials=credentials)
 

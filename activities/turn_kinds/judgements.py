@@ -13,15 +13,16 @@ from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
     contradiction_lines,
+    data_block,
     evidence_text,
     refs_of,
+    request_block,
     request_section,
     sources_section,
     verdict_section,
 )
 from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from activities.turn_kinds.untrusted_text import data_block, request_block
 from chargehand.contracts import Contract, Source
 from chargehand.contracts.problems import UNSEEN
 

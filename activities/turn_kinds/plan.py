@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Final, Literal, get_args
 from pydantic import Field
 
 from activities.contracts.cards import AgentDraft, OfferedTool
-from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft, TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     bullet_list,
+    data_block,
     document_sections,
     nesting_note,
     outcome_section,
@@ -20,7 +20,6 @@ from activities.turn_kinds.rendering import (
     verdict_section,
 )
 from activities.turn_kinds.short_refs import ShortRefs
-from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract, Dollars, EarlierSession, Escalation, Failure, Outcome, Strategy, left_out
 
 _PLAN: Final = """You are the supervisor of a crew of agents. You only plan.
@@ -127,7 +126,6 @@ class PlanTask(TurnTask):
         return [self._limits(), *rejected_sections(self.rejected)]
 
     def _known(self) -> list[str]:
-        """Render the findings of earlier sessions."""
         if not self.earlier:
             return []
         before = "\n\n".join(f"Asked: {each.goal}\nAnswered: {each.answer}" for each in self.thread)

@@ -1,11 +1,11 @@
-"""The interface of all kinds of turns: a task, its messages for a model, and an answer."""
+"""The interface of all kinds of turns: a task, its messages for a model, and an answer or the drafts in it."""
 
 from collections.abc import Mapping
 from datetime import date
 from typing import ClassVar, Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
-from pydantic.json_schema import JsonSchemaValue
+from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema, to_json
 
 from activities.contracts.crew import Agent, Crew, SubtaskField
@@ -188,3 +188,29 @@ class TurnTask(Contract):
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the part specific to this turn."""
         raise NotImplementedError
+
+
+class SubtaskDraft(Contract):
+    id: str
+    agent: str
+    instruction: str
+    depends_on: list[str] = []
+    required: list[str] = []
+    for_each: str = ""
+    """Id of the subtask that lists this template's items; empty if this is not a template."""
+    input: SkipJsonSchema[JsonValue] = left_out(None)
+    """JSON as text, or an object; only in crews that declare input schemas.
+
+    What only some crews have is added to the schema by `activities.models.schemas`.
+    """
+    tier: SkipJsonSchema[str | None] = left_out(None)
+    """Replaces the agent's tier; only in crews whose planner sets limits, like the two below."""
+    deadline: SkipJsonSchema[float | str | None] = left_out(None)
+    """Seconds for one attempt."""
+    max_output_tokens: SkipJsonSchema[int | None] = left_out(None)
+
+
+class ContradictionDraft(Contract):
+    about: str
+    positions: list[str]
+    resolution: str = ""

@@ -5,14 +5,15 @@ from typing import ClassVar, Final, Literal
 from pydantic_core import to_json
 
 from activities.contracts.crew import Agent
-from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import TurnAnswer, TurnTask, TypedAnswer
+from activities.turn_kinds.protocol import ContradictionDraft, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
     contradiction_lines,
+    data_block,
+    escape_marks,
     findings_text,
     outcome_heading,
     outcome_section,
@@ -20,7 +21,6 @@ from activities.turn_kinds.rendering import (
     sources_section,
 )
 from activities.turn_kinds.short_refs import ShortRefs
-from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Contradiction, JsonSchema, left_out
 
 _SYNTHESIS: Final = """You write the report of a crew of agents from its outcomes.

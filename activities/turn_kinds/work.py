@@ -13,7 +13,9 @@ from activities.contracts.setting import Setting
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
+    data_block,
     document_sections,
+    escape_marks,
     note_lines,
     outcome_section,
     refs_of,
@@ -22,7 +24,6 @@ from activities.turn_kinds.rendering import (
     told_section,
 )
 from activities.turn_kinds.short_refs import ShortRefs
-from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
 
 _WORK: Final = """You are the {name}.
@@ -204,7 +205,6 @@ class WorkTask(TurnTask):
         ]
 
     def _before(self) -> list[str]:
-        """Render what the agent keeps of its earlier conversations."""
         refs = self.refs
         summary, notes = refs.shorten(self.summary), refs.shorten(note_lines(self.notes))
         titles = {note.source.ref: note.source.title for note in self.notes if note.source}

@@ -13,14 +13,14 @@ import yaml
 from pydantic import TypeAdapter
 
 from activities.backends import SettingsError
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import ModelCard
 from activities.documents.catalog import Catalog
 from activities.models.failures import ProviderError
 from activities.models.protocol import Model, ModelCall
 from activities.models.registry import build_models
 from activities.turn_kinds.judgements import GradeTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
-from activities.turn_kinds.untrusted_text import data_block
+from activities.turn_kinds.rendering import data_block
 from benchmarks.evaluation.answers.verdict import GoldenAnswer, check_answer, golden_values
 from benchmarks.evaluation.dataset import Case
 from benchmarks.evaluation.scores import Scores, answer_verdict

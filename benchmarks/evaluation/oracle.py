@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts.drafts import SubtaskDraft
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import (
     READS_DOCUMENTS,
@@ -25,6 +24,7 @@ from activities.contracts.tool import (
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from benchmarks.evaluation.answers.verdict import golden_values

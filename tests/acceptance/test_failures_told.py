@@ -54,7 +54,6 @@ _SHIPPED = (sys.executable, str(_ROOT / "worker_main.py"))
 _OLDER = (
     "import worker.workers as w; w.own_build = lambda: 'older'; from worker.program import run_program; run_program()"
 )
-_MODELS = dict.fromkeys(("small", "medium", "large"), "model-1")
 _CANARY = "canary-471199"
 _SERIOUS = (
     *("AllSessionsFail", "AttemptsFail", "MixedBuilds", "ProviderRefuses"),
@@ -90,7 +89,7 @@ class Scene:
             "CHARGEHAND_DOCUMENT_ROOTS": json.dumps([str(self.folder)]),
             "OPENAI_BASE_URL": self.provider.openai_url,
             "CHARGEHAND_PROVIDER": "openai_compatible",
-            "CHARGEHAND_MODELS": json.dumps(_MODELS),
+            "CHARGEHAND_MODELS": json.dumps(dict.fromkeys(("small", "medium", "large"), "model-1")),
             "CHARGEHAND_PRICES": json.dumps({"model-1": [1, 1]}),
         }
         worker = Worker(usual | settings, self.folder / f"worker-{len(self.workers)}.log", command or _SHIPPED)

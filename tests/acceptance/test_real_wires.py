@@ -134,8 +134,8 @@ LONG = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_rounds=20), "r
 _SHORT_HISTORIES = """
 import sys
 from worker import program
-from workflows import continue_as_new
-continue_as_new.MOST_EVENTS = int(sys.argv[1])
+from workflows import run_end
+run_end.MOST_EVENTS = int(sys.argv[1])
 sys.exit(program.main([]))
 """
 

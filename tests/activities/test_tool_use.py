@@ -9,9 +9,8 @@ import pytest
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.calls import CallCheck, ToolRequest
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import ToolCall
+from activities.contracts.rounds import CallCheck, ToolCall, ToolRequest
 from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec
 from activities.crews.versions import CrewVersions
 from activities.turn.apply_once import ActingCalls

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import calls, cards, crew, drafts, model, rounds, session, tool
+from activities.contracts import cards, crew, rounds, session, tool
 from activities.documents.formats.registry import format_of
 from activities.documents.parsed import NotADocumentError, Parsed, Source, UnreadableError
 from activities.documents.passages import cut
@@ -26,6 +26,7 @@ from activities.models.openai_responses import ResponseFold
 from activities.models.streaming import Fold, Patience, receive
 from activities.processes.limits import Allowance
 from activities.tools.pages.leak_check import carries
+from activities.turn_kinds import protocol
 from chargehand import contracts as public
 from chargehand.converter import data_converter
 from chargehand_plugins.webhooks import activity as webhook
@@ -36,7 +37,7 @@ _PATIENCE: Final = Patience(first_seconds=60, gap_seconds=60)
 
 
 def _contracts() -> Iterator[type[BaseModel]]:
-    for module in (public, calls, cards, crew, drafts, model, rounds, session, tool, webhook):
+    for module in (public, cards, crew, protocol, rounds, session, tool, webhook):
         for name in sorted(vars(module)):
             kind = getattr(module, name)
             if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_fields:

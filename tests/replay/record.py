@@ -23,7 +23,7 @@ from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.replay.shapes import WEBHOOK_HOST, Shape, ended, shapes
-from workflows import continue_as_new
+from workflows import run_end
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
@@ -32,13 +32,13 @@ RECORDED: Final = {
 }
 """The files by version and shape."""
 _CREWS: Final = Path(__file__).parent / "crews"
-_MOST_EVENTS: Final = continue_as_new.MOST_EVENTS
+_MOST_EVENTS: Final = run_end.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
-    continue_as_new.MOST_EVENTS = shape.most_events or _MOST_EVENTS
+    run_end.MOST_EVENTS = shape.most_events or _MOST_EVENTS
     rules = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
     async with open_environment(
         client,

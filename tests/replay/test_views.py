@@ -56,7 +56,6 @@ _TERMINATED: Final = HistoryEvent(
     event_time=Timestamp(seconds=2_000_000_000),
     workflow_execution_terminated_event_attributes=WorkflowExecutionTerminatedEventAttributes(reason="by hand"),
 )
-_STOPPED: Final = {"cancelled", "terminated", "timed_out"}
 
 
 class Recorded:
@@ -153,7 +152,7 @@ def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
     records: dict[str, tuple[str, str, int]] = {each.id: ("waiting", "", 0) for each in planned}
     for each in events:
         if isinstance(each, SubtaskEvent) and each.subtask in records and each.reason != "duplicate":
-            stopped = each.state in _STOPPED
+            stopped = each.state in {"cancelled", "terminated", "timed_out"}
             state, reason = ("failure", each.state) if stopped else (each.state, each.reason)
             records[each.subtask] = state, reason, 0 if state == "skipped" else each.attempt
     questions, calls = open_requests(events)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from activities.contracts.drafts import SubtaskDraft
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.work import FindingDraft
 from tests import scripted_model
 from tests.scripted_provider.exchange import ScriptedReply, saying

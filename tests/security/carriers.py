@@ -12,9 +12,9 @@ import docx
 import openpyxl
 from reportlab.pdfgen.canvas import Canvas
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.tools.search.protocol import SearchHit
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from tests.activities.pages.page_server import PageServer, answer
 from tests.scripted_model import subtask

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.judgements import CritiqueTask, GradeTask, JudgeTask
 from activities.turn_kinds.plan import ExpandTask, PlanTask, RefineTask, ReviewTask
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import CompressTask, OutputTask, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask

@@ -28,7 +28,7 @@ from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, refined, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
-from workflows import continue_as_new
+from workflows import run_end
 from workflows.rules.tool_policy import MOST_UNASKED, why_approved
 from workflows.state.agent_conversation import Conversation
 
@@ -254,7 +254,7 @@ async def test_a_follow_up_is_tainted(client: Client, tmp_path: Path) -> None:
 @pytest.mark.real_server
 async def test_a_conversation_stays_tainted(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read for one message counts for the next, in a continued run; what the user says may be sent."""
-    monkeypatch.setattr(continue_as_new, "is_due", lambda: True)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 0)
     script = Script().replies("Read", READ, say("Read.")).replies("Mail", LEAK, OWN, say("Mailed."))
     async with opened_desk(script, tmp_path, client) as opened:
         await converse(opened, tmp_path, "Read the lease.", MAIL)

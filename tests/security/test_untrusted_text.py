@@ -11,7 +11,7 @@ from activities.contracts.rounds import Round, ToolResult
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.judgements import JudgeCallTask
 from activities.turn_kinds.registry import TASK_TYPES
-from activities.turn_kinds.untrusted_text import escape_marks
+from activities.turn_kinds.rendering import escape_marks
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts.problems import UNSEEN
 from tests.scripted_model import TODAY

@@ -8,11 +8,11 @@ from zlib import crc32
 
 from pydantic import BaseModel
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.judgements import GradeTask, JudgeTask
 from activities.turn_kinds.plan import ExpandTask, PlanAnswer, PlanTask, RefineTask, ReviewAnswer, ReviewTask
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask

@@ -12,11 +12,9 @@ from tests.simulation.script import Decision, Planned, Script, Work
 from tests.simulation.world import Fate, Scenario, ToolFate
 
 _AGENTS: Final = ("reader", "researcher", "analyst", "writer", "supervisor")
-_MOST_SUBTASKS: Final = 6
 WORKS: Final[tuple[Work, ...]] = get_args(Work)
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
 FATES: Final[tuple[Fate, ...]] = get_args(Fate)
-_TOOL_FATES: Final[tuple[ToolFate, ...]] = get_args(ToolFate)
 _CALM: Final[tuple[Fate, ...]] = ("answers",)
 _Value = TypeVar("_Value")
 GOAL: Final = "What do the documents say about the topics?"
@@ -28,7 +26,7 @@ def _some(values: Sequence[_Value], most: int) -> st.SearchStrategy[tuple[_Value
 
 @st.composite
 def _plans(draw: st.DrawFn, agents: tuple[str, ...]) -> tuple[Planned, ...]:
-    length = draw(st.integers(1, _MOST_SUBTASKS))
+    length = draw(st.integers(1, 6))
     # One number for all edges: a draw for each would cost more than the session.
     edges = draw(st.integers(0, 2 ** (length * (length - 1) // 2) - 1))
     planned: list[Planned] = []
@@ -101,7 +99,7 @@ def scenarios(
         request=requests(limits() if limited is None else limited),
         script=scripts() if scripted is None else scripted,
         fates=drawn_fates,
-        tool_fates=_some(_TOOL_FATES, 2),
+        tool_fates=_some(get_args(ToolFate), 2),
         costs=_some((50, 0, 1, 100), 3),
         latencies=_some((0, 1, 5, 20, 50), 3),
         durations=_some((0, 5, 50, 500, 3_000, 20_000), 3),

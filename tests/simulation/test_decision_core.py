@@ -34,7 +34,6 @@ _CHANGES: list[dict[str, object]] = [
         for after in ({"depends_on": ["T1"]}, {})
     ),
 ]
-_EDITS = st.sampled_from(_CHANGES)
 _DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(seconds=2)])
 
 
@@ -119,7 +118,7 @@ class DecisionCore(RuleBasedStateMachine):
         self._let_happen(after)
         self._update("interrupt", Interruption(subtask=subtask))
 
-    @rule(after=_EVENTS, edits=st.lists(_EDITS, min_size=1, max_size=3))
+    @rule(after=_EVENTS, edits=st.lists(st.sampled_from(_CHANGES), min_size=1, max_size=3))
     def edit(self, after: int, edits: list[dict[str, object]]) -> None:
         self._let_happen(after)
         self._update("edit_plan", PlanEdit.model_validate({"edits": edits}))

@@ -16,9 +16,8 @@ from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.calls import ToolRequest
 from activities.contracts.crew import Crew
-from activities.contracts.rounds import ToolCall, ToolResult
+from activities.contracts.rounds import ToolCall, ToolRequest, ToolResult
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions

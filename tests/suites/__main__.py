@@ -35,7 +35,6 @@ from tests.scripted_model import Script, answer, subtask
 
 _PREFIX: Final = 24
 """Characters of a message's id by which the A2A suite says what the agent is to do."""
-_PASSED: Final = {"PASS", "SUCCESS"}
 _NUMBERS: Final = count(1)
 _SCENARIOS: Final = (
     "server-initialize",
@@ -210,7 +209,7 @@ def _section(suite: str, results: Mapping[str, tuple[str, str]]) -> str:
     counts = Counter(status for status, _ in results.values())
     totals = ", ".join(f"{count} {status.lower()}" for status, count in counts.items())
     lines = [f"{datetime.now(UTC):%Y-%m-%d}, `python -m tests.suites {suite} …`: {totals}."]
-    failed = sorted(name for name, (status, _) in results.items() if status not in _PASSED)
+    failed = sorted(name for name, (status, _) in results.items() if status not in {"PASS", "SUCCESS"})
     if failed:
         lines += ["\n| requirement | result | what was said |", "|---|---|---|"]
     lines += [f"| {name} | {results[name][0].lower()} | {results[name][1]} |" for name in failed]

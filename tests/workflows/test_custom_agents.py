@@ -17,8 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Crew, CustomAgents
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolSpec
-from activities.crews.checks import custom_agents
-from activities.crews.files import CrewError, load_crews
+from activities.crews.files import CrewError, custom_agents, load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall

@@ -32,7 +32,7 @@ from tests.scripted_model import Held, Script, answer, cite, report, subtask, us
 from tests.waiting import eventually, runs_of, until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
-from workflows import continue_as_new
+from workflows import run_end
 from workflows.rules.report_content import read_again
 
 pytestmark = pytest.mark.real_server
@@ -150,7 +150,7 @@ async def test_a_long_follow_up_still_knows(
     chain = [subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"])]
     async with environment(SCRIPT.plan(*chain, goal="And at length?")) as opened:
         first = await start(opened)
-        monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+        monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
         second, result = await ask(first, "And at length?", review="never")
         runs = await runs_of(client, second.id)
         last = opened.model.tasks(WorkTask)[-1]

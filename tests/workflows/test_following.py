@@ -37,7 +37,7 @@ from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, say, subtask, use
 from tests.workflows.conftest import DESK, OpenEnvironment, connect
 from tests.workflows.test_tool_approval import desk
-from workflows import continue_as_new
+from workflows import run_end
 
 pytestmark = pytest.mark.real_server
 
@@ -149,7 +149,7 @@ async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: Ope
 
 async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     chain = [subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 4)]
     async with environment(Script().plan(*chain)) as opened:
         session = await opened.chargehand.start(GOAL)

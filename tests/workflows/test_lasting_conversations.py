@@ -17,7 +17,7 @@ from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from tests.scripted_model import Script, Turn, request_tool, say
 from tests.workflows.conftest import Desk, pending, say_once, server_of
-from workflows import continue_as_new
+from workflows import run_end
 
 SUPPORT = [f"Message {number} of the customer." for number in range(1, 31)]
 SLACK = Path(__file__).resolve().parents[2] / "docs/how-to/slack-and-webhooks.md"
@@ -52,7 +52,7 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
     """Each of thirty messages gets its own reply though the worker is lost after every task, server, worker and client
     are lost in the middle, while an approval waits, and runs continue as new; an approval can wait for a day, and costs
     the agent no time; the agent reads the whole conversation."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 60)
     script = Script().on("converse", _support)
 
     async def wait_a_day() -> None:

@@ -32,7 +32,7 @@ from tests.workflows.conftest import OpenEnvironment, RunSession, server_of
 from tests.workflows.test_callers import open_strangers
 from tests.workflows.test_recalling import QUOTED, READ, note
 from tests.workflows.test_starting_again import is_awaiting_a_duplicate, reset
-from workflows import continue_as_new
+from workflows import run_end
 
 NESTED = "Look into the second topic as a whole."
 GOAL = SessionRequest(goal="What do the documents say?", review="always", limits=Limits(max_turns=60))
@@ -42,7 +42,7 @@ TWIN = subtask("T1").instruction
 @pytest.fixture
 def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every run end after a subtask or two."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
 
 
 def _one_after_another(count: int) -> Script:
@@ -82,7 +82,7 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
 ) -> None:
     """All state goes on in the next run, a nested session's too; it is one session to all who look at it."""
     usual, _ = await run(_eventful(), GOAL)
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     async with environment(_eventful()) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
@@ -190,7 +190,7 @@ ROUNDS_GOAL = GOAL.model_copy(update={"review": "never", "limits": Limits(max_tu
 @pytest.fixture
 def runs_of_four_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every run end after some four rounds."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 50)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 50)
 
 
 def many_rounds(*last: Turn) -> Script:

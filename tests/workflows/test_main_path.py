@@ -4,8 +4,8 @@ import asyncio
 
 from pydantic import BaseModel
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, cite, report, subtask, topics, use
 from tests.workflows.conftest import RunSession

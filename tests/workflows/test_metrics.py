@@ -23,9 +23,8 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
 from activities import metrics
-from activities.contracts.calls import ToolRequest
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import ToolCall
+from activities.contracts.rounds import ToolCall, ToolRequest
 from activities.crews.versions import CrewVersions
 from activities.metrics import OTHER, BoundedLabel, Metric
 from activities.models.failures import ProviderError, ProviderFault
@@ -63,7 +62,7 @@ from worker.health import watch_event_loop
 from worker.process import build_runtime
 from worker.server_gauges import Queue, measure_server
 from worker.settings import Settings
-from workflows.session_log import ObserveSessions
+from workflows.registry import ObserveSessions
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"

@@ -10,7 +10,7 @@ from PIL import Image
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import ModelCard
 from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore

@@ -20,7 +20,7 @@ from tests.scripted_model import Held, Script, answer, refined, request_tool, re
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment, server_of
 from tests.workflows.test_tool_approval import complaints_desk, pending
-from workflows import continue_as_new
+from workflows import run_end
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
 NESTED = "Look into the second topic as a whole."
@@ -50,7 +50,7 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
 ) -> None:
     """The call under way is used, and the next turn and later ones have them all, across runs and replays."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", most_events)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", most_events)
     first = Held(use("search_documents", about=1))
     script = Script().plan(subtask("T1")).work("T1", first, use("read_document", about=2), answer("Done."))
     texts = [f"Message {number}." for number in range(count)]
@@ -126,7 +126,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message to a later subtask is read there, and a change to it holds, in whichever run it begins."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     first = Held(answer("Known."))
     chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
 
@@ -149,7 +149,7 @@ async def test_a_nested_session_hands_messages_down(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its path to one agent below, or to all; an unknown one below is a gap of the report, in whichever run."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     held = [Held(answer("Known.")), Held(answer("Known."))]
     script = Script().plan(subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), subtask("X2"), subtask("X3", after=["X1", "X2"]), goal=NESTED)

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.drafts import SubtaskDraft
 from activities.crews.files import CrewError, load_crews
 from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.synthesis import OutputTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand import OutputInvalid, SessionFailed

@@ -7,8 +7,7 @@ from typing import Final, Literal
 
 from pydantic_core import to_json
 
-from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.cards import AgentCard, CrewCard, ModelCard, OutputCaps
 from activities.contracts.rounds import PICTURE_TOKENS, Round
 from activities.contracts.session import SessionFacts
 from activities.turn.contracts import Counted
@@ -257,7 +256,6 @@ class TurnCosts:
         return turns
 
     def _least(self, bound: int, most: int) -> Amount:
-        """Price a working turn at the least it needs, plus the turn after it."""
         work = likely_cost(self.model, bound, min(max(WORK.least_output, self.written), most), self.counted)
         return work + self._usual(bound + NEXT_ROUND_BYTES)
 

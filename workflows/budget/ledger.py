@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 
 from pydantic import PrivateAttr, field_serializer
 
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import ModelCard
 from chargehand.contracts import SpendLine, Usage, left_out
 from chargehand.contracts.base import MOST_OVERCHARGE, Overcharge
 from workflows.carried import Carried
@@ -223,7 +223,8 @@ class Spending(Carried):
 
     def with_overcharge(self, model: ModelCard) -> ModelCard:
         """Return the model with the overcharge observed so far applied to its reservations."""
-        return model.replace(overcharge=max(model.overcharge, self.overcharges.get(model.name, 1.0)))
+        observed = self.overcharges.get(model.name, 1.0)
+        return model.replace(overcharge=observed) if observed > model.overcharge else model
 
     def learn(self, overcharges: Mapping[str, float]) -> None:
         """Merge the overcharges that another workflow of the session observed."""

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.cards import ModelCard, OutputCaps
 from activities.heartbeat import MOST_LOST_WORKERS, quarantined
 from activities.turn.activity import TurnActivities
 from activities.turn.contracts import TurnRequest, TurnResult
@@ -39,9 +39,9 @@ from workflows.budget.estimates import (
 from workflows.budget.ledger import Amount, Ledger, Reservation, Spending
 from workflows.mailbox.contracts import Grant, GrantRequest
 from workflows.mailbox.mailbox import Mailbox
-from workflows.mailbox.signals import ask, raise_if_cancelled
+from workflows.mailbox.signals import ask
 from workflows.metrics import count_spend
-from workflows.on_exit import on_exit
+from workflows.run_end import on_exit, raise_if_cancelled
 
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
@@ -353,7 +353,6 @@ class _Turn:
 
 
 async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
-    """Wait before repeating a call that the provider may still have worked on."""
     failures, seconds = int(cause.details[0]), float(cause.details[1])
     if failures >= BILLED_FAILURES:
         kind = ErrorType.PROVIDER_UNAVAILABLE

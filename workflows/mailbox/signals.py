@@ -15,15 +15,9 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 from chargehand.wire import SignalName
 from workflows.mailbox.contracts import Body, Envelope, Reply
 from workflows.mailbox.mailbox import Mailbox, Outbox, Sender
-from workflows.on_exit import on_exit
+from workflows.run_end import on_exit, raise_if_cancelled
 
 _Reply = TypeVar("_Reply", bound=Reply)
-
-
-def raise_if_cancelled() -> None:
-    """Raise if the workflow was cancelled while it sent a signal, where the SDK does not raise."""
-    if workflow.cancellation_reason() is not None:
-        raise asyncio.CancelledError
 
 
 async def ask(

@@ -69,7 +69,6 @@ def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_ap
 
 
 def _bound(card: AgentCard, authority: Authority) -> AgentCard:
-    """Add obligations to the tools of a card."""
     return card.replace(
         approvals=_unique((*card.approvals, *(tool for tool in authority.approvals if tool in card.tools))),
         policy=_unique((*card.policy, *(each for each in authority.policy if each.tool in card.tools))),

@@ -195,7 +195,6 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
 
 
 def _says_nothing(statement: _Statement) -> bool:
-    """Whether it greets, refuses or asks, without citing anything."""
     said = plain(statement.text)
     return not is_cited(statement.text) and (is_courtesy(said) or said.endswith(("?", "？")))
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
 from activities.contracts.session import EarlierWork
-from activities.tools.note import NOTE
+from activities.tools.recall import NOTE
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkAnswer, WorkWithIssuesAnswer
 from chargehand.contracts import (
     Escalation,
@@ -160,7 +160,6 @@ def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
 
 
 def _quote(source: Source, findings: Iterable[Finding]) -> str:
-    """Join the quotations of findings from a source."""
     quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[:1] == (source.ref,))
     return PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS]
 

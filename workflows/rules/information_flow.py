@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from activities.contracts.cards import CrewCard
-from activities.contracts.drafts import SubtaskDraft
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Capability, Subtask, left_out
 from workflows.carried import Carried
 

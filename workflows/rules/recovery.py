@@ -1,4 +1,4 @@
-"""The recovery table: what follows a finished attempt at a subtask, and what a failed input means.
+"""The recovery table: what follows a finished attempt at a subtask.
 
 `docs/recovery.md` documents this table.
 """
@@ -10,7 +10,9 @@ from typing import Final, get_args
 
 from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Tier
 from chargehand.state_words import reason_words
-from workflows.rules.graph import USABLE
+
+USABLE: Final = frozenset({"success", "partial"})
+"""Kinds of outcomes that other subtasks can use."""
 
 
 class Action(Enum):

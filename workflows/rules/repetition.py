@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
-from activities.tools.note import NOTE
+from activities.tools.recall import NOTE
 from chargehand.contracts import Source
 from chargehand.strict_json import map_texts
 
@@ -147,7 +147,6 @@ class _Calls:
 
 
 def _result(call: ToolCall, past: Round) -> "_Result | None":
-    """Return a tool's answer; None for an error."""
     answered = (result for result in past.results if result.call_id == call.id and result.ok)
     return next(((result.output, result.sources) for result in answered), None)
 

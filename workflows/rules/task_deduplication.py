@@ -10,8 +10,8 @@ import unicodedata
 from functools import cache
 from typing import Final
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.json_schema import canonical
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Subtask
 
 # fmt: off

@@ -208,7 +208,6 @@ class AgentWork:
         self.conversation.tell_turns(turns, all_turns - turns)
 
     def _turns_of(self, amount: Amount, number: int) -> int:
-        """Estimate how many of the remaining rounds an amount pays for."""
         left = Amount(min(self.request.max_rounds - number + 1, amount.turns), amount.usd)
         return self._costs.turns_paid_by(left, self.input_tokens(self.conversation.task()))
 

@@ -34,7 +34,6 @@ from chargehand.state_words import EndReason, standing
 from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
 from workflows.contracts import LimitUsage
-from workflows.rules import graph
 from workflows.rules.forms import read_form
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
@@ -155,7 +154,8 @@ class Progress(Carried):
 
     def ready(self, begun: Collection[str]) -> list[Subtask]:
         """List the subtasks that have not begun and whose inputs have all ended, in plan order."""
-        return graph.ready(self.subtasks, {*self.outcomes, *begun}, self.outcomes)
+        started = {*self.outcomes, *begun}
+        return [each for each in self.subtasks if each.id not in started and self.outcomes.keys() >= {*each.depends_on}]
 
     @property
     def is_reporting(self) -> bool:

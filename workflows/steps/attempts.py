@@ -20,13 +20,12 @@ from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
-from workflows.on_exit import on_exit
 from workflows.rules.authority import in_place_of
-from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge, unread_issues
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
+    USABLE,
     Action,
     Attempts,
     Means,
@@ -39,6 +38,7 @@ from workflows.rules.recovery import (
 )
 from workflows.rules.report_content import input_for, usage_of
 from workflows.rules.task_deduplication import child_workflow_id, task_text
+from workflows.run_end import on_exit
 from workflows.state.session import Session
 from workflows.steps.children import DUPLICATE, Job, run_nested_session, run_subtask
 from workflows.steps.decisions import ask_person
@@ -178,7 +178,6 @@ def _count_use(session: Session, subtask: Subtask, ended: SubtaskResult, began_a
 
 
 def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
-    """Choose the outcomes that an attempt reads; what does not fit becomes a gap."""
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         whole = inputs
@@ -188,7 +187,6 @@ def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
 
 
 async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
-    """Run one child workflow: an agent, or a nested session."""
     agent = session.facts.crew.agent(job.subtask.agent)
     if agent is None:
         return await run_nested_session(session, job)
@@ -264,7 +262,6 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
 
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
-    """Estimate the needs of another attempt and of the turn that decides about it."""
     return session.budget.least_grant(subtask.agent) + Amount(1)
 
 

@@ -18,8 +18,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from activities.contracts.cards import AgentCard
-from activities.contracts.model import OutputCaps
+from activities.contracts.cards import AgentCard, OutputCaps
 from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
 from activities.tools.recall import RECALL
@@ -32,13 +31,13 @@ from workflows.budget.ledger import Amount
 from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult, SubtaskState
 from workflows.mailbox.contracts import Places
 from workflows.mailbox.signals import notify
-from workflows.on_exit import on_exit
 from workflows.rules.authority import delegate_authority
 from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.rules.tool_policy import MOST_UNASKED
+from workflows.run_end import on_exit
 from workflows.state.session import Session
 from workflows.state.steering import Delivery
 from workflows.steps.effects import list_state

@@ -103,7 +103,6 @@ async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Clai
 
 
 async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tuple[ClaimVerdict | None, bool]]:
-    """Have each claim judged, followed by its objections."""
     shown: list[ClaimToJudge] = []
     places: list[tuple[int, int | None]] = []
     left = DECISION_TOKENS
@@ -178,6 +177,5 @@ def _unmet(grades: Sequence[Grade]) -> list[Grade]:
 
 
 def _shorten_sources(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """Shorten quotations evenly to the grader's limit."""
     most = DECISION_TOKENS // max(len(sources), 1)
     return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

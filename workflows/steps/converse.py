@@ -13,14 +13,14 @@ from temporalio import workflow
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
 from chargehand.state_words import EndReason, reason_words
-from workflows import continue_as_new, options
+from workflows import options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
-from workflows.mailbox.signals import raise_if_cancelled
 from workflows.rules.citations import inert_links
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
+from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.dialogue import Dialogue
 from workflows.state.session import ConversationRunState, Session
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
@@ -94,7 +94,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
         left = session.clock.deadline_at - workflow.now()
         if not talk.jobs and left <= timedelta(0):
             return "idle"
-        if not talk.jobs and continue_as_new.is_due():
+        if not talk.jobs and is_continue_as_new_due():
             await _continue_as_new(talk)
             continue
         if session.progress.state != "awaiting_message":
@@ -254,7 +254,6 @@ def _begin_job(talk: Talk, goal: str) -> list[str]:
 
 
 async def _run_job(talk: Talk, job: Subtask) -> None:
-    """Run a job to its end."""
     session = talk.session
     reservation = await reserve_in_time(session, job, sharers=2)  # half is left for messages in the meantime
     outcome: Outcome = _too_little(session, job)
@@ -277,7 +276,6 @@ async def _stop_jobs(talk: Talk) -> None:
 def _reply(
     talk: Talk, outcome: Outcome, heard: Sequence[QueuedMessage], said: Sequence[str], gaps: Sequence[str]
 ) -> Reply:
-    """Deliver the reply to all messages that it answers."""
     text = outcome.content
     if not text.strip() and isinstance(outcome, Failure | Escalation):
         text = f"This could not be answered: {outcome.message or reason_words(outcome.reason)}"

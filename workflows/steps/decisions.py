@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts.calls import CallCheck
+from activities.contracts.rounds import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
@@ -36,11 +36,11 @@ from workflows.mailbox.contracts import (
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import answer, notify
 from workflows.metrics import count_refusal
-from workflows.on_exit import on_exit
 from workflows.rules.forms import read_form
 from workflows.rules.plan_edits import apply_edits
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.refusal import Refused
+from workflows.run_end import on_exit
 from workflows.state.call_approvals import Pending
 from workflows.state.progress import VERDICTS, Progress
 from workflows.state.session import Session
@@ -201,7 +201,6 @@ async def ask_person(
 
 
 async def _doubt(session: Session, request: CallRequest) -> str:
-    """Have a model judge a call; return why a person has to decide, or an empty text."""
     agent, budget = session.facts.crew.agent(request.agent), session.budget
     others = [tier for tier in Tier if agent is None or budget.model(tier).name != budget.model_of(agent).name]
     said = session.said_since
@@ -219,7 +218,6 @@ async def _doubt(session: Session, request: CallRequest) -> str:
 
 
 async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply:
-    """Wait for a person's decision until the session stops its work."""
     if session.progress.state == "executing":
         enter(session, "awaiting_call_approval")
     publish(session)
@@ -244,7 +242,6 @@ async def decide_call(session: Session, decision: CallDecision) -> None:
 
 
 async def _argument_problems(session: Session, decision: CallDecision) -> list[str]:
-    """List the problems of arguments that a person has edited."""
     called = next((call for call in session.approvals.pending if call.id == decision.call), None)
     if called is None or decision.arguments is None:
         return []

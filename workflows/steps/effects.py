@@ -24,9 +24,9 @@ from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound, purpose_of
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import ModelCalls, TurnLost, request_grant, was_reset
-from workflows.on_exit import on_exit
 from workflows.options import execution_timeout
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.run_end import on_exit
 from workflows.state.clock import Clock
 from workflows.state.session import Session
 
@@ -105,7 +105,6 @@ async def _ring_when_report_is_due(clock: Clock) -> None:
 
 
 async def _cancel(task: "asyncio.Task[_Result]") -> None:
-    """Cancel a step and wait until the ledger has booked its cost."""
     task.cancel()
     await workflow.wait([task])
     if not task.cancelled():

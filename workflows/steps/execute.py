@@ -4,7 +4,7 @@ A template of the plan becomes one subtask per item of a list.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Final
 
 from temporalio import workflow
@@ -12,15 +12,15 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, RejectedPlan
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
-from workflows import continue_as_new, options
+from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_lost_grant
-from workflows.rules.graph import USABLE, skip_reason
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.rules.plan_edits import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.recovery import USABLE
+from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
 from workflows.steps.effects import ask_parent, publish, take_turn, wait_for_budget
@@ -69,7 +69,7 @@ def _must_continue_as_new(session: Session) -> bool:
     Without storage for large payloads, the ceiling of turns keeps histories short.
     """
     may_go_on = session.progress.has_moved and session.facts.stores_payloads
-    return may_go_on and continue_as_new.is_due() and not workflow.info().cron_schedule
+    return may_go_on and is_continue_as_new_due() and not workflow.info().cron_schedule
 
 
 async def _continue_as_new(session: Session) -> None:
@@ -101,6 +101,12 @@ def _start_ready(session: Session, running: _Running) -> None:
     is_growing = any(subtask.for_each for subtask in running.values())
     session.places.offer(0 if is_growing else session.places.free(len(running)) - len(progress.waiting))
     publish(session)
+
+
+def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
+    """Return the failure of a subtask whose required inputs failed; None if it can run with gaps stated."""
+    failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
+    return _skip(f"It requires {', '.join(failed)}, which failed.") if failed else None
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
@@ -227,7 +233,6 @@ def _refusal(session: Session, template: Subtask) -> Failure | None:
 
 
 async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]) -> ExpandAnswer | RejectedPlan:
-    """Have a model write the instructions."""
     own_turn, waiting = session.budget.expansion_turn(), session.budget.least_of_waiting()
     room = session.budget.items_beside(template, own_turn + waiting)
     most = MOST_ITEMS if session.may_grow else room
@@ -260,7 +265,6 @@ async def _paid(session: Session, template: Subtask, wanted: int) -> int:
 
 
 def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:
-    """Adopt the plan with a template's subtasks in its place; return the errors if it is invalid."""
     plan = session.progress.plan
     if plan is None:
         raise AssertionError("a template is part of a plan")

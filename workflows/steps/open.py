@@ -236,7 +236,6 @@ def _check(request: SupervisorRequest) -> None:
 
 
 def _hold_report(session: Session) -> None:
-    """Reserve the report and its output."""
     least, output = least_workable(session.facts, session.request.documents), session.budget.output_reserve
     if output is not None:
         least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
@@ -263,7 +262,6 @@ async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFac
 
 
 async def _is_limited(request: SessionRequest) -> bool:
-    """Restart the tenant's ledger if it has ended; return whether the tenant is still limited."""
     try:
         opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
         return (await _facts_by_activity(opening, "ask-again")).admission is not None

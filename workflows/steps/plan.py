@@ -12,10 +12,10 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts.cards import AgentDraft
-from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.session import AddAgentsRequest, AddedAgents
 from activities.opening.activity import SessionActivities
 from activities.turn_kinds.plan import Allowance, DesignAnswer, DesignTask, PlanAnswer, PlanTask, RejectedPlan
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Plan
 from chargehand.contracts.limits import Profile
 from chargehand.contracts.problems import join_problems

@@ -35,13 +35,13 @@ from workflows.rules.citation_checks import is_code, most_confidence, weakest
 from workflows.rules.citations import inert_links
 from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
-from workflows.rules.graph import USABLE
 from workflows.rules.inputs import DECISION_TOKENS, fit, fit_task
-from workflows.rules.output_figures import claims_without_source
+from workflows.rules.recovery import USABLE
 from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
     brain_of,
+    claims_without_source,
     draft_from,
     draft_without_writer,
     gaps_of,
@@ -211,13 +211,11 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
 
 
 def _spend(session: Session) -> tuple[SpendLine, ...]:
-    """Add up the spend of the session and its subtasks, including what lost ones may have spent."""
     below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
     return merge_spend([*session.budget.spending.lines, *session.budget.grants.lost_spend, *below])
 
 
 def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:
-    """List the gaps known to the writer, the agents and the session."""
     progress = session.progress
     waiting = [subtask for subtask in progress.subtasks if subtask.id not in progress.outcomes]
     not_started = [f"{subtask.id} ({subtask.agent}) was not started." for subtask in waiting]
@@ -249,7 +247,6 @@ def _unwritten(material: Material, why: str) -> Draft:
 
 
 async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
-    """Have contradictions decided and a critic read the draft; errors and uncited claims are sent back once."""
     progress, outcomes, text = session.progress, material.outcomes, draft.text
     new = [found for found in text.contradictions if found.about not in progress.known_differences]
     if session.clock.was_interrupted:
@@ -404,6 +401,5 @@ async def report_after(error: BaseException, session: Session) -> Report:
 
 
 async def _announce(session: Session, *, stop_reason: str = "", error: str = "") -> None:
-    """Call the plug-ins' session-ended hooks in order of their names."""
     for announce in installed().functions(Hook.SESSION_ENDED):
         await announce(session, stop_reason, error)

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, ReviewAnswer, ReviewTask
+from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount
 from workflows.rules.evidence import percentage
-from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.recovery import USABLE
 from workflows.state.session import Session
 from workflows.steps.effects import try_turn
 from workflows.steps.plan import validate

@@ -10,11 +10,9 @@ from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
+from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolRequest, ToolResult
 from activities.contracts.tool import READS_DOCUMENTS
-from activities.tools.note import NOTE
-from activities.tools.recall import RECALL
+from activities.tools.recall import NOTE, RECALL
 from activities.turn.contracts import TurnResult
 from activities.turn.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
@@ -24,12 +22,12 @@ from chargehand.wire import ErrorType
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, QuestionReply, QuestionRequest, Verdict
-from workflows.mailbox.signals import ask, notify, raise_if_cancelled
+from workflows.mailbox.signals import ask, notify
 from workflows.metrics import Refusal, count_refusal
-from workflows.on_exit import on_exit
 from workflows.rules.information_flow import reads_of
 from workflows.rules.repetition import made_together, positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import acting_call, success_key, why_approved
+from workflows.run_end import on_exit, raise_if_cancelled
 from workflows.state.agent import AgentWork
 from workflows.state.agent_conversation import NOT_MADE, Conversation
 from workflows.state.call_approvals import ALLOWED
@@ -281,7 +279,6 @@ async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> N
 
 
 def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolResult | None:
-    """Refuse the call at a position of a round if it must not be made."""
     request, conversation, call = work.request, work.conversation, calls[position]
     if call.tool not in request.agent.tools:
         count_refusal("permission")
@@ -328,7 +325,6 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
 
 
 def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
-    """Collect the user's own words, and instructions approved by a person."""
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
     approved = tuple(text for text in approved if not UNSEEN.search(text))  # people have not seen its content
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)

@@ -13,11 +13,10 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts.calls import ToolRequest
 from activities.contracts.cards import AgentCard
-from activities.contracts.drafts import ContradictionDraft
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, ToolCall
+from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, ToolCall, ToolRequest
 from activities.turn.tool_use import ToolActivities
+from activities.turn_kinds.protocol import ContradictionDraft
 from activities.turn_kinds.synthesis import (
     MOST_REOPENED,
     ReopenDraft,

@@ -108,7 +108,6 @@ class ReadPage:
 
 
 def _problem(arguments: Mapping[str, JsonValue]) -> str:
-    """Describe which argument is wrong; empty if none is."""
     url, first, words = (arguments.get(name) for name in ("url", "from", "find"))
     if not isinstance(url, str) or not url.strip():
         return "`url` must be the full address of one page, such as https://example.org/page."

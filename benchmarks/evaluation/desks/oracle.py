@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.turn_kinds.work import ConverseTask, WorkTask

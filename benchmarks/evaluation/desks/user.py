@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from activities.turn_kinds.judgements import GradeTask
 from activities.turn_kinds.protocol import TurnAnswer
-from activities.turn_kinds.untrusted_text import data_block
+from activities.turn_kinds.rendering import data_block
 from benchmarks.evaluation.desks.desk import Task
 from benchmarks.evaluation.judge import Judge
 

@@ -172,7 +172,6 @@ async def _poll_status(
 
 
 async def _show_work(connection: Connection, session_id: str, progress: Progress) -> None:
-    """Show running steps, and text being written if that is followed."""
     while True:
         try:
             with translated(session_id):

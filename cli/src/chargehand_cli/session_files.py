@@ -23,11 +23,11 @@ from chargehand import (
     Status,
     Trace,
 )
-from chargehand.download import read_artifact
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader
 from chargehand.payloads.settings import encryption_of
+from chargehand.shared_files import read_artifact
 from chargehand.temporal_errors import translated
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection

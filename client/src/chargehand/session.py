@@ -35,10 +35,9 @@ from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
-from chargehand.interface import Supervisor, start_options, valid_id
+from chargehand.interface import Supervisor, read_request, refuse_another, start_options, valid_id
 from chargehand.listing import SessionSummary, listing_memo, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
-from chargehand.original_request import read_request, refuse_another
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, is_open, list_executions, pollers, result_of
@@ -416,7 +415,6 @@ async def start_conversation(
 async def _start(
     client: Client, workflow: WorkflowType, request: _Request, workflow_id: str, task_queue: str, **options: Any
 ) -> bool:
-    """Start a workflow; false if one of this id was started with the same request before."""
     options["id_reuse_policy"] = WorkflowIDReusePolicy.REJECT_DUPLICATE
     with translated(workflow_id):
         try:

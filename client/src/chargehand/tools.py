@@ -216,7 +216,6 @@ def tool(
 
 
 def _problems(made: Tool[..., Any]) -> Iterator[str]:
-    """List contradictions among a tool's properties."""
     known = get_args(Capability)
     for unknown in sorted(made.capabilities.difference(known)):
         yield f"capabilities: there is no '{unknown}'; there are {', '.join(known)}"

@@ -16,8 +16,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
-from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import ToolCall
+from activities.contracts.rounds import ToolCall, ToolRequest
 from activities.contracts.tool import LookUpResult, ToolAnswer, ToolContext, ToolSpec
 from activities.heartbeat import Pulse
 from activities.turn.apply_once import SHORTEST_DOUBT, ActingCalls, CallTimes, Entry, apply_once, certain_failures

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.contracts.model import OutputCaps
+from activities.contracts.cards import OutputCaps
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.contracts.tool import tool_capabilities
 from activities.crews.files import load_crews

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.models.prices import Tokens, cost, load, price_card, usage_of
 from chargehand.contracts import Usage
 from workflows.budget.estimates import worst_case

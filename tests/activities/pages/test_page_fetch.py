@@ -11,9 +11,8 @@ from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.calls import ToolRequest
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import ToolCall
+from activities.contracts.rounds import ToolCall, ToolRequest
 from activities.crews.versions import CrewVersions
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import Fetched, FetchError, FetchLimits

@@ -16,7 +16,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.tool import Tool, tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions

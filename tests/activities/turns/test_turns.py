@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -13,16 +14,18 @@ from pydantic import JsonValue
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import BEAT_SECONDS
+from activities.heartbeat import BEAT_SECONDS, begin
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurn
+from activities.turn.journal import Entry, open_journal, record_charge, take_over
 from activities.turn.retry_policy import Freshness
 from chargehand.contracts import Tier, Usage
+from chargehand.contracts.events import LiveText
 from chargehand.record import Record
 from chargehand.wire import ErrorType
+from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.activities.models.calls import MODELS, Wire, a_provider, usual_usage
 from tests.activities.turns.one_turn import Harness, a_turn, harness_worker, open_harness, turn_activities, turn_worker
 from tests.scripted_provider import (
@@ -153,7 +156,6 @@ async def test_a_result_that_cannot_be_recorded_is_charged_and_not_repeated(
 
 
 STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
-PATIENCE = timedelta(seconds=5)
 
 
 def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
@@ -172,7 +174,7 @@ def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
     for ages, doubtful in cases:
         now = (STARTED + timedelta(seconds=age) for age in ages)
         freshness = Freshness(now.__next__)
-        assert [freshness.is_doubtful(STARTED, PATIENCE) for _ in ages] == doubtful
+        assert [freshness.is_doubtful(STARTED, timedelta(seconds=5)) for _ in ages] == doubtful
 
 
 def test_a_reply_answers_the_whole_request() -> None:
@@ -256,3 +258,19 @@ async def test_a_charge_that_cannot_be_recorded_loses_no_reply(tmp_path: Path) -
     (tmp_path / "record").write_text("in the way")
 
     assert await at(1).run(record_charge, Record(tmp_path), _TURN, _REPLY) is None
+
+
+async def test_text_is_followed_after_an_entry_is_recorded() -> None:
+    """As in a call that is repeated: the heartbeats after it carry the text that is written since."""
+    environment, beats = ActivityEnvironment(cast("Client", _NoServer())), list[object]()
+    environment.on_heartbeat = lambda *details: beats.extend(details)
+
+    async def attempt() -> None:
+        begin()
+        async with open_journal() as record:
+            await record.record(Entry(is_waiting=True))
+            record.publish(LiveText(text="At ei"))
+
+    await environment.run(attempt)
+
+    assert beats == [Entry(is_waiting=True, live=LiveText(text="At ei"))]

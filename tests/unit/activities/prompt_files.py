@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from activities.contracts.cards import OfferedTool
-from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
@@ -19,7 +18,7 @@ from activities.turn_kinds.judgements import (
     JudgeTask,
 )
 from activities.turn_kinds.plan import DesignTask, ExpandTask, PlanTask, RefineTask, RejectedPlan, ReviewTask, RouteTask
-from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.protocol import ContradictionDraft, Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import (

@@ -10,8 +10,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.crew import Agent, Crew, RouteRule, Routing, SlowQueue
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
 from activities.crews import versions as crew_versions
-from activities.crews.checks import crew_warnings
-from activities.crews.files import CrewError, load_crew, load_crews
+from activities.crews.files import CrewError, crew_warnings, load_crew, load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from chargehand import ErrorType

@@ -1,6 +1,6 @@
 """Mappings that would otherwise grow for as long as a worker runs."""
 
-from activities.newest import Newest
+from activities.single_flight import Newest
 
 
 def test_only_the_newest_entries_are_kept() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import pytest
 
 from activities.backends import Choice, SettingsError
-from activities.contracts.tool import LooksUp, ToolContext
+from activities.contracts.tool import ToolContext, look_up_of
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from chargehand.plugins import Extension
 from chargehand.tools import Depends, tool
@@ -165,6 +165,7 @@ async def test_a_lookup_takes_no_longer_than_its_tool() -> None:
 
     async with AsyncExitStack() as closing:
         opened = (await open_own_tools([order], 2, closing))["order"]
-        assert isinstance(opened, LooksUp)
+        bounded = look_up_of(opened)
+        assert bounded
         with pytest.raises(TimeoutError):
-            await opened.look_up({}, CONTEXT)
+            await bounded({}, CONTEXT)

@@ -20,8 +20,8 @@ from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models import anthropic_messages, openai_chat, openai_responses
 from activities.models.protocol import ModelCall
 from activities.tools.data.query import QueryData
-from activities.tools.note import NOTE
 from activities.tools.pages.tool import ReadPage
+from activities.tools.recall import NOTE
 from activities.tools.search.tool import Search
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.work import ConverseTask, WorkTask

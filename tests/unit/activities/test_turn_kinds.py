@@ -28,7 +28,6 @@ CREW = Crew(
     guidance="Plan little, and plan it well.",
     agents=(READER, CHECKER),
 )
-NOTHING = Catalog()
 
 
 def test_an_agent_knows_only_itself() -> None:
@@ -65,7 +64,7 @@ def test_what_a_provider_wrote_goes_back_to_it() -> None:
     bad = ToolResult(call_id="1", tool="read_document", ok=False)
     past = Round(calls=(call,), results=(bad,), provider_items=({"id": 7},))
 
-    _, asked, told = WorkTask(goal="g", instruction="i", rounds=(past,)).messages(NOTHING, TODAY)
+    _, asked, told = WorkTask(goal="g", instruction="i", rounds=(past,)).messages(Catalog(), TODAY)
 
     assert asked == Message(role="assistant", calls=(call,), provider_items=({"id": 7},))
     assert [result.ok for result in told.results] == [False]

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from activities.backends import SettingsError
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
 from benchmarks.evaluation.__main__ import main
 from benchmarks.evaluation.dataset import Case, NoDataset, read_datasets

@@ -8,11 +8,9 @@ from chargehand.listing import SessionSummary
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.verbs.sessions import read_since, session_lines
 
-_BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
 
 def _summary(name: str, minute: int, follows: str = "", **fields: object) -> SessionSummary:
-    began = _BEGAN + timedelta(minutes=minute)
+    began = datetime(2026, 11, 22, 12, tzinfo=UTC) + timedelta(minutes=minute)
     known = {"id": name, "state": "completed", "started_at": began, "ended_at": began, "follows": follows}
     return SessionSummary.model_validate(known | fields)
 

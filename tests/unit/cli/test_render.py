@@ -17,8 +17,6 @@ from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import dollars, report_markdown
 from tests.unit.cli.reports import report, trace
 
-_VOID = {"meta", "br", "hr", "img"}
-
 
 class Page(HTMLParser):
     """Reads a page back: its elements, its text, and whether every element is closed in order."""
@@ -34,7 +32,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in _VOID:
+        if tag not in {"meta", "br", "hr", "img"}:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
 from chargehand.contracts import SessionState
-from chargehand.download import read_artifact
+from chargehand.shared_files import read_artifact
 from chargehand.upload import store_documents
 from chargehand_cli.attachments import (
     MOST_BYTES_OF_ALL_PICTURES,

@@ -16,9 +16,9 @@ from chargehand import upload
 from chargehand.bucket import bucket_location
 from chargehand.contracts import Artifact
 from chargehand.contracts.request import DocumentUri
-from chargehand.download import Downloaded, download_artifacts, read_artifact
 from chargehand.errors import DownloadRefused, UploadRefused
 from chargehand.payloads.encryption import Encryption
+from chargehand.shared_files import Downloaded, download_artifacts, read_artifact
 from chargehand.upload import READABLE, store_documents
 
 

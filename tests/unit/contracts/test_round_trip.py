@@ -33,7 +33,7 @@ from chargehand.contracts import (
 )
 from chargehand.converter import data_converter
 from chargehand.errors import AnotherRequest
-from chargehand.original_request import refuse_difference
+from chargehand.interface import refuse_difference
 from tests.unit.strategies import contracts
 from workflows.contracts import SubtaskResult
 

@@ -26,7 +26,6 @@ from tests.unit.deployment.test_code_blocks import command_line
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "Dockerfile"
-JOBS = {"temporal-schema", "temporal-namespace"}
 FOR_OTHERS = ("TEMPORAL_", "AWS_", "GOOGLE_")
 """How names begin that the SDKs below the worker read."""
 
@@ -129,7 +128,7 @@ def test_services_are_bounded() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}
         assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
-        assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
+        assert service["restart"] == ("no" if name in {"temporal-schema", "temporal-namespace"} else "unless-stopped")
 
 
 def test_the_worker_gets_every_setting() -> None:

@@ -20,8 +20,6 @@ from workflows.rules.refusal import Refused
 from workflows.rules.tool_policy import PolicyLedger, acting_call, call_hash, success_key
 from workflows.state.call_approvals import Approvals, Pending
 
-_UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
-
 
 def _rule(**limits: object) -> Obligation:
     return Obligation(key="k", tool="refund", rule=ToolRule.model_validate({"tool": "refund", **limits}))
@@ -41,7 +39,7 @@ def _envelope(request: CallRequest) -> Envelope:
 
 
 def _open(approvals: Approvals, request: CallRequest) -> Pending:
-    return approvals.open(_envelope(request), request, _UNTIL)
+    return approvals.open(_envelope(request), request, datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def _decided(pending: Pending, decision: str, **fields: object) -> CallDecision:

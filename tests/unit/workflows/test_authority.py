@@ -16,9 +16,7 @@ from workflows.rules.information_flow import capabilities_of, leaks, reads_of
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
 _TOOLS = tuple(f"tool{number}" for number in range(4))
-_ACTING = frozenset(_TOOLS[:2])
 _CAPABILITIES: tuple[Capability, ...] = ("reads_untrusted", "reads_private", "reaches_out")
-_DEEPEST = 3
 
 
 def _some(random: Random, items: tuple[str, ...]) -> tuple[str, ...]:
@@ -34,7 +32,7 @@ def _agent(random: Random, crew: str, name: str) -> AgentCard:
         tier=Tier.SMALL,
         fallback=random.choice(["a", "b", "c"]),
         capabilities=tuple(each for each in _CAPABILITIES if random.random() < 0.5),
-        acting=tuple(tool for tool in tools if tool in _ACTING),
+        acting=tuple(tool for tool in tools if tool in _TOOLS[:2]),
         approvals=_some(random, tools),
         policy=tuple(Obligation(key=f"{crew}/{name}/{tool}", tool=tool, rule=ToolRule(tool=tool)) for tool in ruled),
         watched=tuple(Watched(tool=tool) for tool in _some(random, tools)),
@@ -71,7 +69,7 @@ def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) ->
     random = Random(seed)
     crew, above, replaced = _crew(random, "crew0"), list[Authority](), list[AgentCard]()
     authority = authority_of(crew, None)
-    for depth in range(1, _DEEPEST):
+    for depth in range(1, 3):
         for card in crew.agents:
             planned = random.choice(crew.agents)
             taking_over = in_place_of(card, planned)

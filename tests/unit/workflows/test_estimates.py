@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.drafts import ContradictionDraft
-from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.cards import AgentCard, CrewCard, ModelCard, PriceStep
 from activities.contracts.rounds import InputOutcome, Round, ToolResult
 from activities.contracts.session import SessionFacts
 from activities.documents.catalog import Catalog, DocumentEntry
@@ -20,7 +18,7 @@ from activities.turn.activity import most_input_tokens, prompt_bytes
 from activities.turn.contracts import Counted
 from activities.turn_kinds.judgements import CritiqueTask, JudgeTask
 from activities.turn_kinds.plan import PlanTask, RefineTask, RejectedPlan, ReviewTask
-from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.protocol import SCHEMA_BYTES, ContradictionDraft
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
@@ -36,8 +34,8 @@ from workflows.budget.estimates import (
     least_workable,
     worst_case,
 )
-from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.state.budget import Grants
 
 SYSTEM = "You are the reader. Wörter."
 CARD = AgentCard(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts.model import ModelCard, OutputCaps, PriceStep
+from activities.contracts.cards import ModelCard, OutputCaps, PriceStep
 from activities.contracts.rounds import InputOutcome, Note, ToolCall
 from activities.turn_kinds.judgements import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
@@ -372,7 +372,6 @@ def test_notes_are_bounded(claims: list[str], times: int) -> None:
 
 _tokens = st.integers(256, 128_000)
 _ALLOWANCE = Allowance(turns=1, usd=Decimal(1), minutes=1, max_rounds=1, max_parallel=1)
-_usd = st.decimals(0, 10, places=9)
 
 
 def _model(usd_per_million: Decimal = Decimal(10), most: int | None = None) -> ModelCard:
@@ -398,7 +397,7 @@ def test_plans_and_reports_are_thought_about_most_and_decisions_least() -> None:
     assert [purpose.effort_in("medium") for purpose in purposes] == ["medium"] * 3 + ["low"] * 2
 
 
-@given(most=_tokens, least=_tokens, price=st.decimals(0, 100, places=6), usd=_usd)
+@given(most=_tokens, least=_tokens, price=st.decimals(0, 100, places=6), usd=st.decimals(0, 10, places=9))
 def test_a_cap_costs_no_more_than_it_may_unless_it_is_the_least(
     most: int, least: int, price: Decimal, usd: Decimal
 ) -> None:

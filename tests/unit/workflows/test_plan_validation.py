@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Plan, Tier
 from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
 

@@ -24,14 +24,13 @@ from chargehand.contracts import (
     Usage,
 )
 from tests.unit.strategies import contracts
-from workflows.rules.graph import skip_reason
 from workflows.rules.recovery import HOPELESS, TABLE, Action, Attempts, Means, accept, best_of, has_answer, next_action
+from workflows.steps.execute import skip_reason
 
 ALL = Means(max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=True)
 NONE = Means(max_attempts=3)
 NO_ANSWER = Failure(reason="no_answer")
 AMBIGUOUS = Escalation(reason="ambiguous_input", content="Which Harald?")
-OUT_OF_SCOPE = Escalation(reason="out_of_scope")
 UNSURE = Escalation(reason="confidence_too_low", content="Perhaps three months.", confidence=30)
 CLUELESS = Escalation(reason="confidence_too_low")
 TIMEOUT = Escalation(reason="timeout")
@@ -67,7 +66,7 @@ def test_everything_is_tried_in_its_turn() -> None:
         (Partial(gaps=("costs",)), [Action.ACCEPT], [Action.ACCEPT]),
         (NO_ANSWER, [Action.REFINE, Action.FALLBACK, Action.GIVE_UP], [Action.REFINE, Action.GIVE_UP]),
         (AMBIGUOUS, [Action.ASK, Action.REFINE, Action.GIVE_UP], [Action.REFINE, Action.GIVE_UP]),
-        (OUT_OF_SCOPE, [Action.FALLBACK, Action.GIVE_UP], [Action.GIVE_UP]),
+        (Escalation(reason="out_of_scope"), [Action.FALLBACK, Action.GIVE_UP], [Action.GIVE_UP]),
         (UNSURE, [Action.STRONGER, Action.JUDGE, Action.ACCEPT], [Action.ACCEPT]),
         (CLUELESS, [Action.STRONGER, Action.GIVE_UP], [Action.GIVE_UP]),
         (TIMEOUT, [Action.SPLIT, Action.GIVE_UP], [Action.GIVE_UP]),

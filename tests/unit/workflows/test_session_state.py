@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import AgentCard, CrewCard, ModelCard
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.session import SessionFacts, SessionTerms
 from activities.documents.artifacts import ArtifactStore
@@ -42,9 +41,8 @@ from workflows.rules.web_ui import details
 from workflows.state.agent import AgentWork
 from workflows.state.clock import Clock
 from workflows.state.dialogue import Dialogue
-from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
-from workflows.state.session import Session
+from workflows.state.session import Places, Session
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 MODEL = ModelCard(provider="p", name="m", prices=PRICES)

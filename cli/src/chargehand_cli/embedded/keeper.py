@@ -171,7 +171,6 @@ class Keeper:
         return "worker due"
 
     def _mend(self) -> None:
-        """Restart processes that ended unexpectedly."""
         if self._server and self._server.process.poll() is not None:
             self._mend_server(self._server.process.returncode)
         if self._worker and self._worker.poll() is not None and self._worker_due_at is None:
@@ -228,8 +227,6 @@ class Keeper:
             raise ServerFailed(f"the server of a killed keeper still uses {self._state.path}; stop it first")
 
     def _put_after(self, wait: Callable[[], object], event: str) -> None:
-        """Put an event into the queue when a wait ends."""
-
         def put() -> None:
             wait()
             self._events.put(event)

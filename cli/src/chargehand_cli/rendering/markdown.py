@@ -136,7 +136,6 @@ def _citation(match: re.Match[str], sources: int) -> Markup:
 
 
 def _marked_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[str]], Markup]) -> Markup:
-    """Escape text, and replace matches by HTML."""
     parts: list[Markup] = []
     at = 0
     for match in pattern.finditer(text):

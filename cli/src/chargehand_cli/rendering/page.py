@@ -338,7 +338,6 @@ def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Env
 
 
 def _text_attributes(language: str = "") -> Markup:
-    """Return the direction and language attributes of an element with user text."""
     return Markup('dir="auto" lang="{}"').format(language or _UNKNOWN_LANGUAGE)
 
 
@@ -347,7 +346,6 @@ def _visible(value: object) -> object:
 
 
 def _limit(use: LimitUse) -> tuple[str, str, int]:
-    """Return a limit's name, its usage, and the percentage."""
     name = use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
     amounts = (use.used, use.allowed)
     if use.limit.endswith("_usd"):

@@ -156,7 +156,6 @@ def _lane(lane: Step, rows: Sequence[Sequence[Step]], scale: _Scale, y: float, h
 
 
 def _label(lane: Step) -> str:
-    """Label a lane by its subtask's topic."""
     if lane.parent is None:
         return "session"
     start, _, instruction = lane.name.partition(": ")

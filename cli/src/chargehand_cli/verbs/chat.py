@@ -212,7 +212,6 @@ class _Chat:
         return True
 
     async def _wait_for_jobs(self) -> None:
-        """Wait for running jobs and the agent's reports on them."""
         while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":  # noqa: ASYNC110  # it happens in another process
             await asyncio.sleep(_LOOK_SECONDS)
         await self._show_news()
@@ -237,7 +236,6 @@ class _Chat:
 
 
 def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
-    """Read lines; an empty one is the end of the input."""
     with suppress(RuntimeError):  # the loop has ended
         for line in sys.stdin:
             loop.call_soon_threadsafe(lines.put_nowait, line)

@@ -141,7 +141,7 @@ async def open_session(
 async def _download(
     connection: Connection, made: "tuple[Artifact, ...]", folder: Path, *, replace: bool, as_json: bool
 ) -> Exit:
-    from chargehand.download import download_artifacts
+    from chargehand.shared_files import download_artifacts
 
     server = f"the server set by {connection.location.configured_by}"
     place = connection.location.require_artifacts(f"Files cannot be downloaded from the workers of {server}")

@@ -61,7 +61,7 @@ async def report(
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
-    from chargehand.download import safe_name
+    from chargehand.shared_files import safe_name
 
     await _save("Report", to or Path(f"{safe_name(session)}.{form}"), content)
     return code
@@ -202,7 +202,6 @@ class _Standing(NamedTuple):
 
 
 async def _find(connection: Connection, session_id: str) -> "Report | _Standing":
-    """Read a session's report, or else its progress."""
     from chargehand_cli.session_files import kept_report
 
     kept = kept_report(connection.location.state, session_id)

@@ -138,7 +138,6 @@ def _announce(connection: Connection, session_id: str, resumed: list[str]) -> No
 async def _prepare(
     connection: Connection, options: RequestOptions, documents: tuple[Path, ...], base: Mapping[str, Any] | None
 ) -> "SessionRequest":
-    """Connect, and meanwhile upload the documents and build the request."""
     await connection.check_settings()
     connection.join()
     opening = asyncio.create_task(connection.open())
@@ -169,7 +168,6 @@ async def _follow_up(connection: Connection, follows: str, request: "SessionRequ
 
 
 def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:
-    """Copy documents to the workers' location."""
     if not documents:
         return ()
     server = f"the server set by {connection.location.configured_by}"

@@ -202,7 +202,6 @@ class Delegation(Contract):
 
 
 def _without_delegation(schema: dict[str, Any]) -> None:
-    """Omit from the schema what is refused from people."""
     del schema["properties"]["delegation"]
 
 

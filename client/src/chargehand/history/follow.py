@@ -22,11 +22,10 @@ from temporalio.service import RPCError
 
 from chargehand.contracts import AgentTextEvent, Contract, Event, LiveText, TextEvent, TurnEvent, left_out
 from chargehand.errors import ChargehandError
-from chargehand.history.activities import agent_of, is_text_for_all
 from chargehand.history.projection import Change, Child, Projection
 from chargehand.history.records import Decoder, Heartbeat
 from chargehand.history.runs import growing_history, run_before
-from chargehand.history.steps import Draft, Scope, Written
+from chargehand.history.steps import Draft, Scope, Written, agent_of, is_text_for_all
 from chargehand.visibility import UnlessGone, describe
 
 _WAITING: Final = 100
@@ -240,7 +239,6 @@ class _Follower:
         await self._queue.put(None)
 
     async def _follow(self, branch: _Branch) -> None:
-        """Read the runs of a workflow in order."""
         number, run_id = 0, branch.runs[0]
         while run_id:
             run_id = await self._follow_run(branch, number, run_id)
@@ -279,7 +277,6 @@ class _Follower:
             await task
 
     def _catch_up(self, branch: _Branch) -> None:
-        """Start following running children and text being written."""
         for child in branch.pending.values():
             self._follow_child(branch, child)
         branch.pending.clear()
@@ -294,7 +291,6 @@ class _Follower:
         branch.tasks[child.number] = self._spawn(self._follow, below)
 
     def _event(self, item: _Item) -> Event | None:
-        """Take an event from the queue, and advance the cursor."""
         position = item.branch.position
         position.run, position.event, position.outputs = item.at
         if item.branch.above is not None:
@@ -338,7 +334,6 @@ class _Follower:
         return TextEvent(draft=draft, offset=offset, text=new, **about)
 
     async def _read_live(self, _: _Branch) -> None:
-        """Poll the text of running turns."""
         while True:
             await self._is_writing.wait()
             polled_at = time.monotonic()

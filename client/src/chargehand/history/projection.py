@@ -33,7 +33,6 @@ from chargehand.contracts import (
     UserMessage,
 )
 from chargehand.contracts.events import StepState
-from chargehand.history.activities import Activities
 from chargehand.history.records import (
     RUNNING,
     Asked,
@@ -47,7 +46,7 @@ from chargehand.history.records import (
     Told,
     ToldBefore,
 )
-from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of, time_of
+from chargehand.history.steps import Activities, Draft, Scope, Written, end_state, kind_of, time_of
 from chargehand.messages import Messages
 from chargehand.search_attributes import DOLLARS, TURNS
 from chargehand.wire import SignalName

@@ -38,7 +38,6 @@ def trace_of(root: Projection) -> Trace:
 
 
 def _steps(projection: Projection) -> Iterable[Step]:
-    """List the steps of a workflow, followed by those of its children."""
     yield projection.scope.draft.step()
     yield from (draft.step() for draft in projection.scope.steps)
     for child in projection.children:

@@ -51,7 +51,6 @@ def store_content(files: Bucket, encryption: Encryption | None, content: bytes) 
 
 
 def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
-    """Whether content is already stored, encrypted and readable."""
     try:
         return looks_sealed(stored) and open_stored(encryption, digest, stored) is not None
     except ProtectionError:

@@ -3,18 +3,23 @@
 A task is a session or a conversation, with the same id. No state is kept here, so that every console serves every
 task.
 """
+
 # ruff: noqa: ARG002  # the library's own signatures
 
 import asyncio
 import hashlib
+import json
+import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, Final, NoReturn, TypeVar
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
 from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
@@ -25,6 +30,9 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 from a2a.utils.task import HistoryLengthConfig, apply_history_length, validate_history_length
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from chargehand import (
     Chargehand,
@@ -40,9 +48,12 @@ from chargehand import (
     SessionRequest,
     Status,
 )
+from chargehand.contracts import Message
+from chargehand.contracts.problems import LONGEST_REASON, printable
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.messages import ConversationMessages
 from chargehand.state_words import NEEDS
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
@@ -188,7 +199,6 @@ class Tasks(RequestHandler):
 async def _find_page(
     chargehand: Chargehand, params: a2a.ListTasksRequest
 ) -> tuple[list[SessionSummary], a2a.ListTasksResponse]:
-    """Return the sessions of a page, and the totals of all pages."""
     size = params.page_size if params.HasField("page_size") else _USUAL_PAGE
     if not 1 <= size <= _LARGEST_PAGE:
         raise InvalidParamsError(f"pageSize: must be between 1 and {_LARGEST_PAGE}")
@@ -257,7 +267,6 @@ def _message(task: str, name: str, text: str, role: a2a.Role = a2a.ROLE_AGENT) -
 
 
 def _crew(message: a2a.Message) -> str:
-    """Read the crew of a conversation from a message's metadata; empty for a session."""
     if "conversation" not in message.metadata.fields:
         return ""
     if crew := message.metadata.fields["conversation"].string_value:
@@ -278,7 +287,6 @@ def _text(message: a2a.Message) -> str:
 
 
 async def _answer(session: Session, text: str) -> None:
-    """Answer the only open question with a text."""
     status = await session.status()
     if len(status.questions) != 1:
         raise UnsupportedOperationError(
@@ -297,3 +305,72 @@ def _translated(place: str = "message") -> Generator[None]:
         raise TaskNotFoundError(str(error)) from error
     except ChargehandError as error:
         raise UnsupportedOperationError(str(error)) from error
+
+
+PATH: Final = "/api/a2a"
+_PARSE_ERROR: Final = -32700
+CARD_PATH: Final = "/.well-known/agent-card.json"
+
+
+def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
+    """Build the routes of the agent at a URL; the caller has to check access."""
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)  # its log would contain requests
+    tasks = Tasks(connect)
+    return [
+        *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
+        *map(_strict, create_jsonrpc_routes(tasks, PATH)),
+        # Also served for clients that treat the address as a base URL.
+        *map(_strict, create_jsonrpc_routes(tasks, f"{PATH}/")),
+    ]
+
+
+def _strict(route: Route) -> Route:
+    """Refuse input that would cause an internal error in the library: deep JSON, overlong numbers."""
+
+    async def handle(request: Request) -> Response:
+        body = await request.body()
+        try:
+            refuse_excess(body, Message.largest_bytes, Message.most_values)
+            refuse_ambiguous_json(body)
+            if _starts(json.loads(body)):
+                request.state.count_start()
+        except AmbiguousJson as error:
+            place = ".".join(("input", *error.where))
+            told = {"code": _PARSE_ERROR, "message": printable(f"{place}: {error}", LONGEST_REASON)}
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told})
+        return await route.endpoint(request)
+
+    return Route(route.path, handle, methods=["POST"])
+
+
+def _starts(call: object) -> bool:
+    """Whether a call sends a message without a task."""
+    match call:
+        case {"method": "SendMessage", "params": {"message": {"taskId": str(task)} | {"task_id": str(task)}}}:
+            return not task
+        case {"method": "SendMessage"}:
+            return True
+        case _:
+            return False
+
+
+def _card(url: str) -> a2a.AgentCard:
+    research = a2a.AgentSkill(
+        id="research",
+        name="Research with sources",
+        description="Plans a task, has a crew of agents work on it, and writes a report that cites what they read.",
+        tags=["research", "documents", "report"],
+    )
+    bearer = a2a.SecurityScheme(http_auth_security_scheme=a2a.HTTPAuthSecurityScheme(scheme="Bearer"))
+    return a2a.AgentCard(
+        name="Chargehand",
+        description="Durable multi-agent sessions under limits of money and time.",
+        version=version("chargehand"),
+        supported_interfaces=[a2a.AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        capabilities=a2a.AgentCapabilities(streaming=False, push_notifications=False),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/markdown"],
+        skills=[research],
+        security_schemes={"bearer": bearer},
+        security_requirements=[a2a.SecurityRequirement(schemes={"bearer": a2a.StringList()})],
+    )

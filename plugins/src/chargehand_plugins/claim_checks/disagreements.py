@@ -10,12 +10,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
+from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
 from chargehand_plugins.claim_checks.words import is_negated, sentences_of, sides_of
 from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
-from workflows.rules.graph import USABLE
+from workflows.rules.recovery import USABLE
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CITATION: Final = re.compile(r"\[[^][]*\]")

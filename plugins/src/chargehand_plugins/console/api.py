@@ -15,9 +15,9 @@ from chargehand import Artifact, ChargehandError, ConversationRequest, Report, S
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.request import SessionIdentifier
-from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
+from chargehand.shared_files import read_artifact, safe_name
 from chargehand.visibility import is_open
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.operations import Call, Handle, Operation, answer, parse, validate

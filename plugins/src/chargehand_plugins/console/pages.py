@@ -17,9 +17,9 @@ from starlette.routing import Route
 
 from chargehand import ChargehandError, ConversationRequest, Report, SessionRequest, Trace
 from chargehand.contracts import TypedByPeople
-from chargehand.download import read_artifact
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
+from chargehand.shared_files import read_artifact
 from chargehand.state_words import ENDED, standing
 from chargehand.upload import MOST_FILE_BYTES
 from chargehand_cli.attachments import Attachments, attach

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from chargehand.download import safe_name, unique_name
 from chargehand.errors import UploadRefused
+from chargehand.shared_files import safe_name, unique_name
 from chargehand.upload import MOST_FILE_BYTES, store_documents
 from chargehand_cli.rendering.text import size
 from chargehand_plugins.console.backend import Backend

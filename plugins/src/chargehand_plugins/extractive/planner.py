@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from activities.contracts.drafts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand_plugins.extractive.evidence import SEARCHES
 from chargehand_plugins.extractive.lexicon import one_line, pattern
 from chargehand_plugins.extractive.query import Query

@@ -19,9 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import ChargehandError, InvalidInput, NotReachable, SessionFailed
-from chargehand.interface import Supervisor, start_options
+from chargehand.interface import Supervisor, refuse_another, start_options
 from chargehand.messages import MESSAGES, Row
-from chargehand.original_request import refuse_another
 from chargehand.session import Session
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open

@@ -28,8 +28,7 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 from temporalio.worker import ExecuteActivityInput
 
 from activities.around import AroundActivities
-from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import ToolResult
+from activities.contracts.rounds import ToolRequest, ToolResult
 from activities.current_span import DESCRIBE_CONTENT
 from activities.turn.contracts import TurnRequest, TurnResult
 from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, span_name
@@ -125,7 +124,6 @@ def _where() -> Attributes:
 
 
 def _about(request: object) -> tuple[str, Attributes]:
-    """Return the name of a step's span, and its initial attributes."""
     match request:
         case TurnRequest():
             return span_name("turn", request.model_name), {

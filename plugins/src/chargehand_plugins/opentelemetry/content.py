@@ -64,8 +64,6 @@ class Content:
         return kept[::-1]
 
     def _cut(self, value: JsonValue) -> JsonValue:
-        """Redact and truncate all texts of a value."""
-
         def redact(text: str) -> str:
             return shorten(without_keys(text[: 2 * _LONGEST], self._secrets), _LONGEST)
 

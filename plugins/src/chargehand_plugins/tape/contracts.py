@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 
 from pydantic import JsonValue
 
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import ModelCard
 from activities.contracts.rounds import InputOutcome, Round, ToolCall
 from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelCall

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, WrappedTool
+from activities.contracts.tool import ToolAnswer, ToolContext, WrappedTool
 from activities.credentials import hide
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
@@ -147,12 +147,10 @@ def taped_reply(reply: ModelReply) -> TapedReply:
     return common
 
 
-def recording_tool(tool: Tool, tape: Recorder) -> "RecordingTool":
-    return RecordingLookUp(tool, tape) if isinstance(tool, LooksUp) else RecordingTool(tool, tape)
-
-
 @dataclass(frozen=True)
 class RecordingTool(WrappedTool):
+    """Records a tool's answers, but not its lookups."""
+
     tape: Recorder
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
@@ -164,7 +162,3 @@ class RecordingTool(WrappedTool):
             raise
         self.tape.keep(Line(tool=asked, result=TapedAnswer(ok=answer.ok, output=answer.output, sources=answer.sources)))
         return answer
-
-
-class RecordingLookUp(ForwardsLookUp, RecordingTool):
-    """A tool with lookups, which are not recorded."""

@@ -14,7 +14,7 @@ from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from chargehand_plugins.tape.contracts import WorkerFacts
 from chargehand_plugins.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
-from chargehand_plugins.tape.recorder import Recorder, TapeFile, recording, recording_tool
+from chargehand_plugins.tape.recorder import Recorder, RecordingTool, TapeFile, recording
 from worker.parts import Traffic, WorkerParts
 from worker.settings import PartSettings, settings_of
 
@@ -72,7 +72,7 @@ def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
     models = replace(traffic.models, adapter=recording(traffic.models.adapter, tape))
     if fallback := models.fallback:
         models = replace(models, fallback=replace(fallback, adapter=recording(fallback.adapter, tape)))
-    tools = {name: recording_tool(tool, tape) for name, tool in traffic.tools.items()}
+    tools = {name: RecordingTool(tool, tape) for name, tool in traffic.tools.items()}
     return Traffic(models, tools, traffic.absent)
 
 

@@ -20,10 +20,11 @@ with workflow.unsafe.imports_passed_through():
     from chargehand_plugins.tenants.contracts import CountQuery, EndedQuery, EndedSession, Entry
     from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
     from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
-    from workflows import continue_as_new, options
+    from workflows import options
     from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Idling, Leaving
     from workflows.mailbox.mailbox import Mailbox
     from workflows.mailbox.signals import answer
+    from workflows.run_end import is_continue_as_new_due
 
 _FIRST_LOOK: Final = timedelta(seconds=1)
 _LAST_LOOK: Final = timedelta(minutes=5)
@@ -63,7 +64,7 @@ class TenantWorkflow:
                 await self._answer()
             elif self._ledger.is_idle and workflow.now().date() > self._ledger.day:
                 return
-            elif continue_as_new.is_due():
+            elif is_continue_as_new_due():
                 workflow.continue_as_new(request.replace(state=self._ledger))
             else:
                 await self._wait()

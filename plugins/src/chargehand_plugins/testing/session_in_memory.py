@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from temporalio.api.common.v1 import Payload
 
 from activities.backends import SettingsError
-from activities.contracts.model import ModelCard, PriceStep
-from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec, WrappedTool
+from activities.contracts.cards import ModelCard, PriceStep
+from activities.contracts.tool import LookUp, ToolAnswer, ToolContext, ToolSpec, WrappedTool
 from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
@@ -68,6 +68,10 @@ class _WatchedTool(WrappedTool):
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         self.calls.append(ToolUse(self.tool.spec.name, arguments))
         return self.answer or await self.tool.use(arguments, context)
+
+    @property
+    def look_up(self) -> LookUp | None:
+        return None if self.answer else super().look_up
 
 
 @dataclass
@@ -151,7 +155,6 @@ async def _run(
     means: Means,
     before_waiting: Callable[[Server], bool],
 ) -> tuple[list[Payload], ScriptedModel, tuple[ToolUse, ...]]:
-    """Run a workflow to its end, and return its result."""
     model, calls, answers = ScriptedModel(script), list[ToolUse](), means.get("answers", {})
     session, state, tools = means.get("session", CONTEXT.session), means.get("state"), means.get("tools", ())
     cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
@@ -166,7 +169,7 @@ async def _run(
                     if unknown := sorted(answers.keys() - available.keys()):
                         known = ", ".join(sorted(available))
                         raise ValueError(f"answers: there is no tool '{unknown[0]}'; there are {known}")
-                    watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
+                    watched = {name: _WatchedTool(tool, calls, answers.get(name)) for name, tool in available.items()}
                     return replace(traffic, tools=watched)
 
                 settings, models = _settings(Path(folder), means.get("crews")), Models(model, cards)
@@ -179,15 +182,6 @@ async def _run(
     if ended.failure is not None:
         raise ending(session, error_of(ended.failure))
     return [ended.result] if ended.result else [], model, tuple(calls)
-
-
-class _WatchedLookUp(ForwardsLookUp, _WatchedTool):
-    """A tool that looks up its calls."""
-
-
-def _watched(tool: Tool, calls: list[ToolUse], answer: ToolAnswer | None) -> _WatchedTool:
-    kind = _WatchedLookUp if isinstance(tool, LooksUp) and answer is None else _WatchedTool
-    return kind(tool, calls, answer)
 
 
 def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:

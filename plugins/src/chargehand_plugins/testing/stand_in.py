@@ -28,9 +28,9 @@ from chargehand.contracts import (
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import one_line
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
+from chargehand.interface import refuse_difference
 from chargehand.listing import SessionFilters, SessionSummary
 from chargehand.messages import Input, Output, SessionMessage
-from chargehand.original_request import refuse_difference
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, scheduled, times

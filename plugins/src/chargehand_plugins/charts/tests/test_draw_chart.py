@@ -91,15 +91,12 @@ def test_bars_are_as_high_as_their_numbers(draw: Callable[..., dict[str, Any]]) 
     assert blue[0] / blue[1] == pytest.approx(3, rel=0.05)
 
 
-_DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
-
-
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
         ("bar", {"region": ["N", "S", "N"], "revenue": [1.5, 2, 3], "d": [Decimal("1.50")] * 3}),
         ("pie", {"region": ["N", "S"], "units": [8, 4]}),
-        ("line", {"day": _DAYS, "u": [3, None, 5]}),
+        ("line", {"day": [date(2026, 1, day) for day in (1, 2, 3)], "u": [3, None, 5]}),
         ("line", {"t": [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in range(3)], "units": [3, 4, 5]}),
         ("scatter", {"a": range(5_000), "b": range(5_000)}),
     ],

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
+from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand.contracts import Failure, Finding, Success
 from chargehand_plugins.claim_checks.disagreements import disagreements, is_disagreement
 

@@ -16,7 +16,7 @@ from chargehand_plugins.claim_checks.quantities import Quantity
 from chargehand_plugins.claim_checks.words import sentences_of
 from tests.parameters import first_fast
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
-from workflows.rules.output_figures import claims_without_source
+from workflows.rules.report_content import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
 FILES: Final = first_fast(sorted(CASES.glob("*.yaml")), 6)

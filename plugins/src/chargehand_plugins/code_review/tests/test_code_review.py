@@ -10,7 +10,7 @@ from dulwich import porcelain
 from pydantic import JsonValue
 
 from chargehand.contracts import Report, SessionRequest
-from chargehand.download import download_artifacts
+from chargehand.shared_files import download_artifacts
 from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, issue, run_session, use
 
 BEFORE = "def load(text):\n    return int(text)\n\n\ndef total(rows):\n    return sum(rows)\n"

@@ -12,8 +12,8 @@ import pytest
 from httpx2 import AsyncClient, Response, TransportError
 from temporalio.client import Client
 
-from chargehand.download import safe_name
 from chargehand.errors import SessionCancelled
+from chargehand.shared_files import safe_name
 from chargehand_plugins.console.access import Access, Rates
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.backend import Backend

@@ -36,10 +36,10 @@ from chargehand import (
 )
 from chargehand.contracts.base import contract
 from chargehand.contracts.request import MOST_DOCUMENTS
-from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.messages import Row
 from chargehand.payloads.settings import encryption_of
+from chargehand.shared_files import read_artifact
 from chargehand.state_words import ENDED, standing
 from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from activities.turn_kinds.untrusted_text import escape_marks
+from activities.turn_kinds.rendering import escape_marks
 
 MOST_DEFINITION_BYTES: Final = 64_000
 """Maximum size of a tool's definition from its server."""

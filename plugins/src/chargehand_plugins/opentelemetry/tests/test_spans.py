@@ -49,8 +49,8 @@ _NO_CACHE: Final = """
 import sys
 from functools import partial
 from worker import program, workers
-from workflows import continue_as_new
-continue_as_new.MOST_EVENTS = 20
+from workflows import run_end
+run_end.MOST_EVENTS = 20
 workers.build_worker = partial(workers.build_worker, cached_workflows=0)
 sys.exit(program.main([]))
 """

@@ -33,8 +33,7 @@ from chargehand_cli.terminal import Exit
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.operations import self_checks
-from chargehand_plugins.operations.doctor import Findings, examine
-from chargehand_plugins.operations.stuck_sessions import check_sessions
+from chargehand_plugins.operations.doctor import Findings, check_sessions, examine
 from chargehand_plugins.operations.worker_program import explain
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
@@ -162,7 +161,7 @@ async def test_what_the_server_reports_is_named_however_many_run(
     server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
-    monkeypatch.setattr("chargehand_plugins.operations.stuck_sessions._MAX_CHECKED", 1)
+    monkeypatch.setattr("chargehand_plugins.operations.doctor._MAX_CHECKED", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
         await until(lambda: _counts(server, _REPORTED, 1))

@@ -11,13 +11,12 @@ import pytest
 from temporalio.client import Client
 
 from activities.contracts.tool import READS_DOCUMENTS
-from activities.crews.checks import crew_warnings
-from activities.crews.files import load_crew
+from activities.crews.files import crew_warnings, load_crew
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand_cli.main import execute
-from chargehand_plugins.operations.replayer import Replayed, replay
+from chargehand_plugins.operations.self_checks import Replayed, replay
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
