@@ -7,15 +7,15 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import FIGURE, all_units, quantities, unit_of
+from chargehand_plugins.claim_checks.quantities import FIGURE, all_units, meanings_of, quantities, unit_of
 from chargehand_plugins.claim_checks.words import SUBJECTS, is_negated, months_of, sides_of
-from workflows.rules.claim_words import languages, spoken_in
+from workflows.rules.claim_words import spoken_in
 
 CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _COPIED: Final = 0.7
 """Which part of its words a claim has in the order of its source, if it copies it."""
 _LEAST_TOKENS: Final = 3
-_MOST_TOKENS: Final = 100
+_MOST_TOKENS: Final = 80
 """Of a sentence; a longer one is not compared word for word."""
 LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
@@ -125,10 +125,10 @@ def _kinds(word: str, codes: tuple[str, ...], *, is_first: bool) -> Iterator[_To
     if months := months_of(f"on {word} 1", codes):
         yield _Token(word, "month", months)
     for code in codes:
-        for kind, words in (("scale", languages()[code].scales), ("figure", languages()[code].numbers)):
-            meant = frozenset(each for each, one in words.items() if re.fullmatch(one, word, re.IGNORECASE))
-            if meant:
-                yield _Token(word, kind, meant)
+        if scales := meanings_of(word, "scales", code):
+            yield _Token(word, "scale", frozenset(scales))
+        if numbers := meanings_of(word, "numbers", code):
+            yield _Token(word, "figure", frozenset(numbers))
     for subject in SUBJECTS:
         if sides := sides_of(subject, word, codes):
             yield _Token(word, subject, sides)

@@ -21,11 +21,21 @@ from chargehand_plugins.claim_checks.table_figures import (
     fails_in_rows,
     is_alien,
     is_computed_from,
+    is_unclear,
+    miscounts_rows,
+    mislabelled,
     misplaced,
     read_table,
     runs_against,
 )
-from chargehand_plugins.claim_checks.words import months_of, phrase_in, sentences_of, sides_of, without_months
+from chargehand_plugins.claim_checks.words import (
+    months_of,
+    phrase_in,
+    sentences_of,
+    sides_of,
+    without_month_names,
+    without_months,
+)
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, language_of, spoken_in
 
@@ -37,11 +47,11 @@ _PERCENT: Final = Decimal(100)
 _DOZEN: Final = 13
 _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00ff\u0152\u0153]")
 """A letter of a language whose number words are not known: up to twelve, a figure may stand there as a word."""
-_MOST_COMPARED: Final = 20_000
+_MOST_COMPARED: Final = 12_000
 """Characters on which a claim may rest: workflows have little time, and judges read less."""
-_MOST_FIGURES: Final = 1_000
-_MOST_COMPARISONS: Final = 6_000
-"""Of figures of a claim with cells of its results."""
+_MOST_FIGURES: Final = 600
+_MOST_COMPARISONS: Final = 3_000
+"""Of figures of a claim with those of its quotations and results."""
 _MOST_SENTENCES: Final = 40
 """Those that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
@@ -61,23 +71,27 @@ def objections_of(
         results: what queries and programs returned, with titles of their columns in the first line.
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
-    figures = sum(len(_DIGITS.findall(text)) for text in (claim, *said))
+    figures = sum(len(_DIGITS.findall(text)) for text in said)
     is_short = sum(map(len, (*said, *results, *titles))) <= _MOST_COMPARED and figures <= _MOST_FIGURES
-    tables = [table for result in results if is_short and (table := read_table(result))]
-    if not is_short or len(quantities(claim)) * sum(len(table.cells) for table in tables) > _MOST_COMPARISONS:
+    tables = [table for result in results if is_short and (table := read_table(result, " ".join(titles)))]
+    pairs = len(quantities(claim)) * sum((figures, *(len(table.cells) for table in tables)))
+    if not is_short or pairs > _MOST_COMPARISONS:
         return (Objection("It rests on more than can be compared with it.", is_certain=True),)
     sentences = list(dict.fromkeys(part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)))
     if len(sentences) > _MOST_SENTENCES:
         stems, lowered = content(claim), {each: each.casefold() for each in sentences}
         nearest = nlargest(_MOST_SENTENCES, sentences, key=lambda each: sum(stem in lowered[each] for stem in stems))
         sentences = sorted(nearest, key=sentences.index)
-    cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
+    cells = (re.sub(r" *[_|\n] *", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
     known = "\n".join((*said, *cells, *titles))
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
-    found = [*_figures(claim, named, tables, _scale_of(titles)), *_names(claim, known)]
+    alike = [] if tables else _alike(claim, sentences)
+    found = [*_figures(claim, named, tables, _scale_of(titles), alike), *_names(claim, known)]
     months = months_of(claim)
     if months and months - months_of(known, spoken_in(claim)):
-        found.append(Objection("It names a month that its source does not name."))
+        others = {number for each in alike for number in months_of(each, spoken_in(claim))}
+        is_certain = len(months) == len(others) == 1  # of more, it may be one between
+        found.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
     elif tables and not sentences:
@@ -114,6 +128,10 @@ def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]
         yield Objection("The figures run the other way.", is_certain=True)
     if all(fails_in_rows(claim, table) for table in tables):
         yield Objection("It is not so in each row, or in that row only.", is_certain=True)
+    if all(miscounts_rows(claim, table) for table in tables):
+        yield Objection("Another number of rows is so.", is_certain=True)
+    if labels := [label for table in tables if (label := mislabelled(claim, table))]:
+        yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
 
 def _scale_of(titles: Sequence[str]) -> str:
@@ -122,20 +140,33 @@ def _scale_of(titles: Sequence[str]) -> str:
     return next((word for word in words if len(word) > 1 and factors_of(word)), "")
 
 
-def _figures(claim: str, text: str, tables: Sequence[ResultTable], scale: str) -> Iterator[Objection]:
+def _alike(claim: str, sentences: Sequence[str]) -> list[str]:
+    """List the sentences that have all words of a claim but for its figures and months, and no more figures."""
+    rest, figures = content(_DIGITS.sub(" ", without_month_names(claim))), len(quantities(claim))
+    alike = [sentence for sentence in sentences if len(rest) > 1 and rest <= content(sentence)]
+    return [sentence for sentence in alike if len(quantities(sentence)) == figures]
+
+
+def _figures(
+    claim: str, text: str, tables: Sequence[ResultTable], scale: str, alike: Sequence[str]
+) -> Iterator[Objection]:
     there = list({(each.values, each.unit, each.size): each for each in quantities(without_months(text))}.values())
     cells = [cell.quantity for table in tables for cell in table.cells]
     for figure in quantities(without_months(claim)):
         if figure.is_in(there) or figure.values <= {Decimal(1)}:
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
-        if places and all(places):
+        is_computed = any(is_computed_from(figure, claim, table) for table in tables)
+        is_elsewhere = bool(places) and all(places) and not (figure.is_word and is_computed)
+        if is_elsewhere:
             before = claim[max(figure.start - _BOUND, 0) : figure.start]
             is_bound = bool(sides_of("amount", before, spoken_in(claim)))
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
-        elif places or any(is_computed_from(figure, claim, table) for table in tables):
+        elif places or is_computed:
             if places and scale and figure.scale == 1 and not figure.is_year:
                 yield Objection(f"Its source counts in {scale}.")
+            if any(is_unclear(figure, table) for table in tables):
+                yield Objection(f"{figure.written} may be more than a thousand there, or less.")
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not scale)
         elif not (
@@ -146,7 +177,8 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable], scale: str) -
         ):
             before = claim[max(figure.start - _BOUND, 0) : figure.start]
             is_exact = not (scale or sides_of("amount", before, spoken_in(claim)) or phrase_in("nearly", claim))
-            is_certain = is_exact and bool(tables) and all(is_alien(figure, claim, table) for table in tables)
+            is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
+            is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)
 
 

@@ -2,18 +2,18 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cache, cached_property, lru_cache
 from itertools import islice, permutations, zip_longest
-from typing import Final
+from typing import Final, Literal
 
 from workflows.rules.claim_words import languages, spoken_in, units
 
 _DIGITS: Final = 40
 """Of a number; a longer one is compared as it is written."""
-FIGURE: Final = r"(?:\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
+FIGURE: Final = r"(?:\d{1,3}(?: \d{3})+(?:,\d+)?(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
 _CURRENCY: Final = r"US\$|USD|EUR|GBP|CHF|JPY|[$€£¥]"
 _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
@@ -25,7 +25,7 @@ _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y
 _TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
 """Of any currency."""
-_MOST_WORDS: Final = 1_000
+_MOST_WORDS: Final = 300
 """Number words that are read of a text."""
 _MOST_COMPARED: Final = 8
 """Figures of a source that are compared with each other; more would give any figure by accident."""
@@ -105,7 +105,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         (match, value, code)
         for code in codes
         for match in islice(_number_pattern(code).finditer(text), _MOST_WORDS)
-        for value in _numbers_of(match[0].casefold(), code)
+        for value in meanings_of(match[0].casefold(), "numbers", code)
     ]
     whole = (_word_quantity(text, match, value, code) for match, value, code in words)
     found = (*_distributed([*figures], text), *whole)
@@ -115,10 +115,23 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     )
 
 
-@lru_cache(maxsize=2048)
-def _numbers_of(word: str, code: str) -> list[str]:
-    numbers = languages()[code].numbers.items()
-    return [value for value, pattern in numbers if re.fullmatch(pattern, word, re.IGNORECASE)]
+@lru_cache(maxsize=8192)
+def meanings_of(word: str, kind: Literal["numbers", "scales"], code: str) -> tuple[str, ...]:
+    """List what a word stands for in a language, as its number or scale; a word of neither costs one comparison."""
+    every, each = _lexicon(kind, code)
+    return tuple(value for value, words in each if words.fullmatch(word)) if every.fullmatch(word) else ()
+
+
+@cache
+def _lexicon(kind: str, code: str) -> tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]:
+    """Return what matches any word of a kind, and what matches those of each value; of units, by dimension and size."""
+    words: Mapping[str, str] = (
+        {f"{each} {size}": one for each, sizes in units().items() for size, one in sizes.items()}
+        if kind == "units"
+        else getattr(languages()[code], kind)
+    )
+    every = re.compile("|".join(f"(?:{one})" for one in words.values()), re.IGNORECASE)
+    return every, [(value, re.compile(one, re.IGNORECASE)) for value, one in words.items()]
 
 
 def in_figures(text: str) -> str:
@@ -142,7 +155,7 @@ def _compound(code: str) -> re.Pattern[str]:
 
 def _compound_value(match: re.Match[str], code: str) -> int:
     parts = [part for part in match.groups() if part]
-    return sum(int(value) for part in parts for value in _numbers_of(part.casefold(), code))
+    return sum(int(value) for part in parts for value in meanings_of(part.casefold(), "numbers", code))
 
 
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
@@ -273,16 +286,14 @@ def _last_place(number: Decimal) -> int:
     return int(number.normalize().as_tuple().exponent)
 
 
-@cache
+@lru_cache(maxsize=8192)
 def factors_of(word: str) -> tuple[Decimal, ...]:
     """List what a word for a scale may stand for in any language, as in the title of a column."""
     return tuple(dict.fromkeys(Decimal(factor) for code in languages() for factor in _factors(code, word)))
 
 
-def _factors(code: str, word: str) -> list[str]:
-    scales = languages()[code].scales
-    named = [factor for factor, words in scales.items() if re.fullmatch(words, word, re.IGNORECASE)]
-    return named or (["1000000"] if word in {"m", "M"} else [])
+def _factors(code: str, word: str) -> Sequence[str]:
+    return meanings_of(word, "scales", code) or (["1000000"] if word in {"m", "M"} else [])
 
 
 @cache
@@ -324,10 +335,10 @@ def _scale_word(code: str) -> re.Pattern[str]:
     return re.compile(rf"[ \u00a0-]({'|'.join(languages()[code].scales.values())})(?!\w)", re.IGNORECASE)
 
 
-@cache
+@lru_cache(maxsize=8192)
 def unit_of(word: str) -> tuple[str, Decimal]:
     """Return the dimension of a unit, and its size; of a word that is none, no dimension."""
+    every, each = _lexicon("units", "")
     bare = word.strip().casefold()
-    every = ((kind, size, words) for kind, sizes in units().items() for size, words in sizes.items())
-    named = ((kind, Decimal(size)) for kind, size, words in every if bare and re.fullmatch(words, bare, re.IGNORECASE))
-    return next(named, ("", Decimal(1)))
+    named = (value.split() for value, words in each if words.fullmatch(bare)) if bare and every.fullmatch(bare) else ()
+    return next(((kind, Decimal(size)) for kind, size in named), ("", Decimal(1)))

@@ -57,7 +57,8 @@ def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
         there = _stems(_tokens(sentence, codes[0]))
         is_near = len(own & there) >= max(2, len(own) - 1) and not _is_flipped(claim, sentence, codes)
         if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
-            yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=True)
+            # A word of its own may be a verb that turns them round: of `A gave B`, B received from A.
+            yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=own <= there)
         if follows(claim, sentence, codes[0]) is False:
             yield Objection("What comes first and what follows change places.", is_certain=True)
 

@@ -12,12 +12,14 @@ from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, is_
 from chargehand_plugins.claim_checks.roles import follows, is_in_order
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import content, covered, has_number, language_of, languages, spoken_in, units
+from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in, units
 
 _PART_END: Final = re.compile(r"[,;:](?!\d)|\s(?:and|und|et|y|e|i|en|och|og)\s")
+_COMMA: Final = re.compile(r"[,;:()](?!\d)")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _NAME: Final = re.compile(r"\b[^\W\d_a-zß-ÿ]\w+(?: [^\W\d_a-zß-ÿ][\w’'-]+)+")
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-zß-ÿ,] )[^\W\d_a-zß-ÿ][\w’'-]{2,}")
+_RANGE: Final = re.compile(r"\d\D{0,12}\b(?:to|and|bis|und|à|et|a|y|e|en|tot) \d|\d ?[-–] ?\d")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _SAME: Final = 0.65
@@ -40,7 +42,8 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
     about, copy = " ".join(titles), copy_of(claim, nearest)
-    is_denied = is_negated(copy.clause if copy else nearest) != is_negated(claim)
+    parts = _COMMA.split(copy.clause if copy else nearest)  # what it `recommends, but does not require,` is not denied
+    is_denied = is_negated(" ".join(part for part in parts if own & content(part))) != is_negated(claim)
     if is_denied and covered(content(without_negations(claim)), content(f"{about} {nearest}")) >= _SAME:
         is_plain = not (phrase_in("denials", claim) or sides_of("order", claim))
         is_repeated = near == 1 and is_plain and is_in_order(claim, nearest)
@@ -48,7 +51,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
         yield Objection(reason, is_certain=is_copy)
     if copy:
-        yield from _replaced(copy, nearest, " ".join([about, *sentences]))
+        yield from _replaced(copy, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
     if near >= _RELATED and not is_denied:
         yield from _turned(claim, nearest, is_repeated=near == 1)
     yield from _opposed(claim, sentences)
@@ -100,7 +103,7 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
             yield Objection("It says the opposite of its source.", is_certain=is_certain)
 
 
-def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
+def _replaced(copy: Copy, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
     """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
     theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
@@ -116,7 +119,8 @@ def _replaced(copy: Copy, nearest: str, known: str) -> Iterator[Objection]:
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
-        yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual))
+        is_turned = each.kind == "name" and each.mine in nearest and has_own_words  # as by buying what another sold
+        yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual or is_turned))
 
 
 def _elsewhere(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
@@ -151,9 +155,7 @@ def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[O
     words = [] if language_of(claim) == "de" else claim.split()  # in German every noun would be a name
     named = content(" ".join(word for word in words if word[0].isupper()))
     if own and not is_foreign and not (own & content(known)) - named:
-        is_computed = has_number(claim) or without_negations(claim) != claim  # so that it may have words of its own
-        reason = "Its source has none of its words, names aside."
-        yield Objection(reason, is_certain=len(own) > 1 and new == own and not is_computed)
+        yield Objection("Its source has none of its words, names aside.")
     if len(new) > 1:  # it is in words of its own
         return
     if elsewhere := own - new - content(f"{about} {nearest}"):
@@ -193,9 +195,11 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     codes, own = spoken_in(claim, nearest), content(claim)
     duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
-        is_narrow = _MAY in duties or phrase_in("denials", nearest)  # who may only do so afterwards must not before
+        # Who may only do so afterwards must not before, and what may be 4 to 6 must be between 4 and 6.
+        is_narrow = _MAY in duties or phrase_in("denials", nearest)
         is_copied = covered(own, content(nearest)) == 1 and is_in_order(claim, nearest)
-        yield Objection("It says more than its source (duty).", is_certain=is_copied or not is_narrow)
+        is_certain = (is_copied or not is_narrow) and not _RANGE.search(claim)
+        yield Objection("It says more than its source (duty).", is_certain=is_certain)
     extent = sides_of("extent", _each_time().sub(" ", claim), codes)
     other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
     is_rounded = bool(phrase_in("nearly", nearest)) and not phrase_in("nearly", claim)

@@ -4,20 +4,18 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of, values_of
+from chargehand_plugins.claim_checks.number_forms import decimal_marks, decimal_marks_of, numbers_in
+from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import spoken_in
+from workflows.rules.claim_words import language_of, languages, spoken_in
 
-_CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
-_TWO_MEANINGS: Final = re.compile(r"\d{1,3}[.,]\d{3}")
-"""As `1.240`, which may be more than a thousand."""
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
 _TOGETHER: Final = re.compile(
@@ -26,6 +24,7 @@ _TOGETHER: Final = re.compile(
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
+_TIMES: Final = ((_YEAR,), (re.compile(r"\bq[1-4]\b", re.IGNORECASE),))
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
 _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
 _PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|preced|vorig", re.IGNORECASE)
@@ -41,6 +40,7 @@ _ALL, _NONE = 0, 2
 """Places in the list of extents."""
 _BOUND: Final = 20
 """Characters before a figure in which `exceeds` or `less than` makes it a bound."""
+_CLAUSES: Final = re.compile(r"[,;:](?!\d)")
 _EACH_TIME: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
 """As `year by year`, or `von Jahr zu Jahr`."""
 
@@ -55,7 +55,12 @@ class Cell:
 
     @cached_property
     def value(self) -> Decimal:
-        return next(value for value in self.quantity.values if isinstance(value, Decimal))
+        """Its number; of two that it may be, the larger."""
+        return max(value for value in self.quantity.values if isinstance(value, Decimal))
+
+    @property
+    def is_clear(self) -> bool:
+        return len(self.quantity.digits) == 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +69,22 @@ class ResultTable:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    titles: str = ""
+    """What else is known of it, which tells how it writes numbers if it does not tell itself."""
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """All figures that are no labels."""
+        columns = list(zip(*self.rows, strict=True))
+        own = [decimal_marks(cells, is_column=True) for cells in columns]
+        others = decimal_marks(chain(*self.rows), is_column=False)
+        others = others or decimal_marks_of(language_of(self.names) or language_of(self.titles))
         measures = [_measure(title) for title in self.header]
         return tuple(
-            Cell(replace(each, digits=frozenset({value})), row, column)
+            Cell(replace(measures[column], digits=numbers), row, column)
             for row, cells in enumerate(self.rows)
-            for column, (text, each) in enumerate(zip(cells, measures, strict=True))
-            if column not in self.labels and (value := _number(text)) is not None
+            for column, text in enumerate(cells)
+            if column not in self.labels and (numbers := numbers_in(text, own[column] or others))
         )
 
     @cached_property
@@ -94,26 +105,43 @@ class ResultTable:
         return frozenset(
             number
             for number, column in enumerate(columns)
-            if sum(_number(cell) is None for cell in column) * 2 > len(column)  # the others are missing
+            if sum(not numbers_in(cell, frozenset()) for cell in column) * 2 > len(column)  # the others are missing
             or all(_YEAR.fullmatch(cell) for cell in column)
             or (number == 0 and len(columns) > 1 and len({*column}) == len(column) and all(len(c) < 3 for c in column))
         )
+
+    @cached_property
+    def keys(self) -> frozenset[int]:
+        """The first column of words of which each row has its own."""
+        columns = [(column, [cells[column] for cells in self.rows]) for column in sorted(self.labels)]
+        own = (column for column, cells in columns if len({*cells}) == len(cells) and not any(map(_YEAR.match, cells)))
+        return frozenset(islice(own, 1))
+
+    def key_rows(self, text: str) -> frozenset[int]:
+        """List the rows that a text names by a key."""
+        words = _words(text)
+        return frozenset(
+            row
+            for row, cells in enumerate(self.rows)
+            if any(self.is_said(cells[column], column, words, text) for column in self.keys)
+        )
+
+    def is_said(self, cell: str, column: int, words: frozenset[str], text: str) -> bool:
+        return self._is_named(cell, self.header[column], words, text)
 
     @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
     def named_rows(self, text: str) -> frozenset[int]:
         """List the rows of which a text has a label; those that fit best if a text has several labels of one."""
         words = _words(text)
-        fits = [
-            sum(self._is_named(cells[column], self.header[column], words, text) for column in self.labels)
-            for cells in self.rows
-        ]
+        fits = [sum(self.is_said(cells[column], column, words, text) for column in self.labels) for cells in self.rows]
         best = max(fits, default=0)
         return frozenset(row for row, fit in enumerate(fits) if fit == best) if best else frozenset()
 
     @lru_cache(maxsize=256)  # noqa: B019  # as above
     def named_columns(self, text: str) -> frozenset[int]:
         """List the columns of figures of whose titles a text has the most words."""
-        stems = {word[:letters] for word in _words(text) for letters in (_STEM - 1, _STEM)}
+        words = _words(text) | _words(text.replace("-", ""))  # `e-books` in a column of `ebooks`
+        stems = {word[:letters] for word in words for letters in (_STEM - 1, _STEM)}
         fits = {column: len(self.stems(column) & stems) for column in self.columns}
         best = max(fits.values(), default=0)
         return frozenset(column for column, fit in fits.items() if best and fit == best)
@@ -139,6 +167,12 @@ class ResultTable:
         dated = [label for label in labels if _YEAR.match(label)]
         return next(iter(dated), "") or "".join(_months(labels))
 
+    def are_alternatives(self, column: int, columns: frozenset[int]) -> bool:
+        """Whether the title of a column is one of others, or a year, month or season as they are."""
+        groups = (*(group for each in languages().values() for group in each.alternatives), *_TIMES)
+        titles = [self.header[each].replace("_", " ") for each in (column, *columns)]
+        return any(all(any(one.fullmatch(title) for one in group) for title in titles) for group in groups)
+
     def in_time(self, columns: frozenset[int]) -> frozenset[int]:
         """Add to columns those with the same titles but for the year; if there are none, find the only such ones."""
         titles = [
@@ -146,7 +180,7 @@ class ResultTable:
             for each in range(len(self.header))
         ]
         alike = {title for title in titles if titles.count(title) > 1}
-        if columns or len(alike) == 1:
+        if len(columns) < 2 and (columns or len(alike) == 1):
             alike = {titles[each] for each in columns} or alike
             return columns | {each for each, title in enumerate(titles) if title in alike}
         return columns
@@ -181,7 +215,7 @@ def _months(labels: Iterable[str]) -> list[str]:
 
 
 @lru_cache(maxsize=128)
-def read_table(result: str) -> ResultTable | None:
+def read_table(result: str, titles: str = "") -> ResultTable | None:
     """Read what a tool returned as a table; None if it is none."""
     lines = [line for line in result.strip().split("\n") if line.strip()]
     if len(lines) < 2:  # a header and a row
@@ -189,7 +223,7 @@ def read_table(result: str) -> ResultTable | None:
     cells = (line.strip().strip("|").split("|") for line in lines[: _MOST_ROWS + 1])
     header, *rows = (tuple(cell.strip() for cell in line) for line in cells)
     rows = [row for row in rows if len(row) == len(header)]
-    return ResultTable(header, tuple(rows)) if rows else None
+    return ResultTable(header, tuple(rows), titles) if rows else None
 
 
 def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objection, ...] | None:
@@ -201,6 +235,8 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
         at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
         if at[0].quantity.unit != figure.unit:
             return (Objection(f"{figure.written} is of another column: {table.header[at[0].column]}."),)
+    if figure.noun[:_STEM] and _counts_rows_of(figure, table):
+        return ()
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     of_rows = ([cell for cell in table.cells if (cell.row in rows, cell.column) == (True, each)] for each in columns)
@@ -222,12 +258,12 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
     by_column = ([each for each in table.columns[at] if each.row in table.body] for at in columns or table.columns)
+    # In a table of years or seasons, it may be the most of the row: `Bute had its best score in autumn`.
+    by_row = [cell for cell in table.cells if cell.row in rows and table.are_alternatives(cell.column, columns)]
+    ends = [end for side, end in enumerate((max, min)) if side in sides or sides <= _EITHER]
     return any(
-        not cells or end(cells, key=lambda cell: cell.value).row in rows
-        for cells in by_column
-        for side, end in enumerate((max, min))
-        if side in sides or sides <= _EITHER
-    )
+        not cells or end(cells, key=lambda cell: cell.value).row in rows for cells in by_column for end in ends
+    ) or any(by_row and end(by_row, key=lambda cell: cell.value).column in columns for end in ends)
 
 
 def runs_against(claim: str, table: ResultTable) -> bool:
@@ -289,6 +325,45 @@ def fails_in_rows(claim: str, table: ResultTable) -> bool:
     return bool(holds) if _NONE in extents else not (holds == frozenset(column) or is_negated(claim))
 
 
+def miscounts_rows(claim: str, table: ResultTable) -> bool:
+    """Whether a claim counts rows with a label of another number of rows: `Three orchards grow Discovery`."""
+    counts = [each for each in quantities(claim) if not each.is_year]
+    rows, subjects = table.named_rows(claim), ("amount", "direction", "extremes", "order")
+    is_plain = len(counts) == 1 and _counts_rows_of(counts[0], table) and not table.key_rows(claim)
+    if not rows or not is_plain or is_negated(claim) or any(sides_of(each, claim) for each in subjects):
+        return False
+    return not table.named_columns(claim) and not counts[0].digits & {len(rows), len(table.body)}
+
+
+def mislabelled(claim: str, table: ResultTable) -> str:
+    """Return the label of the one row that a claim names by its key, if the claim has that of another row instead."""
+    rows, subjects = table.key_rows(claim), ("amount", "order", "extremes", "extent")
+    is_compared = any(sides_of(each, claim) for each in subjects) or any(
+        phrase_in(each, claim) for each in ("than", "only")
+    )
+    if len(rows) != 1 or is_compared or is_negated(claim) or _CLAUSES.search(claim):
+        return ""
+    [own], words = (table.rows[row] for row in rows), _words(claim)
+    for column in table.labels - table.keys:
+        said = {cell for cell in {cells[column] for cells in table.rows} if table.is_said(cell, column, words, claim)}
+        is_named = any(_words(cell) <= _words(" ".join(own)) for cell in said)
+        if said and not is_named and not all(_YEAR.fullmatch(cell) for cell in said):
+            return own[column]
+    return ""
+
+
+def _counts_rows_of(figure: Quantity, table: ResultTable) -> bool:
+    """Whether a figure stands before the title of labels, so that it counts what these name."""
+    noun, titles = _plain(figure.noun), {stem for column in table.labels for stem in table.stems(column)}
+    return any(noun.startswith(stem) for stem in titles if len(stem) > 2)
+
+
+def is_unclear(figure: Quantity, table: ResultTable) -> bool:
+    """Whether a figure is of a cell that may be more than a thousand or less, or computed from such."""
+    at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
+    return not (figure.is_word or _counts_rows_of(figure, table) or all(cell.is_clear for cell in at or table.cells))
+
+
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim speaks of."""
     totals, parts = _computed(claim, table)
@@ -302,8 +377,9 @@ def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
         return False
     lines = [[cell for cell in table.cells if cell.row == each] for each in range(len(table.rows))]
     parts = [[*(cell.quantity for cell in part), *_totals(part)] for part in (*table.columns.values(), *lines) if part]
-    is_clear = not any(_TWO_MEANINGS.fullmatch(cell) for row in table.rows for cell in row)
-    return is_clear and not any(figure.is_in(each) or is_derived(figure, each) for each in parts)
+    return all(cell.is_clear for cell in table.cells) and not any(
+        figure.is_in(each) or is_derived(figure, each) for each in parts
+    )
 
 
 @lru_cache(maxsize=64)
@@ -334,16 +410,6 @@ def _totals(cells: Sequence[Cell]) -> list[Quantity]:
         ),
         Quantity("", frozenset({Decimal(len(values))})),
     ]
-
-
-def _number(cell: str) -> Decimal | None:
-    match = _CELL_FIGURE.fullmatch(cell.strip())
-    if match is None:
-        return None
-    try:
-        return Decimal(cell.strip())
-    except InvalidOperation:
-        return next((value for value in values_of(match[1]) if isinstance(value, Decimal)), None)
 
 
 def _measure(title: str) -> Quantity:

@@ -61,6 +61,13 @@ def without_months(text: str) -> str:
     return _NUMERIC_DATE.sub(lambda date: " ".join(_parts(date)[::2]), text)
 
 
+def without_month_names(text: str) -> str:
+    for code in spoken_in(text):
+        for pattern in languages()[code].months.values():
+            text = pattern.sub(" ", text)
+    return text
+
+
 def _parts(date: re.Match[str]) -> tuple[str, str, str]:
     """Return day, month and year of a date; in America the month is the first."""
     year, month, day = date[1] or date[7] or "", date[2] or date[6], date[3] or date[4] or ""

@@ -1,5 +1,7 @@
 """What speaks against a claim: by 3,400 hand-written cases in twelve languages, and by laws."""
 
+import cProfile
+import pstats
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +14,6 @@ from pydantic import JsonValue
 
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
-from chargehand_plugins.claim_checks.quantities import Quantity
 from chargehand_plugins.claim_checks.words import sentences_of
 from tests.parameters import first_fast
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
@@ -20,10 +21,44 @@ from workflows.rules.report_content import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
 FILES: Final = first_fast(sorted(CASES.glob("*.yaml")), 6)
+_LAST: Final = frozenset({"twentyfourth", "twentyfifth", "twentysixth", "twentyseventh"})
 PORTS: Final = ("Bremen", "Hamburg", "Kiel", "Lübeck", "Rostock")
 _SHOWN: Final = frozenset({"supported", "computed"})
 PAGE: Final = Source(ref="https://example.org/a", url="https://example.org/a", quote="A page.")
 _FIGURES = st.integers(11, 99)  # larger ones may be each other, rounded
+NUMBER_FORMS = {"English": (",", "."), "German": (".", ","), "French": (" ", ","), "Swiss": ("’", ".")}
+"""The mark of thousands, and that of decimals."""
+_LETTERS = [f"{one}{other}" for one in "bcdfghklmnprstvwz" for other in "aeiou"]
+_NAMES = [f"{one.title()}{other}n" for one in _LETTERS for other in _LETTERS]
+_TABLE = "\n".join(f"Port{row} | {1000 + row} | {5000 + row} | {9000 - row}" for row in range(195))
+HOSTILE: Final[dict[str, tuple[str, list[str], str]]] = {
+    "unknown names": (" ".join(_NAMES), [" ".join(_NAMES[:2000])], ""),
+    "other order": (" ".join(_NAMES[:79]), [" ".join([*_NAMES[at:79], *_NAMES[:at]]) for at in range(30)], ""),
+    "one name": ("Orme Vella " * 60, ["Vella Orme " * 40] * 40, ""),
+    "number words": ("zwei drei vier " * 40, ["zwei drei vier " * 60] * 20, ""),
+    "figures": (" ".join(f"{n} boats," for n in range(17, 70)), [" ".join(f"{n} t" for n in range(99, 599))], ""),
+    "parts": (
+        " and ".join(f"w{n} {n} t" for n in range(11, 60)),
+        [" and ".join(f"w{n} {n} t" for n in range(300))],
+        "",
+    ),
+    "verbs in two": ("nahm " * 120, ["nahm " * 2_000], ""),
+    "one word": ("a" * 600, ["a" * 11_000], ""),
+    "digits": ("1" * 600, ["1" * 11_000], ""),
+    "hyphens": ("zwei-" * 120, ["zwei-" * 2_000], ""),
+    "rows": ("The number of c1 rose more and fell in every port year by year", [], "port | c1 | c2 | c3\n" + _TABLE),
+    "cells": (" ".join(f"{row} 100{row}" for row in range(5)), [], "port | c1 | c2 | c3\n" + _TABLE),
+    "columns": (
+        "c5 of Port1 rose more than all 3 others to 1117",
+        [],
+        " | ".join(["port", *(f"c{n}" for n in range(900))]) + "\n" + " | ".join(["Port1", *map(str, range(900))]),
+    ),
+    "dates": (
+        "In March 2024 on the 5 the port fell to 77 in each",
+        [],
+        "day | boats\n" + "\n".join(f"2024-03-{row % 28 + 1:02} | {row}" for row in range(195)),
+    ),
+}
 # fmt: off
 STATEMENTS_AND_NEGATIONS = [
     ("The fee includes support", "The fee does not include support"),
@@ -71,22 +106,24 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
-    """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
+    """In each file, a judge who is right shows 98 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
     Of one who finds each claim and no objection in the evidence, certain objections stop 45 of 100 altered ones, 60 of
-    the two last files, and 30 of the one whose kinds are mostly matters of judgement.
+    the four last files, and 30 of the one whose kinds are mostly matters of judgement.
     A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
     each file says what held before the rules were tuned to it.
     """
     groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    right = [_checked(claim, group) for group in groups for claim in group["right"]]
-    altered = [_checked(claim, group) for group in groups for each in group["altered"] for claim in each.values()]
+    right = [_checked(claim, group) for group in groups for claim in group.get("right", ())]
+    altered = [
+        _checked(claim, group) for group in groups for each in group.get("altered", ()) for claim in each.values()
+    ]
 
     assert len(right) == len(altered) in {30, 40, 50, 60, 100}
-    assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.95 * len(right)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in right) >= 0.98 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in right) >= 0.60 * len(right)
     assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
-    most = {"twentysecond": 0.70, "twentyfourth": 0.40, "twentyfifth": 0.40}.get(file.stem, 0.55)
+    most = 0.70 if file.stem == "twentysecond" else 0.40 if file.stem in _LAST else 0.55
     assert sum(_is_shown(case, agrees_with_objections=False) for case in altered) <= most * len(altered)
 
 
@@ -132,6 +169,10 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("The orchard yields more pears this year", "The orchard yields fewer pears this year."),
         ("A.", "The river is deep. " * 10_000),
         ("The lock is 7 m deep", "7 8 9 10 " * 300),
+        ("The lock opens on 14 March", "The lock opens on 14 May."),
+        ("The school has 168 pupils", "In 2020 it moved. The school has 186 pupils."),
+        ("Le pont rouvrira au plus tard le 2 octobre", "Le pont rouvrira au plus tôt le 2 octobre."),
+        ("Die Serie Dachs ist betroffen", "Das Amt prüft, ob die Serie Dachs betroffen ist."),
     ],
 )
 def test_words_of_a_source_that_say_otherwise_are_never_shown(claim: str, said: str) -> None:
@@ -296,6 +337,13 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("All of the boats came back", "None of the boats stayed away."),
         ("Am Tor stand das Wasser niedriger als am Markt", "Das Wasser stand am Markt höher als am Tor."),
         ("Orme drew the map", "Paul Orme wrote the song. He drew the map."),
+        ("Odier acheta la forge à Réal", "Réal vendit la forge à Odier."),
+        ("Odier acheta la forge à Réal en mai", "Réal céda la forge à Odier en mai."),
+        ("Lund compró el barco a Orme en 1990", "Orme vendió el barco a Lund en 1990."),
+        ("Lund ha preso in affitto la barca a Orme", "Orme ha dato in affitto la barca a Lund."),
+        ("The panel advises a second gauge", "The panel recommends, but does not require, a second gauge."),
+        ("Lund has eight weeks in which to appeal", "Lund may appeal within eight weeks."),
+        ("The share must be between 40 and 60 percent", "The share may be 40 to 60 percent."),
     ],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
@@ -319,21 +367,50 @@ def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
     assert not any(each.is_certain for each in objections_of("Only Bath has less than 1.3 km", [], [table]))
 
 
-def test_figures_are_compared_with_a_bounded_number_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim of any length over results of any size that are read costs at most some thousand comparisons."""
-    counts, compare = [0], Quantity.has_value_of
+@pytest.mark.parametrize("form", [*NUMBER_FORMS, "clear column", "unclear"])
+@given(values=st.lists(st.integers(1_000, 999_999), min_size=3, max_size=5, unique=True))
+def test_figures_of_cells_are_read_as_their_column_table_or_language_writes_them(form: str, values: list[int]) -> None:
+    """A sum of thousands is computed whatever mark groups them; where `1.240` may be 1.24, code computes nothing."""
+    group, decimal = NUMBER_FORMS.get(form, (".", "."))
+    share = f"0{decimal}5" if form in NUMBER_FORMS else "none"
+    cells = [f"{value:,}".replace(",", group) for value in values] + ["980"] * (form == "clear column")
+    table = "port | Ertrag | share\n" + "\n".join(
+        f"{n} | {cell} | {share}" for n, cell in zip(PORTS * 2, cells, strict=False)
+    )
+    total = sum(values) + 980 * (form == "clear column")
+    source = Source(ref="sql:1", quote=table)
+    [claim] = claims_of(f"Together they had {total} [S1].", Evidence([source], {}))
 
-    def count(mine: Quantity, theirs: Quantity) -> bool:
-        counts[0] += 1
-        return compare(mine, theirs)
+    assert claim.at_best == ("supported" if form == "unclear" else "computed")
 
-    monkeypatch.setattr(Quantity, "has_value_of", count)
-    for rows, figures in ((190, 8), (190, 60), (40, 60), (2, 60)):
-        table = "port | one | two\n" + "\n".join(f"Port {row} | {row + 1000} | {row + 5000}" for row in range(rows))
-        objections_of(" ".join(f"{figure}17 boats," for figure in range(10, 10 + figures)), [], [table])
 
-        assert counts[0] < 40_000
-        counts[0] = 0
+@given(rows=st.permutations([*PORTS]), counts=st.integers(1, 4), said=st.integers(2, 9), other=st.integers(0, 4))
+def test_labels_and_numbers_of_rows_are_those_of_the_table(rows: list[str], counts: int, said: int, other: int) -> None:
+    """A row has no label of another row, and as many rows are said to have a label as have it."""
+    owners = ["Ottoline"] * counts + ["Perkin"] * (5 - counts)
+    table = "port | owner | boats\n" + "\n".join(
+        f"{port} | {owner} | {number}07"
+        for number, (port, owner) in enumerate(zip(rows, owners, strict=True), start=11)
+    )
+
+    def is_stopped(claim: str) -> bool:
+        return any(each.is_certain for each in objections_of(claim, [], [table]))
+
+    assert is_stopped(f"{rows[other]} belongs to Ottoline") is (owners[other] != "Ottoline")
+    assert is_stopped(f"Ottoline runs {said} ports") is (said not in {counts, 5})
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_claim_takes_more_steps_than_a_workflow_task_has_time_for(hostile: str) -> None:
+    """Of the largest claim and evidence, however they repeat themselves, counted in calls of functions after a first
+    claim has compiled the words; each call of a pattern reads at most the characters that are compared."""
+    claim, said, results = HOSTILE[hostile]
+    objections_of("Nine to 9 boats", ["Zwei mal 9."], ["a | b\n1 | 2"])
+    with cProfile.Profile() as profile:
+        objections_of(claim[:600], ["\n[…]\n".join(said)[: 11_900 - len(results)]], [results] if results else [])
+    stats = pstats.Stats(profile).get_stats_profile().func_profiles.values()
+
+    assert sum(int(each.ncalls.partition("/")[0]) for each in stats) < 120_000
 
 
 def test_no_judge_overrules_what_is_certain() -> None:
