@@ -17,10 +17,11 @@ def authority_of(crew: CrewCard, inherited: Authority | None) -> Authority:
     """Return the combined authority of a crew's agents; a tool keeps only obligations that all its agents share."""
     above = inherited or Authority()
     tools = _unique(tool for card in crew.agents for tool in card.tools)
+    unapproved = {tool for card in crew.agents for tool in card.tools if tool not in card.approvals}
     return Authority(
         capabilities=_unique(capability for card in crew.agents for capability in card.capabilities),
         acting=_unique(tool for card in crew.agents for tool in card.acting),
-        approvals=_unique((*above.approvals, *(tool for tool in tools if _always_approved(crew, tool)))),
+        approvals=_unique((*above.approvals, *(tool for tool in tools if tool not in unapproved))),
         policy=_unique((*above.policy, *(obligation for tool in tools for obligation in _common_policy(crew, tool)))),
         watched=_unique((*above.watched, *(each for card in crew.agents for each in card.watched))),
     )
@@ -82,10 +83,6 @@ def _without(card: AgentCard, withheld: Iterable[str]) -> AgentCard:
         tools=tuple(tool for tool in card.tools if tool in tools),
         acting=tuple(tool for tool in card.acting if tool in tools),
     )
-
-
-def _always_approved(crew: CrewCard, tool: str) -> bool:
-    return all(tool in card.approvals for card in crew.agents if tool in card.tools)
 
 
 def _common_policy(crew: CrewCard, tool: str) -> list[Obligation]:

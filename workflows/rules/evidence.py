@@ -105,15 +105,9 @@ def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
 def _counts(agent: str, findings: int, issues: Sequence[IssueDraft | Issue]) -> list[str]:
     """Count the findings of an agent beyond those that are kept."""
     files = Counter(issue.file for issue in issues[ISSUES:])
-    more = max(findings - FINDINGS, 0)
-    return [
-        *([f"{agent}: findings left out beyond the first {FINDINGS}: {more}."] if more else []),
-        *(
-            [f"{agent}: issues left out beyond the first {ISSUES}: {files.total()} ({by_name(files)})."]
-            if files
-            else []
-        ),
-    ]
+    left_out = [("findings", FINDINGS, f"{findings - FINDINGS}")] if findings > FINDINGS else []
+    left_out += [("issues", ISSUES, f"{files.total()} ({by_name(files)})")] if files else []
+    return [f"{agent}: {what} left out beyond the first {most}: {count}." for what, most, count in left_out]
 
 
 def _issues(answer: AgentAnswer) -> list[IssueDraft]:

@@ -314,6 +314,6 @@ def _fits_any_task(instruction: str) -> bool:
 @cache
 def _vague_words() -> tuple[tuple[frozenset[str], ...], tuple[str, ...]]:
     """Load the words by language; those of languages without spaces, longest first."""
-    lists = json.loads(Path(__file__).with_name("vague_words.json").read_text(encoding="utf-8"))
-    wide: list[str] = lists.pop("wide")
-    return tuple(frozenset(words.split()) for words in lists.values()), tuple(sorted(wide, key=len, reverse=True))
+    lists: dict[str, str] = json.loads(Path(__file__).with_name("vague_words.json").read_text(encoding="utf-8"))
+    wide = sorted(lists.pop("wide").split(), key=len, reverse=True)
+    return tuple(frozenset(words.split()) for words in lists.values()), tuple(wide)

@@ -19,7 +19,6 @@ from chargehand.contracts import (
     Claim,
     Escalation,
     Failure,
-    Finding,
     Issue,
     Outcome,
     Plan,
@@ -85,13 +84,9 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
     if not own:
         return earlier
 
-    def still_known(finding: Finding) -> Finding:
-        if own.isdisjoint(finding.sources):
-            return finding
-        return finding.replace(quote="")
-
+    findings = earlier.outcome.findings
     kept = earlier.outcome.replace(
-        findings=tuple(map(still_known, earlier.outcome.findings)),
+        findings=tuple(each if own.isdisjoint(each.sources) else each.replace(quote="") for each in findings),
         sources=tuple(source for source in earlier.outcome.sources if source.ref not in own),
     )
     return earlier.replace(outcome=kept)

@@ -1,7 +1,7 @@
 """A claim in nearly the words of its source: what it denies, and where it has another figure, unit, month or name."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
@@ -15,7 +15,7 @@ CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|co
 _COPIED: Final = 0.7
 """Which part of its words a claim has in the order of its source, if it copies it."""
 _LEAST_TOKENS: Final = 3
-_MOST_TOKENS: Final = 80
+MOST_TOKENS: Final = 80
 """Of a sentence; a longer one is not compared word for word."""
 LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
@@ -64,7 +64,7 @@ def copy_of(claim: str, sentence: str) -> Copy | None:
     """Compare a claim with a sentence word for word; None if it has words of its own."""
     codes = spoken_in(claim, sentence)
     (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
-    if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > _MOST_TOKENS:
+    if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > MOST_TOKENS:
         return None
     matcher = SequenceMatcher(None, [each.place for each in theirs], [each.place for each in mine], autojunk=False)
     blocks = matcher.get_matching_blocks()
@@ -82,25 +82,10 @@ def copy_of(claim: str, sentence: str) -> Copy | None:
         for own, other in at.items()
         if not mine[own].says(theirs[other]) and is_kept(own - 1, other - 1) and is_kept(own + 1, other + 1)
     )
-    swapped = _swapped(theirs, mine, matcher.get_opcodes())
     first, last = starts[min(at.values())], starts[max(at.values())]
     ends = [0, *(mark.end() for mark in CLAUSE_END.finditer(sentence)), len(sentence)]
     clause = sentence[max(end for end in ends if end <= first) : min(end for end in ends if end > last)].rstrip(".")
-    return Copy(len(at) / len(mine), clause, (*replaced, *swapped))
-
-
-def _swapped(
-    theirs: Sequence[_Token], mine: Sequence[_Token], edits: Sequence[tuple[str, int, int, int, int]]
-) -> list[Replacement]:
-    """List words that change places, with a figure between them: `52 minutes in the US and 19 in the EU`."""
-    single = [(a, b) for kind, a, a_end, b, b_end in edits if kind == "replace" and a_end - a == b_end - b == 1]
-    return [
-        Replacement("swap", theirs[a].written, mine[b].written)
-        for a, b in single
-        for other_a, other_b in single
-        if theirs[a].place == mine[other_b].place and mine[b].place == theirs[other_a].place
-        if any(token.kind == "figure" for token in mine[min(b, other_b) : max(b, other_b)])
-    ]
+    return Copy(len(at) / len(mine), clause, tuple(replaced))
 
 
 @cache

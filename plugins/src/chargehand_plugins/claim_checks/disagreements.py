@@ -13,7 +13,7 @@ from typing import Final
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
-from chargehand_plugins.claim_checks.words import is_negated, sentences_of, sides_of
+from chargehand_plugins.claim_checks.words import is_negated, months_of, sentences_of, sides_of, without_month_names
 from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
 from workflows.rules.recovery import USABLE
 
@@ -76,13 +76,8 @@ def _differences(texts: tuple[tuple[str, str], ...]) -> Mapping[str, Collection[
     return dict(islice(found.items(), _MOST_DISAGREEMENTS))
 
 
-def is_disagreement(one: str, other: str) -> bool:
-    """Whether two statements are about the same thing and differ in exactly one of figures, dates and names."""
-    return _differ(_statement(one), _statement(other))
-
-
 def _differ(one: _Statement, other: _Statement) -> bool:
-    """Say whether two statements disagree.
+    """Say whether two statements are about the same thing and differ in exactly one of figures, dates and names.
 
     A difference in two respects is none: what was in another year or of another company can be different.
     """
@@ -133,12 +128,8 @@ def _texts(entry: InputOutcome) -> list[str]:
 def _statement(text: str) -> _Statement:
     codes = spoken_in(text)
     dates = [[*match] for match in _NUMERIC_DATE.findall(text)]
-    months, undated = {str(int(date[1])) for date in dates}, _NUMERIC_DATE.sub(" ", text)
-    plain = undated
-    for code in codes:
-        for number, pattern in languages()[code].months.items():
-            plain, count = pattern.subn(" ", plain)
-            months |= {number} if count else set()
+    undated = _NUMERIC_DATE.sub(" ", text)
+    plain, months = without_month_names(undated), {str(number) for number in months_of(text)}
     common = frozenset(word for code in codes for word in languages()[code].common)
     tokens = _TOKEN.findall(plain)
     said = " ".join(token for token in tokens if token.casefold() not in common)

@@ -13,7 +13,8 @@ _FIGURE: Final = re.compile(
 )
 _TWO_MEANINGS: Final = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _OTHER: Final = {".": ",", ",": "."}
-_OF_LANGUAGES: Final = {"en": "."} | dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), ",")
+DECIMAL_MARKS: Final = {"en": frozenset(".")} | dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), frozenset(","))
+"""By language."""
 
 
 def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
@@ -35,10 +36,6 @@ def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
     if is_column and not known and any(map(str.isdigit, figures)):
         known = {_OTHER[mark] for mark in unclear}
     return frozenset(known)
-
-
-def decimal_marks_of(language: str | None) -> frozenset[str]:
-    return frozenset(_OF_LANGUAGES.get(language or "", ""))
 
 
 def numbers_in(cell: str, decimals: frozenset[str]) -> frozenset[Decimal]:

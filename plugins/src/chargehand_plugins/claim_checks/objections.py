@@ -17,16 +17,12 @@ from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
-    extreme_of,
-    fails_in_rows,
     is_alien,
     is_computed_from,
     is_unclear,
-    miscounts_rows,
-    mislabelled,
     misplaced,
     read_table,
-    runs_against,
+    table_objections,
 )
 from chargehand_plugins.claim_checks.words import (
     months_of,
@@ -95,7 +91,7 @@ def objections_of(
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
     elif tables and not sentences:
-        found += _of_tables(claim, tables)
+        found += table_objections(claim, tables)
     return tuple(dict.fromkeys(found))
 
 
@@ -118,20 +114,6 @@ def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str
         for name, value in values.items()
     }
     return {name: ", ".join(figures) for name, figures in unknown.items() if figures}
-
-
-def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
-    if all(extreme_of(claim, table) is False for table in tables):
-        is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
-        yield Objection("Another row has the most or the least.", is_certain=is_clear)
-    if all(runs_against(claim, table) for table in tables):
-        yield Objection("The figures run the other way.", is_certain=True)
-    if all(fails_in_rows(claim, table) for table in tables):
-        yield Objection("It is not so in each row, or in that row only.", is_certain=True)
-    if all(miscounts_rows(claim, table) for table in tables):
-        yield Objection("Another number of rows is so.", is_certain=True)
-    if labels := [label for table in tables if (label := mislabelled(claim, table))]:
-        yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
 
 def _scale_of(titles: Sequence[str]) -> str:
@@ -157,10 +139,8 @@ def _figures(
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
         is_computed = any(is_computed_from(figure, claim, table) for table in tables)
-        is_elsewhere = bool(places) and all(places) and not (figure.is_word and is_computed)
-        if is_elsewhere:
-            before = claim[max(figure.start - _BOUND, 0) : figure.start]
-            is_bound = bool(sides_of("amount", before, spoken_in(claim)))
+        is_bound = bool(sides_of("amount", claim[max(figure.start - _BOUND, 0) : figure.start], spoken_in(claim)))
+        if places and all(places) and not (figure.is_word and is_computed):
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
         elif places or is_computed:
             if places and scale and figure.scale == 1 and not figure.is_year:
@@ -175,8 +155,7 @@ def _figures(
             )  # it may count what no figure counts
             or is_derived(figure, there)
         ):
-            before = claim[max(figure.start - _BOUND, 0) : figure.start]
-            is_exact = not (scale or sides_of("amount", before, spoken_in(claim)) or phrase_in("nearly", claim))
+            is_exact = not (scale or is_bound or phrase_in("nearly", claim))
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)

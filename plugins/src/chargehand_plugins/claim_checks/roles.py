@@ -7,14 +7,13 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final
 
+from chargehand_plugins.claim_checks.copies import MOST_TOKENS
 from chargehand_plugins.claim_checks.words import SUBJECTS, sides_of
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import languages, spoken_in
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _STEM: Final = 5
-_MOST_TOKENS: Final = 80
-"""Of a sentence; the words of a longer one are not compared."""
 _LEAST_NAME: Final = 3
 _CASED: Final = frozenset({"den", "dem", "des"})
 """German articles that tell the role of their noun wherever it stands."""
@@ -59,7 +58,7 @@ def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
         if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
             # A word of its own may be a verb that turns them round: of `A gave B`, B received from A.
             yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=own <= there)
-        if follows(claim, sentence, codes[0]) is False:
+        if _is_crossed(claim, sentence, codes[0]):
             yield Objection("What comes first and what follows change places.", is_certain=True)
 
 
@@ -71,17 +70,14 @@ def is_in_order(claim: str, sentence: str) -> bool:
     return places == sorted(places)
 
 
-def follows(claim: str, sentence: str, code: str) -> bool | None:
-    """Whether a claim has both sides of `after` or `because` as a sentence has them; None if that cannot be told."""
+def _is_crossed(claim: str, sentence: str, code: str) -> bool:
+    """Whether a claim has the sides of `after` or `because` the other way round than a sentence."""
     for phrases in _RELATIONS:
         mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
         first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
-        same, crossed = (mine[0] & first, mine[1] & last), (mine[0] & last, mine[1] & first)
-        if all(crossed) and not any(same):
-            return False
-        if all(same) and not any(crossed):
+        if mine[0] & last and mine[1] & first and not (mine[0] & first or mine[1] & last):
             return True
-    return None
+    return False
 
 
 def _related(text: str, phrases: tuple[str, str], code: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -102,7 +98,7 @@ def _tokens(text: str, code: str) -> tuple[_Token, ...]:
     common, article = languages()[code].common, languages()[code].phrases["article"]
     than = languages()[code].phrases["than"]
     words = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
-    if len(words) > _MOST_TOKENS:
+    if len(words) > MOST_TOKENS:
         return ()
     articles = [bool(article.fullmatch(word)) for word, _ in words]
     return tuple(
@@ -158,7 +154,7 @@ def _is_swap(
     figures, their_figures = ({each.written for each in part if each.written.isdigit()} for part in between)
     are_nouns = (front.is_noun or their_back.is_noun) and (back.is_noun or their_front.is_noun)
     is_mutual = any(phrases["mutual"].fullmatch(each.written) for part in between for each in part)
-    if is_mutual or figures != their_figures or not (own <= known or known <= own):
+    if (is_mutual and not figures) or figures != their_figures or not (own <= known or known <= own):
         return False
     if not ((kept and are_nouns) or (is_compared and (kept or is_whole))):
         return False
@@ -187,5 +183,5 @@ def _block(tokens: Sequence[_Token], at: int, kept: Collection[str], code: str) 
         _stems(tokens[start : end + 1]),
         tokens[before].written.casefold() if before < start else "",
         tokens[before - 1].written.casefold().replace("à", "a") if is_marked else "",
-        is_noun=is_written_so and not is_other and len(word) >= _LEAST_NAME,
+        is_noun=is_written_so and not is_other and (len(word) >= _LEAST_NAME or word.isupper()),
     )

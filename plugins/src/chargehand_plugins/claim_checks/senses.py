@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from functools import cache
-from itertools import pairwise, product
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
-from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, is_derived, quantities
-from chargehand_plugins.claim_checks.roles import follows, is_in_order
+from chargehand_plugins.claim_checks.quantities import is_derived, quantities
+from chargehand_plugins.claim_checks.roles import is_in_order
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in, units
 
-_PART_END: Final = re.compile(r"[,;:](?!\d)|\s(?:and|und|et|y|e|i|en|och|og)\s")
 _COMMA: Final = re.compile(r"[,;:()](?!\d)")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _NAME: Final = re.compile(r"\b[^\W\d_a-zß-ÿ]\w+(?: [^\W\d_a-zß-ÿ][\w’'-]+)+")
@@ -57,26 +54,20 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     yield from _opposed(claim, sentences)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
-    yield from _elsewhere(claim, sentences)
     yield from _other_words(claim, nearest, about, " ".join([about, *sentences]))
 
 
 def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
-    """Find up for down, more for less, and before for after."""
+    """Find up for down, and more for less."""
     clause, codes = _clause_of(content(claim), nearest), spoken_in(claim, nearest)
     is_in_same_order = is_in_order(claim, nearest)
     is_copied = is_repeated and is_in_same_order and not phrase_in("denials", claim)
-    # Of A before B, B is after A; and if A has more than B, B has less.
+    # If A has more than B, B has less.
     is_compared = bool(phrase_in("than", claim) and phrase_in("than", nearest))
-    is_reversed = {
-        "direction": is_compared and not is_in_same_order,
-        "amount": not is_in_same_order,
-        "order": follows(claim, nearest, codes[0]),
-    }
-    for subject in ("direction", "amount", "order"):
+    for subject, is_reversed in (("direction", is_compared and not is_in_same_order), ("amount", not is_in_same_order)):
         mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
-        if mine and theirs and not mine & theirs and not is_reversed[subject]:
-            is_certain = subject == "direction" or (subject == "amount" and is_copied)
+        if mine and theirs and not mine & theirs and not is_reversed:
+            is_certain = subject == "direction" or is_copied
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
 
 
@@ -121,30 +112,6 @@ def _replaced(copy: Copy, nearest: str, known: str, *, has_own_words: bool) -> I
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
         is_turned = each.kind == "name" and each.mine in nearest and has_own_words  # as by buying what another sold
         yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual or is_turned))
-
-
-def _elsewhere(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
-    """Find a figure beside a word that its source has beside another figure of the same sentence."""
-    claimed = _parts(claim)
-    for (mine, figures), parts in product(claimed, [_parts(each) for each in sentences] if claimed else ()):
-        homes = [at for at, (_, there) in enumerate(parts) if all(each.is_in(there) for each in figures)]
-        if len(homes) == 1:
-            home, before, after = parts[homes[0]][0], parts[: homes[0]], parts[homes[0] :]
-            # Of what stands before, all but the last word may be said of both.
-            others = content(" ".join([part for part, _ in after] + [part.split()[-1] for part, _ in before]))
-            if apart := content(mine) & others - content(home):
-                yield Objection(f"Its source says {_written(apart, mine)} of other figures.")
-
-
-def _parts(sentence: str) -> list[tuple[str, list[Quantity]]]:
-    """Return the parts of a sentence that have figures but for years, each with these."""
-    text = in_figures(sentence)
-    ends = [0, *(mark.end() for mark in _PART_END.finditer(text)), len(text)]
-    figures = [each for each in quantities(text) if not (each.is_year or each.values <= {Decimal(1)})]
-    parts = [
-        (text[start:end], [each for each in figures if start <= each.start < end]) for start, end in pairwise(ends)
-    ]
-    return [(part, there) for part, there in parts if there]
 
 
 def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[Objection]:

@@ -2,14 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from itertools import chain, islice, pairwise
 from typing import Final
 
-from chargehand_plugins.claim_checks.number_forms import decimal_marks, decimal_marks_of, numbers_in
+from chargehand_plugins.claim_checks.number_forms import DECIMAL_MARKS, decimal_marks, numbers_in
 from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
@@ -77,8 +77,8 @@ class ResultTable:
         """All figures that are no labels."""
         columns = list(zip(*self.rows, strict=True))
         own = [decimal_marks(cells, is_column=True) for cells in columns]
-        others = decimal_marks(chain(*self.rows), is_column=False)
-        others = others or decimal_marks_of(language_of(self.names) or language_of(self.titles))
+        language = language_of(self.names) or language_of(self.titles) or ""
+        others = decimal_marks(chain(*self.rows), is_column=False) or DECIMAL_MARKS.get(language, frozenset())
         measures = [_measure(title) for title in self.header]
         return tuple(
             Cell(replace(measures[column], digits=numbers), row, column)
@@ -125,9 +125,6 @@ class ResultTable:
             for row, cells in enumerate(self.rows)
             if any(self.is_said(cells[column], column, words, text) for column in self.keys)
         )
-
-    def is_said(self, cell: str, column: int, words: frozenset[str], text: str) -> bool:
-        return self._is_named(cell, self.header[column], words, text)
 
     @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
     def named_rows(self, text: str) -> frozenset[int]:
@@ -192,15 +189,15 @@ class ResultTable:
         at = max((_plain(text).find(stem) for stem in stems), default=-1)
         return f"{at:06}" if at >= 0 else ""
 
-    @staticmethod
-    def _is_named(cell: str, title: str, words: frozenset[str], text: str) -> bool:
+    def is_said(self, cell: str, column: int, words: frozenset[str], text: str) -> bool:
+        """Whether a text has a label of a column."""
         if date := _DATE.fullmatch(cell):
             months = months_of(text)
             is_year = date[1] in words or not any(map(_YEAR.fullmatch, words))
             is_day = not date[3] or bool(re.search(rf"(?<![\d.,]){int(date[3])}(?![\d,]|\.\d)", text)) or cell in text
             return is_year and is_day and (int(date[2]) in months or cell in text)
         if cell.isdigit() and not _YEAR.fullmatch(cell):
-            return bool(re.search(rf"\b{re.escape(title[:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
+            return bool(re.search(rf"\b{re.escape(self.header[column][:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
         label = _words(cell)
         if not any(map(_YEAR.fullmatch, words)):
             label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
@@ -251,7 +248,23 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
     return ()
 
 
-def extreme_of(claim: str, table: ResultTable) -> bool | None:
+def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
+    """Say what of a claim all its tables contradict: the most, a trend, what is so in all rows, a number or a label."""
+    if all(_extreme_of(claim, table) is False for table in tables):
+        is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
+        yield Objection("Another row has the most or the least.", is_certain=is_clear)
+    for fails, reason in (
+        (_runs_against, "The figures run the other way."),
+        (_fails_in_rows, "It is not so in each row, or in that row only."),
+        (_miscounts_rows, "Another number of rows is so."),
+    ):
+        if all(fails(claim, table) for table in tables):
+            yield Objection(reason, is_certain=True)
+    if labels := [label for table in tables if (label := _mislabelled(claim, table))]:
+        yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
+
+
+def _extreme_of(claim: str, table: ResultTable) -> bool | None:
     """Whether the one row that a claim names has the most or the least; None if it does not name one row."""
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     sides = sides_of("extremes", claim)
@@ -266,12 +279,12 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
     ) or any(by_row and end(by_row, key=lambda cell: cell.value).column in columns for end in ends)
 
 
-def runs_against(claim: str, table: ResultTable) -> bool:
+def _runs_against(claim: str, table: ResultTable) -> bool:
     """Whether figures that a claim compares, in time or as it names them, differ the other way round: in any row."""
     rows = table.named_rows(claim)
     is_of_all = _counts_rows(claim, table) or sides_of("extent", claim) == frozenset({_ALL})
     parts = [frozenset({row}) for row in table.body] if is_of_all and not rows else []
-    return _run_against(claim, table, rows) or any(_run_against(claim, table, part) for part in parts)
+    return _runs_in_rows(claim, table, rows) or any(_runs_in_rows(claim, table, part) for part in parts)
 
 
 def _counts_rows(claim: str, table: ResultTable) -> bool:
@@ -279,7 +292,7 @@ def _counts_rows(claim: str, table: ResultTable) -> bool:
     return any(len(table.body) in each.digits and each.noun for each in quantities(claim))
 
 
-def _run_against(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
+def _runs_in_rows(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
     columns, sides = table.named_columns(claim), sides_of("direction", claim)
     is_each = bool(_EACH_TIME.search(claim)) or sides_of("extent", claim) == frozenset({_ALL})
     if sides and not (len(rows) > 1 and sides_of("amount", claim)):  # `more than double` is no direction
@@ -302,7 +315,7 @@ def _run_against(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
     return any(first > last if 0 in sides else 1 in sides and first < last for first, last in pairs)
 
 
-def fails_in_rows(claim: str, table: ResultTable) -> bool:
+def _fails_in_rows(claim: str, table: ResultTable) -> bool:
     """Whether rows contradict what a claim says of all of them, of none, or of the only one that it names."""
     rows, columns, extents = table.named_rows(claim), table.named_columns(claim), sides_of("extent", claim)
     is_only = bool(phrase_in("only", claim)) and len(rows) == 1
@@ -325,7 +338,7 @@ def fails_in_rows(claim: str, table: ResultTable) -> bool:
     return bool(holds) if _NONE in extents else not (holds == frozenset(column) or is_negated(claim))
 
 
-def miscounts_rows(claim: str, table: ResultTable) -> bool:
+def _miscounts_rows(claim: str, table: ResultTable) -> bool:
     """Whether a claim counts rows with a label of another number of rows: `Three orchards grow Discovery`."""
     counts = [each for each in quantities(claim) if not each.is_year]
     rows, subjects = table.named_rows(claim), ("amount", "direction", "extremes", "order")
@@ -335,7 +348,7 @@ def miscounts_rows(claim: str, table: ResultTable) -> bool:
     return not table.named_columns(claim) and not counts[0].digits & {len(rows), len(table.body)}
 
 
-def mislabelled(claim: str, table: ResultTable) -> str:
+def _mislabelled(claim: str, table: ResultTable) -> str:
     """Return the label of the one row that a claim names by its key, if the claim has that of another row instead."""
     rows, subjects = table.key_rows(claim), ("amount", "order", "extremes", "extent")
     is_compared = any(sides_of(each, claim) for each in subjects) or any(

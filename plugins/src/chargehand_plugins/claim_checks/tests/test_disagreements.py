@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand.contracts import Failure, Finding, Success
-from chargehand_plugins.claim_checks.disagreements import disagreements, is_disagreement
+from chargehand_plugins.claim_checks.disagreements import disagreements
 
 _PLACES = st.sampled_from(["Bremen", "Hamburg", "Kiel", "Rostock"])
 _LENGTHS = st.integers(min_value=1, max_value=99)
@@ -45,6 +45,10 @@ BOTH_RIGHT = {
     ),
 }
 # fmt: on
+
+
+def is_disagreement(one: str, other: str) -> bool:
+    return bool(disagreements([_outcome("T1", one), _outcome("T2", other)]))
 
 
 @pytest.mark.parametrize("pair", DISAGREE | BOTH_RIGHT)
