@@ -9,7 +9,7 @@ from itertools import dropwhile, takewhile
 from typing import Final, get_args
 
 from chargehand.contracts import Issue, Severity
-from chargehand_plugins.code_review.contracts import FoundIssue
+from chargehand_plugins.code_review.contracts import CodeReviewRequest, FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile
 
 NOT_CONFIRMED: Final = "not confirmed by the second look"
@@ -63,37 +63,23 @@ class Sifted:
     """Entries of the second look that name no reviewer's finding."""
 
 
-def sift(
-    found: Sequence[FoundIssue],
-    confirmed: Sequence[Issue],
-    files: Sequence[ChangedFile],
-    dismissed: Collection[str],
-    *,
-    threshold: int,
-    added_lines_only: bool,
-) -> Sifted:
-    """Decide which findings are reported.
+def sift(request: CodeReviewRequest, files: Sequence[ChangedFile], dismissed: Collection[str]) -> Sifted:
+    """Decide which findings are reported, without those whose fingerprints people have dismissed.
 
-    Args:
-        found: by the reviewers.
-        confirmed: findings confirmed by the second look; of duplicate entries, the less confident counts.
-        files: of the change.
-        dismissed: fingerprints of findings that people have dismissed.
-        threshold: minimum confidence of reported findings.
-        added_lines_only: whether findings must be about added lines.
+    Of duplicate entries of the second look, the less confident counts.
     """
-    added = {file.path: file.added for file in files}
-    meant = [(look, _meant(look, found)) for look in confirmed]
+    added, threshold = {file.path: file.added for file in files}, request.threshold
+    meant = [(look, _meant(look, request.found)) for look in request.confirmed]
     sure: dict[str, int] = {}
     for look, names in meant:
         sure |= {name: min(look.confidence, sure.get(name, look.confidence)) for name in names}
     dropped: dict[str, Counter[str]] = {}
     kept: list[FoundIssue] = []
-    for one in found:
+    for one in request.found:
         issue = one.issue
         if one.id not in sure:
             reason = NOT_CONFIRMED
-        elif issue.file not in added or (added_lines_only and issue.line not in added[issue.file]):
+        elif issue.file not in added or (request.added_lines_only and issue.line not in added[issue.file]):
             reason = "not about a line that the change adds"
         elif min(issue.confidence, sure[one.id]) < threshold:
             reason = f"less sure than {threshold}"

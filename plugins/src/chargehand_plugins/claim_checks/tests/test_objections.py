@@ -20,6 +20,8 @@ from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, c
 from workflows.rules.report_content import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
+PAIRS: Final = yaml.safe_load(Path(__file__).with_name("pairs.yaml").read_text(encoding="utf-8"))
+"""Claims with sources that say otherwise, or say it in another way, and statements with their denials."""
 FILES: Final = first_fast(sorted(CASES.glob("*.yaml")), 6)
 _LAST: Final = frozenset({"twentyfourth", "twentyfifth", "twentysixth", "twentyseventh"})
 PORTS: Final = ("Bremen", "Hamburg", "Kiel", "Lübeck", "Rostock")
@@ -60,28 +62,7 @@ HOSTILE: Final[dict[str, tuple[str, list[str], str]]] = {
     ),
 }
 # fmt: off
-STATEMENTS_AND_NEGATIONS = [
-    ("The fee includes support", "The fee does not include support"),
-    ("She can pay the rent", "She can’t pay the rent"),
-    ("Die Miete enthält Strom", "Die Miete enthält keinen Strom"),
-    ("Le loyer comprend l’eau", "Le loyer ne comprend pas l’eau"),
-    ("El precio incluye el agua", "El precio no incluye el agua"),
-    ("Il prezzo comprende l’acqua", "Il prezzo non comprende l’acqua"),
-    ("A renda inclui a água", "A renda não inclui a água"),
-    ("De huur is met water", "De huur is zonder water"),
-    ("Hyran omfattar el", "Hyran omfattar inte el"),
-    ("Czynsz zawiera wodę", "Czynsz nie zawiera wody"),
-    ("Аренда включает воду", "Аренда не включает воду"),
-    ("Az ár tartalmazza a vizet", "Az ár nem tartalmazza a vizet"),
-    ("Su dahil", "Su dahil değil"),
-    ("费用包括水费", "费用不包括水费"),
-    ("料金に水道代が含まれる", "料金に水道代は含まれない"),
-    ("요금에 수도료가 포함된다", "요금에 수도료가 포함되지 않는다"),
-    ("الإيجار يشمل الماء", "الإيجار لا يشمل الماء"),
-    ("השכירות כוללת מים", "השכירות לא כוללת מים"),
-    ("किराये में पानी शामिल है", "किराये में पानी शामिल नहीं है"),
-    ("Giá đã gồm nước", "Giá không gồm nước"),
-]
+STATEMENTS_AND_NEGATIONS: Final = [pair for each in PAIRS["denied"] for pair in each.items()]
 # fmt: on
 
 
@@ -144,35 +125,9 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
 @pytest.mark.parametrize(
     ("claim", "said"),
     [
-        ("The levy rose from 31 to 24 euros in May", "The levy rose from 24 to 31 euros in May."),
-        ("The mill opened in 1931 after the fire of 1948", "The mill opened in 1948 after the fire of 1931."),
-        ("Tutti gli argini hanno ceduto", "Quasi tutti gli argini hanno ceduto."),
-        ("El peaje se paga una vez al mes", "El peaje se paga una vez al año."),
-        ("La soglia massima è di 40 litri", "La soglia minima è di 40 litri."),
-        ("Die Halle fasst mindestens 300 Gäste", "Die Halle fasst höchstens 300 Gäste."),
-        (
-            "It was down for 52 minutes in the US and 19 in the EU",
-            "It was down for 52 minutes in the EU and 19 in the US.",
-        ),
-        ("Ada Roth mended the bell of the old mill", "Ada Roth sang. Per Holm mended the bell of the old mill."),
-        ("The board rejected the contract with Vella", "The board approved the contract with Vella."),
-        ("Het veer vaart op dinsdag naar Texel", "Het veer vaart op vrijdag naar Texel."),
-        ("La nave attracca al molo sud di Ancona", "La nave attracca al molo nord di Ancona."),
-        ("O museu será vendido", "O museu abre ao domingo e não será vendido."),
-        ("The bank sued the broker Hale in Rome", "The broker Hale sued the bank in Rome."),
-        ("De gemeente Zwaag kocht acht boten van Oostwal", "Oostwal kocht acht boten van de gemeente Zwaag."),
-        ("Die Kuh folgte dem Hirten", "Der Hirte folgte der Kuh."),
-        ("Le seigle est plus cher que l'orge", "L'orge est plus cher que le seigle."),
-        ("The canal froze because the mill closed", "The mill closed because the canal froze."),
-        ("Il circo partì dopo l'arrivo della giostra", "La giostra arrivò dopo la partenza del circo."),
-        ("A câmara aprovou o pedido de obras", "A câmara aprovou a festa e rejeitou o pedido de obras."),
-        ("The orchard yields more pears this year", "The orchard yields fewer pears this year."),
+        *(pair for each in PAIRS["otherwise"] for pair in each.items()),
         ("A.", "The river is deep. " * 10_000),
         ("The lock is 7 m deep", "7 8 9 10 " * 300),
-        ("The lock opens on 14 March", "The lock opens on 14 May."),
-        ("The school has 168 pupils", "In 2020 it moved. The school has 186 pupils."),
-        ("Le pont rouvrira au plus tard le 2 octobre", "Le pont rouvrira au plus tôt le 2 octobre."),
-        ("Die Serie Dachs ist betroffen", "Das Amt prüft, ob die Serie Dachs betroffen ist."),
     ],
 )
 def test_words_of_a_source_that_say_otherwise_are_never_shown(claim: str, said: str) -> None:
@@ -309,42 +264,7 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 
 @pytest.mark.parametrize(
     ("claim", "said"),
-    [
-        ("The lease runs for 10 years", "They signed a ten-year lease."),
-        ("It was signed on 3/14/2024", "It was signed on 14 March 2024."),
-        ("Ab 1.7. gilt die Regel", "Die Regel gilt ab dem 1. Juli."),
-        ("The work took 1.2m bricks", "The builders used 1,200,000 bricks."),
-        ("Three quarters of the staff move", "Von 240 Beschäftigten wechseln 180 in drei Werke."),
-        ("Send it no later than five days after the start", "Send it within five days of the start."),
-        ("Lorries with a filter may enter", "Lorries without a filter may not enter."),
-        ("Deficyt wynosi 148 milionów złotych", "Rada przyjęła budżet z deficytem 148 mln zł."),
-        ("Revenue was 320 million yuan in May 2024", "该公司2024年5月营收为3.2亿元。"),
-        ("It closed in January", "Cracks were seen in November 2021, fourteen months before it closed."),
-        ("'s Nachts is het dicht", "Het is dicht tussen 23.00 en 7.00 uur."),
-        ("The fee rose by four cents", "The fee went from €0.42 to €0.46."),
-        ("The reserve pays 64,000 euros", "Two thirds of the 96,000 euros come from the reserve."),
-        ("The certificate was last renewed in 2019", "The certificate has not been renewed since 2019."),
-        ("The failure caused no injuries", "No one was hurt by the failure."),
-        ("Each of the 62 turbines gives about 10 MW", "Its 62 turbines have a capacity of 620 MW."),
-        ("In May 2022, 91 mm of rain fell", "In April 2022, 64 mm of rain fell, in May 2022 91 mm, in June 40 mm."),
-        ("Im Mai fielen 91 mm Regen", "Im Mai stieg die Regenmenge auf 91 mm."),
-        ("The bank was sued by the broker Hale", "The broker Hale sued the bank."),
-        ("Den Hirten biss der Hund", "Der Hund biss den Hirten."),
-        ("In Leeds opened the Harper shop", "The Harper shop opened in Leeds."),
-        ("The Lund firm leased the barn with the Orme firm", "The Orme firm leased the barn with the Lund firm."),
-        ("Orge coûte moins que le seigle", "Le seigle coûte plus que l'orge."),
-        ("The canal froze before the mill closed", "The mill closed after the canal froze."),
-        ("All of the boats came back", "None of the boats stayed away."),
-        ("Am Tor stand das Wasser niedriger als am Markt", "Das Wasser stand am Markt höher als am Tor."),
-        ("Orme drew the map", "Paul Orme wrote the song. He drew the map."),
-        ("Odier acheta la forge à Réal", "Réal vendit la forge à Odier."),
-        ("Odier acheta la forge à Réal en mai", "Réal céda la forge à Odier en mai."),
-        ("Lund compró el barco a Orme en 1990", "Orme vendió el barco a Lund en 1990."),
-        ("Lund ha preso in affitto la barca a Orme", "Orme ha dato in affitto la barca a Lund."),
-        ("The panel advises a second gauge", "The panel recommends, but does not require, a second gauge."),
-        ("Lund has eight weeks in which to appeal", "Lund may appeal within eight weeks."),
-        ("The share must be between 40 and 60 percent", "The share may be 40 to 60 percent."),
-    ],
+    [*(pair for each in PAIRS["in another way"] for pair in each.items())],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
     """Figures, dates, scales and denials may be written in other ways and languages: a judge decides at most."""

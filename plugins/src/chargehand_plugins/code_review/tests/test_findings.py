@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from chargehand.contracts import Issue, SessionRequest
 from chargehand_plugins.code_review.comments import PastComment, comments_in
-from chargehand_plugins.code_review.contracts import FoundIssue
+from chargehand_plugins.code_review.contracts import CodeReviewRequest, FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile, Line
 from chargehand_plugins.code_review.documents import dismissed_in, gaps_in, markdown_of, sarif_of
 from chargehand_plugins.code_review.findings import Sifted, sift
@@ -33,7 +33,15 @@ def look(location: str, line: int = 0, message: str = "", confidence: int = 90) 
 
 
 def sifted(found: list[FoundIssue], confirmed: list[Issue], dismissed: tuple[str, ...] = ()) -> Sifted:
-    return sift(found, confirmed, [FILE], dismissed, threshold=80, added_lines_only=True)
+    request = CodeReviewRequest(
+        documents=(),
+        found=tuple(found),
+        confirmed=tuple(confirmed),
+        second_look="whole",
+        threshold=80,
+        added_lines_only=True,
+    )
+    return sift(request, [FILE], dismissed)
 
 
 def ids(one: Sifted) -> set[str]:
