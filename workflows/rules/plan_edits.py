@@ -97,8 +97,7 @@ class _Draft:
 
     def _change(self, id_: str, where: str, **values: str) -> Subtask | None:
         """Change a subtask; return its previous version, or None if it cannot be changed."""
-        place = self._changeable(id_, where)
-        if place is None:
+        if (place := self._changeable(id_, where)) is None:
             return None
         before = self.subtasks[place]
         self.subtasks[place] = before.replace(**values)

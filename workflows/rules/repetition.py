@@ -60,12 +60,10 @@ def refuse_repetition(
     made = _Calls(effects)
     for past in rounds:
         made.add(past)
-    number = made.first(call)
-    if number is None:
+    if (number := made.first(call)) is None:
         return None
     why = _ACTS_ONCE if acts else "its result is above. Make a different call or answer."
-    error = f"You already made this call (round {number}); {why}"
-    return call.refuse(error)
+    return call.refuse(f"You already made this call (round {number}); {why}")
 
 
 def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:

@@ -52,8 +52,8 @@ def _line(record: SubtaskRecord) -> str:
     after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
     after += f", for each item of {record.for_each}" if record.for_each else ""
     spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
-    instruction = _plain(record.instruction, 160)
-    return f"- {SUBTASK_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"
+    task = f"{record.agent}{after} · {state}{spent} · {_plain(record.instruction, 160)}"
+    return f"- {SUBTASK_MARKS[record.state]} **{record.id}** {task}"
 
 
 def _plain(text: str, most: int) -> str:

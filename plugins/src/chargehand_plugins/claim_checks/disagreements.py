@@ -105,15 +105,11 @@ def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
 
 def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> bool:
     return any(
-        not _is_there(one, theirs) and not _is_there(other, mine)
+        not (any(map(one.is_one_with, theirs)) or any(map(other.is_one_with, mine)))
         for one in mine
         for other in theirs
         if one.unit == other.unit and one.noun[:_NOUN] == other.noun[:_NOUN]
     )
-
-
-def _is_there(amount: Quantity, amounts: Iterable[Quantity]) -> bool:
-    return any(amount.is_one_with(other) for other in amounts)
 
 
 def _texts(entry: InputOutcome) -> list[str]:

@@ -60,14 +60,12 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
 def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
     """Find up for down, and more for less."""
     clause, codes = _clause_of(content(claim), nearest), spoken_in(claim, nearest)
-    is_in_same_order = is_in_order(claim, nearest)
-    is_copied = is_repeated and is_in_same_order and not phrase_in("denials", claim)
-    # If A has more than B, B has less.
-    is_compared = bool(phrase_in("than", claim) and phrase_in("than", nearest))
-    for subject, is_reversed in (("direction", is_compared and not is_in_same_order), ("amount", not is_in_same_order)):
+    is_copied = is_repeated and not phrase_in("denials", claim)
+    is_moved = not is_in_order(claim, nearest)  # if A has more than B, B has less
+    is_reversed = bool(is_moved and phrase_in("than", claim) and phrase_in("than", nearest))
+    for subject, is_turned, is_certain in (("direction", is_reversed, True), ("amount", is_moved, is_copied)):
         mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
-        if mine and theirs and not mine & theirs and not is_reversed:
-            is_certain = subject == "direction" or is_copied
+        if mine and theirs and not (mine & theirs or is_turned):
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
 
 

@@ -58,10 +58,6 @@ class Cell:
         """Its number; of two that it may be, the larger."""
         return max(value for value in self.quantity.values if isinstance(value, Decimal))
 
-    @property
-    def is_clear(self) -> bool:
-        return len(self.quantity.digits) == 1
-
 
 @dataclass(frozen=True, eq=False)
 class ResultTable:
@@ -119,12 +115,8 @@ class ResultTable:
 
     def key_rows(self, text: str) -> frozenset[int]:
         """List the rows that a text names by a key."""
-        words = _words(text)
-        return frozenset(
-            row
-            for row, cells in enumerate(self.rows)
-            if any(self.is_said(cells[column], column, words, text) for column in self.keys)
-        )
+        keys, words = [(row, column) for row in range(len(self.rows)) for column in self.keys], _words(text)
+        return frozenset(row for row, at in keys if self.is_said(self.rows[row][at], at, words, text))
 
     @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
     def named_rows(self, text: str) -> frozenset[int]:
@@ -238,8 +230,8 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     of_rows = ([cell for cell in table.cells if (cell.row in rows, cell.column) == (True, each)] for each in columns)
     if not in_rows and not any(figure.is_in(_totals(part)) for part in of_rows if len(rows) > 1):
-        other = " | ".join(table.rows[at[0].row])
-        return (Objection(f"{figure.written} is of another row: {other}.", is_certain=len(rows) == 1),)
+        reason = f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}."
+        return (Objection(reason, is_certain=len(rows) == 1),)
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
         is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in in_rows)
         is_one = len(columns) == len(in_rows) == 1
@@ -373,8 +365,9 @@ def _counts_rows_of(figure: Quantity, table: ResultTable) -> bool:
 
 def is_unclear(figure: Quantity, table: ResultTable) -> bool:
     """Whether a figure is of a cell that may be more than a thousand or less, or computed from such."""
-    at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
-    return not (figure.is_word or _counts_rows_of(figure, table) or all(cell.is_clear for cell in at or table.cells))
+    at = [cell for cell in table.cells if figure.is_in((cell.quantity,))] or table.cells
+    is_open = any(len(cell.quantity.digits) > 1 for cell in at)
+    return is_open and not (figure.is_word or _counts_rows_of(figure, table))
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
@@ -390,7 +383,7 @@ def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
         return False
     lines = [[cell for cell in table.cells if cell.row == each] for each in range(len(table.rows))]
     parts = [[*(cell.quantity for cell in part), *_totals(part)] for part in (*table.columns.values(), *lines) if part]
-    return all(cell.is_clear for cell in table.cells) and not any(
+    return all(len(cell.quantity.digits) == 1 for cell in table.cells) and not any(
         figure.is_in(each) or is_derived(figure, each) for each in parts
     )
 

@@ -132,9 +132,8 @@ def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
     for one in sorted(found, key=lambda f: (-f.issue.confidence, f.issue.file, f.issue.line, f.agent, f.id)):
         group = next((group for group in groups if _is_of(group, one)), None)
         if group is None:
-            groups.append([one])
-        else:
-            group.append(one)
+            groups.append(group := [])
+        group.append(one)
     return groups
 
 

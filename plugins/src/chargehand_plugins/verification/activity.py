@@ -62,8 +62,7 @@ async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
     try:
         return await session.result(), await session.documents()
     except SessionEnded as error:
-        problem = f"session: it has no report: {error}"
-        raise invalid_input("VerificationRequest", [problem]) from error
+        raise invalid_input("VerificationRequest", [f"session: it has no report: {error}"]) from error
 
 
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:

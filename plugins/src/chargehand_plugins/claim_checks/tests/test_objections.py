@@ -55,15 +55,7 @@ HOSTILE: Final[dict[str, tuple[str, list[str], str]]] = {
         [],
         " | ".join(["port", *(f"c{n}" for n in range(900))]) + "\n" + " | ".join(["Port1", *map(str, range(900))]),
     ),
-    "dates": (
-        "In March 2024 on the 5 the port fell to 77 in each",
-        [],
-        "day | boats\n" + "\n".join(f"2024-03-{row % 28 + 1:02} | {row}" for row in range(195)),
-    ),
 }
-# fmt: off
-STATEMENTS_AND_NEGATIONS: Final = [pair for each in PAIRS["denied"] for pair in each.items()]
-# fmt: on
 
 
 def _checked(claim: str, group: dict[str, Any]) -> list[CheckedClaim]:
@@ -243,7 +235,9 @@ def test_a_value_of_an_output_has_a_source_or_is_a_claim_without_one(
     assert str(own) in claim.problem
 
 
-@given(pair=st.sampled_from(STATEMENTS_AND_NEGATIONS), number=_FIGURES, other=_FIGURES)
+@given(
+    pair=st.sampled_from([pair for each in PAIRS["denied"] for pair in each.items()]), number=_FIGURES, other=_FIGURES
+)
 def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
     pair: tuple[str, str], number: int, other: int
 ) -> None:
