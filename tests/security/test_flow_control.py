@@ -6,17 +6,18 @@ The model obeys: it reads a document, and then mails what stands there, however 
 import asyncio
 import base64
 import binascii
+import tomllib
 import unicodedata
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import permutations, product
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import JsonValue
+from temporalio import workflow
 from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_CALLS
@@ -29,6 +30,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, refined, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
 from workflows import run_end
+from workflows.rules.own_words import is_own
 from workflows.rules.tool_policy import MOST_UNASKED, why_approved
 from workflows.state.agent_conversation import Conversation
 
@@ -87,18 +89,29 @@ def test_no_encoding_passes(name: str) -> None:
     assert "text" in why_approved(sent, kept=(), said=(GOAL,), policy=(), calls=0)
 
 
-_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.sampled_from(GOAL.split()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-)
+_CASES: Final = tomllib.loads(Path(__file__).with_name("own_words.toml").read_text())
 
 
-@given(_values)
-def test_only_the_users_words_pass(value: JsonValue) -> None:
-    """What passes is nothing, or one piece of what the user has written."""
-    if not why_approved({"text": value}, kept=(), said=(GOAL,), policy=(), calls=0):
-        [item] = value if isinstance(value, list) and value else [value]  # no list again, whose depth tells something
-        assert value in (None, "", [], {}) or (not isinstance(item, bool | list | dict) and str(item) in GOAL)
+@pytest.mark.parametrize("name", [*_CASES["own"], *_CASES["not_own"]])
+def test_only_pieces_of_the_users_words_pass(name: str) -> None:
+    """One piece passes, in the spelling that a tool takes; nothing does whose spelling tells more than the piece."""
+    value = (_CASES["own"] | _CASES["not_own"])[name]
+    why = why_approved({"text": value}, kept=(), said=("Hello.", _CASES["text"]), policy=(), calls=0)
+    assert bool(why) == (name in _CASES["not_own"])
+
+
+def test_a_piece_has_few_spellings() -> None:
+    """Of the ways to write two words, a few pass if one stands behind the other, and none if it does not."""
+    cases = (str, str.lower, str.upper, str.title, str.swapcase, ADAPTIVE["homoglyphs"])
+    said = "Pay “Ada  Byron” 1,250.50 on 3 June 2027 please"
+    words = said.split()
+    for first, second in permutations(range(len(words)), 2):
+        tried = {
+            f"{one(words[first])}{blank}{other(words[second])}"
+            for one, other, blank in product(cases, cases, (" ", "  ", "\n", ", ", "", "-", "\u200b"))
+        }
+        passed = [each for each in tried if is_own(each, (said,))]
+        assert 0 < len(passed) <= 9 if second == first + 1 else not passed
 
 
 def test_a_list_of_the_crew_passes() -> None:
@@ -251,14 +264,21 @@ async def test_a_follow_up_is_tainted(client: Client, tmp_path: Path) -> None:
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
-@pytest.mark.real_server
-async def test_a_conversation_stays_tainted(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_conversation_stays_tainted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read for one message counts for the next, in a continued run; what the user says may be sent."""
-    monkeypatch.setattr(run_end, "MOST_EVENTS", 0)
     script = Script().replies("Read", READ, say("Read.")).replies("Mail", LEAK, OWN, say("Mailed."))
-    async with opened_desk(script, tmp_path, client) as opened:
+    async with opened_desk(script, tmp_path) as opened:
+        runs = set[str]()
+
+        def is_due() -> bool:
+            if workflow.info().parent is None:
+                runs.add(workflow.info().run_id)
+            return bool(opened.model.calls) and not workflow.info().continued_run_id
+
+        monkeypatch.setattr(run_end, "is_due", is_due)
         await converse(opened, tmp_path, "Read the lease.", MAIL)
 
+    assert len(runs) == 2
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 

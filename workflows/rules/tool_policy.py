@@ -17,6 +17,7 @@ from activities.json_schema import canonical
 from chargehand.contracts import Obligation, ToolRule, Watched, left_out
 from chargehand.contracts.problems import printable
 from workflows.carried import Carried
+from workflows.rules.own_words import is_own
 
 _LARGEST: Final = 10**12
 """Largest amount that can be summed up; larger ones are denied."""
@@ -26,7 +27,6 @@ _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
 _REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/&=+,-]*(?:[?#][A-Za-z0-9_~?&=#+,-]*)?")
 """A page below a site: nothing that leads out of it, nothing encoded, and no other host behind `?` or `#`."""
-_WORD: Final = re.compile(r"[^\W_]+")
 
 Arguments = Mapping[str, JsonValue]
 MOST_UNASKED: Final = 8
@@ -175,30 +175,8 @@ def why_approved(
     if calls >= MOST_UNASKED:
         return f"{_READ} and has made {calls} calls that reach out"
     sent = {name: value for name, value in arguments.items() if name not in kept}
-    own = [name for name, value in sent.items() if not (is_listed(policy, name, value) or _is_said(value, said))]
+    own = [name for name, value in sent.items() if not (is_listed(policy, name, value) or is_own(value, said))]
     if not own:
         return ""
     names = ", ".join(printable(name, 60) for name in own[:5])
     return f"{_READ}, and {names} is neither in the user's own words nor in a list of the crew"
-
-
-def _is_said(value: JsonValue, said: Collection[str]) -> bool:
-    """Whether a value occurs literally in the user's words; of a list, one plain item at most."""
-    match value:
-        case None | "" | []:
-            return True
-        case str() | int() | float() if not isinstance(value, bool):
-            return any(_stands(str(value), text) for text in said)
-        case [str() | int() | float() as item]:
-            return _is_said(item, said)
-        case _:
-            return value == {}
-
-
-def _stands(value: str, text: str) -> bool:
-    """Whether a value occurs in a text as whole words; `in` is linear even for repetitive texts."""
-    return value in text and _by_words(value) in _by_words(text)
-
-
-def _by_words(text: str) -> str:
-    return _WORD.sub("\0\\g<0>\0", text)
