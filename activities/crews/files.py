@@ -13,12 +13,11 @@ from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.json_schema import MOST_PROBLEMS, schema_problems, value_problems
-from activities.toml_file import UnusableToml, read_toml
 from chargehand.contracts import Capability, Contract
 from chargehand.contracts.problems import describe_problems, join_problems, printable
+from chargehand.toml_file import UnusableToml, read_toml
 
 _logger = logging.getLogger("chargehand.crews")
-_LARGEST_FILE_BYTES: Final = 256 * 1024
 
 
 class CrewError(ValueError):
@@ -80,7 +79,7 @@ def _crew_files(folders: Iterable[Path]) -> list[Path]:
 
 def _parse(file: Path) -> Crew:
     try:
-        return Crew.model_validate(read_toml(file, _LARGEST_FILE_BYTES))
+        return Crew.model_validate(read_toml(file))
     except UnusableToml as error:
         raise CrewError(file, [str(error)]) from error
     except ValidationError as error:

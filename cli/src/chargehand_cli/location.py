@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import typer
 from chargehand import NotReachable
 from chargehand.errors import UploadRefused
 from chargehand.local_server import state_directory
+from chargehand.toml_file import UnusableToml, read_toml
 from chargehand.wire import TASK_QUEUE
 from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.state import WorkerCommand
@@ -202,8 +202,8 @@ def _configured_by(options: LocationOptions, environment: Mapping[str, str], hom
     else:
         settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config").expanduser()
     file = settings / "temporalio" / "temporal.toml"
-    with suppress(OSError, ValueError, AttributeError):
-        profiles = cast("dict[str, dict[str, Any]]", tomllib.loads(file.read_text()).get("profile", {}))
+    with suppress(UnusableToml, AttributeError):
+        profiles = cast("dict[str, dict[str, Any]]", read_toml(file).get("profile", {}))
         if profiles.get("default", {}).get("address"):
             return str(file)
     return ""

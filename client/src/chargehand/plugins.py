@@ -9,13 +9,15 @@ A package declares the function in the entry point group `chargehand`; a module 
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import iscoroutine
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeVar
@@ -28,6 +30,8 @@ SETTING: Final = "CHARGEHAND_PLUGINS"
 """Lists plug-in modules, separated by commas."""
 SHIPPED: Final = "chargehand-plugins"
 """The distribution of the shipped plug-ins."""
+_TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
+_ERROR_CHARACTERS: Final = 500
 _T = TypeVar("_T")
 
 
@@ -86,6 +90,10 @@ class Extension:
     needs: str = ""
     """The variable that it needs, and whose presence selects it."""
 
+    def __post_init__(self) -> None:
+        if not _TARGET.fullmatch(self.target):
+            raise ValueError(f"{self.target!r} is no `module:attribute`")
+
     def load(self, kind: type[_T]) -> _T:
         loaded = self._resolve()
         if not isinstance(loaded, kind):
@@ -103,7 +111,7 @@ class Extension:
             return resolve_name(self.target)
         except ChargehandError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _unusable(self.plugin, f"{self.target} cannot be imported", error) from error
 
 
@@ -145,6 +153,18 @@ class Plugins:
     problems: list[PluginError] = field(default_factory=list[PluginError])
     """Why some plug-ins could not be registered."""
     _functions: dict[Hook, list[Callable[..., Any]]] = field(default_factory=dict[Hook, list[Callable[..., Any]]])
+
+    def add(self, others: "Plugins") -> None:
+        """Take over what a plug-in has registered."""
+        for each in fields(self):
+            mine, added = getattr(self, each.name), getattr(others, each.name)
+            if each.name == "hooks":
+                for hook, extensions in others.hooks.items():
+                    self.hooks.setdefault(hook, []).extend(extensions)
+            elif isinstance(mine, list):
+                mine += added
+            else:
+                mine |= added
 
     def functions(self, hook: Hook) -> list[Callable[..., Any]]:
         """Return the functions of a hook in order of the plug-ins' names, imported on first use."""
@@ -188,7 +208,7 @@ class Registry:
 
     def crews(self, folder: Path) -> None:
         """Add the crew files of a folder."""
-        self._plugins.crews.append(folder)
+        self._plugins.crews.append(Path(folder))
 
     def settings(self, target: str, *variables: str) -> None:
         """Add a pydantic settings model of the worker, and the `CHARGEHAND_*` variables that it reads."""
@@ -255,7 +275,7 @@ class Registry:
 
     def hook(self, hook: Hook, target: str) -> None:
         """Register a function for a hook of the core."""
-        self._plugins.hooks.setdefault(hook, []).append(Extension(self.plugin, target))
+        self._plugins.hooks.setdefault(Hook(hook), []).append(Extension(self.plugin, target))
         self._note_package(target)
 
     def _note_package(self, target: str) -> None:
@@ -296,11 +316,19 @@ def require_usable(plugins: Plugins) -> None:
 
 
 def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
+    registered = Plugins({name})  # all of it or nothing, since a module that failed may be retried
     try:
-        load()(Registry(name, plugins))
-        plugins.names.add(name)
-    except Exception as error:  # noqa: BLE001  # whatever a package does must not end every command
+        _call(load(), Registry(name, registered))
+        plugins.add(registered)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a package does must not end every command
         plugins.problems.append(_unusable(name, "it cannot be registered", error))
+
+
+def _call(register: Callable[[Registry], object], registry: Registry) -> None:
+    result = register(registry)
+    if iscoroutine(result):
+        result.close()
+        raise TypeError("`register` must be a plain function")
 
 
 def _register_modules(modules: Iterable[str], plugins: Plugins) -> None:
@@ -315,11 +343,14 @@ def _import(module: str) -> Any:
     return import_module(module)
 
 
-def _unusable(plugin: str, problem: str, error: Exception) -> PluginError:
+def _unusable(plugin: str, problem: str, error: BaseException) -> PluginError:
     if isinstance(error, ModuleNotFoundError):
         remedy = f"install it, or take '{plugin}' out of {SETTING} or of this environment"
     elif isinstance(error, AttributeError):
         remedy = "it needs a function `register(registry)` that names what is there"
     else:
         remedy = f"mend it, or take '{plugin}' out of {SETTING} or of this environment"
-    return PluginError(f"The plug-in '{plugin}': {problem}: {type(error).__name__}: {error}; {remedy}.")
+    from chargehand.contracts.problems import printable  # noqa: PLC0415  # commands start without pydantic
+
+    what = printable(f"{type(error).__name__}: {error}", _ERROR_CHARACTERS)
+    return PluginError(f"The plug-in '{plugin}': {problem}: {what}; {remedy}.")

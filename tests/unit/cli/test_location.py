@@ -102,11 +102,18 @@ def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path)
     file.parent.mkdir(parents=True)
 
     found: list[str] = []
-    for content in ('[profile.other]\naddress = "t:7233"\n', '[profile.default]\naddress = "t:7233"\n', "not toml"):
+    for content in (
+        '[profile.other]\naddress = "t:7233"\n',
+        '[profile.default]\naddress = "t:7233"\n',
+        "a = " + "[" * 9_000,
+    ):
         file.write_text(content)
         found.append(locate(tmp_path, project, {"XDG_CONFIG_HOME": str(tmp_path / "config")}).configured_by)
 
-    assert found == ["", str(file), ""]
+    file.unlink()
+    os.mkfifo(file)
+    found.append(locate(tmp_path, project, {"XDG_CONFIG_HOME": str(tmp_path / "config")}).configured_by)
+    assert found == ["", str(file), "", ""]
 
 
 def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path) -> None:

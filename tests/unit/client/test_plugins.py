@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import typer
 from pydantic_settings import BaseSettings
 
 from chargehand.environment import describe_unknown
-from chargehand.plugins import Extension, PluginError, Registry, installed, require_usable
+from chargehand.plugins import Extension, PluginError, Registry, add_modules, installed, require_usable
 from worker.program import main
 from worker.settings import Settings, settings_of, settings_type
 
@@ -58,6 +59,19 @@ def test_packages_and_modules_register_alike(install: _Install, folder: Path, mo
         ("", "has no attribute 'register'; it needs a function `register"),
         ("def register(registry):\n    registry.tides()", "no attribute 'tides'; it needs"),
         ("1 / 0", "ZeroDivisionError: division by zero; mend it, or take 'own_plugin' out of CHARGEHAND_PLUGINS"),
+        ("raise SystemExit(7)", "SystemExit: 7; mend it"),
+        ("def register(registry):\n    raise SystemExit('bye')", "SystemExit: bye; mend it"),
+        ("async def register(registry):\n    pass", "TypeError: `register` must be a plain function; mend it"),
+        (
+            "def register(registry):\n    registry.hook('rout', 'a:b')",
+            "ValueError: 'rout' is not a valid Hook; mend it",
+        ),
+        ("def register(registry):\n    registry.tools(123)", "TypeError: expected string"),
+        (
+            "def register(registry):\n    registry.parts('a:b()')",
+            "ValueError: 'a:b()' is no `module:attribute`; mend it",
+        ),
+        ("raise ValueError('a\\x1b[31m\\n' + 'x' * 10_000)", f"ValueError: a\ufffd[31m\ufffd{'x' * 480}…; mend it"),
     ],
 )
 def test_a_wrong_plugin_is_named_with_the_remedy(
@@ -74,6 +88,20 @@ def test_a_wrong_plugin_is_named_with_the_remedy(
     assert str(refused.value).startswith("The plug-in 'own_plugin': it cannot be registered: ")
     assert problem in str(refused.value)
     assert installed().tools == [Extension("tides", "tide_tools")]
+
+
+def test_a_plugin_registers_all_or_nothing(install: _Install, folder: Path) -> None:
+    """What a module named before it failed is there once after it was mended, and tried again."""
+    install()
+    text = "def register(registry):\n    registry.tools('tides')\n    registry.hook('route', 'tides:route')\n"
+    for failure in ("    1 / 0\n", ""):
+        (folder / "own_plugin.py").write_text(text + failure)
+        sys.modules.pop("own_plugin", None)
+        with suppress(PluginError):
+            add_modules(["own_plugin"])
+
+    assert installed().tools == [Extension("own_plugin", "tides")]
+    assert [*installed().hooks.values()] == [[Extension("own_plugin", "tides:route")]]
 
 
 def test_a_target_of_another_kind_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,10 @@ def test_keys_come_from_settings(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(ProtectionSettingsError, match="chmod 600"):
         encryption_from(str(file), "one")
+    file.unlink()
+    os.mkfifo(file, 0o600)
+    with pytest.raises(ProtectionSettingsError, match="names no regular file"):
+        encryption_from(str(file), "one")
 
 
 def test_settings_that_cannot_be_used_are_refused() -> None:
@@ -95,6 +100,7 @@ def test_settings_that_cannot_be_used_are_refused() -> None:
         ('{"one": "no base64!"}', "one", "not a JSON object of keys in base64"),
         ('{"one": 5}', "one", "not a JSON object of keys in base64"),
         ("{", "one", "not a JSON object of keys in base64"),
+        ('{"one":' * 50_000, "one", "not a JSON object of keys in base64"),
         (_keys(one=OLD)[:-1] + "," + _keys(one=NEW)[1:], "one", "each id once"),
         (_keys(**{"a b": OLD}), "a b", "a key id that cannot be used"),
         ("keys.json", "one", "nor the absolute path of a file"),

@@ -7,7 +7,6 @@ artifact cannot be passed off as a payload.
 
 import asyncio
 import base64
-import binascii
 import json
 import os
 import re
@@ -37,6 +36,7 @@ _KEY_BYTES: Final = 32
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _COMPRESS_FROM_BYTES: Final = 1_024
 _ENOUGH_FOR_A_THREAD: Final = 256 << 10
+_MOST_FILE_CHARACTERS: Final = 1 << 20
 
 
 class Encryption:
@@ -75,7 +75,7 @@ class Encryption:
         try:
             named: Any = json.loads(text, object_pairs_hook=each_once)
             decoded = {str(key_id): base64.b64decode(key, validate=True) for key_id, key in named.items()}
-        except (ValueError, TypeError, AttributeError, binascii.Error):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise ProtectionSettingsError(
                 "CHARGEHAND_ENCRYPTION_KEYS is not a JSON object of keys in base64 by their ids, each id once, such as "
                 '{"2026-11": "…44 characters…"}. `openssl rand -base64 32` makes a key.'
@@ -146,13 +146,15 @@ def _private_text(path: Path) -> str:
         raise ProtectionSettingsError(
             "CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor the absolute path of a file with one."
         )
+    if path.is_fifo():  # opening it would block
+        raise ProtectionSettingsError("CHARGEHAND_ENCRYPTION_KEYS is not a JSON object, and names no regular file.")
     try:
         with path.open(encoding="utf-8") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
                 raise ProtectionSettingsError(
                     f"The file of keys {path} can be read by others: give it the mode 600, `chmod 600 {path}`."
                 )
-            return file.read()
+            return file.read(_MOST_FILE_CHARACTERS)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ProtectionSettingsError(

@@ -1,14 +1,13 @@
 """The console's backend: a connected client, known crews and sessions, and the location of files."""
 
 import asyncio
-import tomllib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 
@@ -16,6 +15,7 @@ from chargehand import Chargehand, Conversation, ConversationRequest, Session, S
 from chargehand.errors import InvalidInput, SessionNotFound, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
+from chargehand.toml_file import UnusableToml, read_toml
 from chargehand.visibility import describe_session
 from chargehand.wire import WorkflowType
 
@@ -151,7 +151,7 @@ def crew_choices(folders: Iterable[Path]) -> tuple[CrewChoice, ...]:
 def _read(folder: Path) -> Iterator[CrewChoice]:
     """Read the readable files; the worker reports problems of the others."""
     for file in sorted(folder.glob("*.toml")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            crew = tomllib.loads(file.read_text(encoding="utf-8"))
+        with suppress(UnusableToml, KeyError, TypeError):
+            crew = cast("dict[str, Any]", read_toml(file))
             agents = tuple(str(agent["name"]) for agent in crew.get("agents", ()))
             yield CrewChoice(str(crew["name"]), str(crew.get("description", "")), agents)

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from activities.backends import SettingsError
-from activities.toml_file import UnusableToml, read_toml
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.problems import describe_problems, join_problems
+from chargehand.toml_file import UnusableToml, read_toml
 from chargehand_plugins.tenants.limits import TenantLimits
 
 _LARGEST_FILE_BYTES: Final = 1_000_000

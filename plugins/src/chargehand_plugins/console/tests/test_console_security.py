@@ -1,6 +1,7 @@
 """Who may talk to the console: nobody but programs with the token, and its own pages in browsers that are signed in."""
 
 import asyncio
+import os
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable
@@ -16,7 +17,7 @@ from chargehand.errors import SessionCancelled
 from chargehand.shared_files import safe_name
 from chargehand_plugins.console.access import Access, Rates
 from chargehand_plugins.console.api import OPERATIONS
-from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.backend import Backend, crew_choices
 from chargehand_plugins.console.pages import PAGES
 from chargehand_plugins.console.server import serving
 from chargehand_plugins.console.settings import ConsoleSettings, UnusableConsole
@@ -323,3 +324,12 @@ def test_an_answer_is_sent_at_once() -> None:
         listening.accept()[0] as accepted,
     ):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_crew_file_that_cannot_be_read_is_not_offered(tmp_path: Path) -> None:
+    """A pipe, a deep table and a key that takes a minute to parse neither stop the console nor keep it waiting."""
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 9_000)
+    (tmp_path / "key.toml").write_text("a." * 50_000 + "a = 1")
+    os.mkfifo(tmp_path / "pipe.toml")
+
+    assert crew_choices([tmp_path]) == crew_choices([])

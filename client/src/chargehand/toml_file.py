@@ -12,11 +12,14 @@ _KEY: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*"|'[^'\n]*')"""
 _ENDLESS_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY}[ \t]*+\.[ \t]*+){{20}}{_KEY}")
 
 
+_MOST_BYTES: Final = 256 * 1024
+
+
 class UnusableToml(Exception):  # noqa: N818  # it is raised as a statement of fact
     """The file is unreadable; the message says why, without its name."""
 
 
-def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
+def read_toml(file: Path, most_bytes: int = _MOST_BYTES) -> Mapping[str, object]:
     """Read the tables of a file.
 
     Raises:
