@@ -12,7 +12,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from copy import deepcopy
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -153,18 +154,6 @@ class Plugins:
     problems: list[PluginError] = field(default_factory=list[PluginError])
     """Why some plug-ins could not be registered."""
     _functions: dict[Hook, list[Callable[..., Any]]] = field(default_factory=dict[Hook, list[Callable[..., Any]]])
-
-    def add(self, others: "Plugins") -> None:
-        """Take over what a plug-in has registered."""
-        for each in fields(self):
-            mine, added = getattr(self, each.name), getattr(others, each.name)
-            if each.name == "hooks":
-                for hook, extensions in others.hooks.items():
-                    self.hooks.setdefault(hook, []).extend(extensions)
-            elif isinstance(mine, list):
-                mine += added
-            else:
-                mine |= added
 
     def functions(self, hook: Hook) -> list[Callable[..., Any]]:
         """Return the functions of a hook in order of the plug-ins' names, imported on first use."""
@@ -316,11 +305,12 @@ def require_usable(plugins: Plugins) -> None:
 
 
 def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
-    registered = Plugins({name})  # all of it or nothing, since a module that failed may be retried
+    before = deepcopy(vars(plugins))
     try:
-        _call(load(), Registry(name, registered))
-        plugins.add(registered)
+        _call(load(), Registry(name, plugins))
+        plugins.names.add(name)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a package does must not end every command
+        vars(plugins).update(before)  # all of it or nothing, since it may be mended and tried again
         plugins.problems.append(_unusable(name, "it cannot be registered", error))
 
 

@@ -21,9 +21,6 @@ from chargehand import (
     ConversationRequest,
     EndEvent,
     Event,
-    PendingCall,
-    Plan,
-    Question,
     QuestionEvent,
     Report,
     Session,
@@ -67,37 +64,15 @@ NEXT: Final = {
 }
 """What a session in a state waits for."""
 RESULT: Final = "session_result"
-_MOST_TASK: Final = 200
 
 
-class Work(BaseModel):
-    """A subtask of a session."""
+class Position(Status):
+    """The state of a session, with what an assistant has to do."""
 
-    id: str
-    agent: str
-    task: str
-    state: str
-
-
-class Position(BaseModel):
-    """The position of a session."""
-
-    session: str
-    state: str
     shown: str
     """The state, or how it ended, in words."""
     next_tools: str
     """The tools that take it further; empty if it needs nothing."""
-    plan: Plan | None = None
-    """The plan, if it awaits approval."""
-    questions: tuple[Question, ...] = ()
-    calls: tuple[PendingCall, ...] = ()
-    subtasks: tuple[Work, ...] = ()
-    turns: int = 0
-    max_turns: int = 0
-    spent_usd: float = 0.0
-    budget_usd: float = 0.0
-    deadline_at: datetime | None = None
 
 
 class Listed(BaseModel):
@@ -316,24 +291,7 @@ class SessionTools:
 
     async def _position(self, session: Session) -> Position:
         status = await session.status()
-        return Position(
-            session=status.session,
-            state=status.state,
-            shown=status.standing.words,
-            next_tools=_next_tools(status),
-            plan=status.plan if status.state == "awaiting_approval" else None,
-            questions=status.questions,
-            calls=status.calls,
-            subtasks=tuple(
-                Work(id=each.id, agent=each.agent, task=each.instruction[:_MOST_TASK], state=each.state)
-                for each in status.subtasks
-            ),
-            turns=status.turns,
-            max_turns=status.max_turns,
-            spent_usd=float(status.spent_usd),
-            budget_usd=float(status.budget_usd),
-            deadline_at=status.deadline_at,
-        )
+        return status.make(Position, shown=status.standing.words, next_tools=_next_tools(status))
 
     async def _goes_on(self, session_id: str) -> bool:
         with translated(session_id):
