@@ -5,7 +5,7 @@ schedule gives each session its own id and report. Invalid arguments raise `Inva
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -44,8 +44,8 @@ _CRON: Final = re.compile(
     r"@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[A-Za-z0-9*/,?-]{1,100}( +[A-Za-z0-9*/,?-]{1,100}){4}"
 )
 """The server also takes seconds and `@every 1s`, which start sessions more often than `_SHORTEST` allows."""
-_LAST_DAYS: Final = {"2": 29, "FEB": 29, **dict.fromkeys(("4", "6", "9", "11", "APR", "JUN", "SEP", "NOV"), 30)}
-"""Last days of months without a 31st; of any two consecutive months, one has a 31st."""
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_LAST_DAYS: Final = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
@@ -70,7 +70,22 @@ def _never_comes(cron: str) -> bool:
     """Whether all its days are past the end of all its months."""
     _, _, days, months, *_ = [*cron.split(), *"****"]
     firsts = [int(first or 1) for first in re.findall(r"(?:^|,)(\d*)", days)]
-    return min(firsts) > max(_LAST_DAYS.get(month.lstrip("0").upper(), 31) for month in months.split(","))
+    return min(firsts) > max((_LAST_DAYS.get(month, 31) for month in _months_of(months)), default=31)
+
+
+def _months_of(field: str) -> Iterator[int]:
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        ends = last or ("" if step else first)
+        yield from range(_month(first, 1), _month(ends, 12) + 1, max(1, int(step) if step.isdigit() else 1))
+
+
+def _month(name: str, otherwise: int) -> int:
+    """Read the number of a month or its name, which may be longer than three letters."""
+    if name.isdigit():
+        return min(int(name[:20]), 99)
+    return _MONTHS.index(name[:3].upper()) + 1 if name[:3].upper() in _MONTHS else otherwise
 
 
 def _check_id(schedule_id: str) -> None:

@@ -1,10 +1,11 @@
 """Filters of lists and times of schedules, whatever is put into them: one value in a query, or refused by name."""
 
 import re
-from calendar import month_abbr, monthrange
+from calendar import month_abbr, month_name, monthrange
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -83,9 +84,10 @@ def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str, zone: st
 @pytest.mark.parametrize("month", range(1, 13))
 def test_a_cron_that_never_comes_is_refused(month: int) -> None:
     """By name, and no other: its first day is after the last one that its month has in a leap year."""
-    for day in range(1, 32):
+    names = (f"{month:02}", month_abbr[month], month_name[month].upper(), f"{month}-{month}", f"{month}/12")
+    for day, name in product(range(1, 32), names):
         comes = day <= monthrange(2028, month)[1]
-        for cron in (f"0 2 {day} {month:02} *", f"* * {day},31 {month_abbr[month]} *", f"0 2 {day}-31/2 {month} MON"):
+        for cron in (f"0 2 {day} {name} *", f"* * {day},31 {name},{name} *", f"0 2 {day}-31/2 {name} MON"):
             with nullcontext() if comes else pytest.raises(InvalidInput, match="never comes; give a day"):
                 times(cron, None, None)
 
