@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,10 @@ _SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", 
 _ELSEWHERE: Final = "It is outside the folders that the operator allows: upload it, or have its folder allowed."
 _NO_WEB: Final = "This worker reads no documents from the web: upload it."
 _NONE: Final[Mapping[str, Download | str]] = {}
+
+
+_NO_TEXT: Final = re.compile("[\ud800-\udfff]")
+"""What names have that are not UTF-8, on disk or in an upload; no index or report can hold it."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,10 @@ class DocumentSources:
                 if len(listing.files) >= MOST_FILES:
                     listing.skipped.append(f"{file.name}: a session reads {MOST_FILES:,} files at most")
                     continue
-                name = _unique_name(file.name, folder, taken)
+                name = _unique_name(_as_text(file.name), _as_text(folder), taken)
                 taken.add(name)
                 listing.files.append(replace(file, name=name))
+        listing.skipped[:] = map(_as_text, listing.skipped)
         if len(listing.skipped) > _MOST_SKIPPED:
             more = len(listing.skipped) - _MOST_SKIPPED
             listing.skipped[_MOST_SKIPPED:] = [f"{more:,} more files: left out as well"]
@@ -197,6 +203,10 @@ def _clean_name(name: str) -> str | None:
     if not parts or name.startswith("/") or ".." in parts or any(not character.isprintable() for character in name):
         return None
     return "/".join(parts)
+
+
+def _as_text(name: str) -> str:
+    return _NO_TEXT.sub("\ufffd", name)
 
 
 def _unique_name(name: str, folder: str, taken: set[str]) -> str:

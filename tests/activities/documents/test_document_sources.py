@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_documents import manifest
 
 from activities.documents.artifacts import ArtifactStore
+from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
 from activities.documents.safe_open import Beneath, locate, open_below, walk_below
 
@@ -77,6 +78,23 @@ def test_a_local_folder_is_walked_in_order(tmp_path: Path) -> None:
 
     assert [file.name for file in listing.files] == ["b.md", "a/c.md"]
     assert listing.skipped == ["link.md: not a regular file"]
+
+
+@pytest.mark.parametrize("is_uploaded", [True, False])
+async def test_a_name_that_is_no_text_is_shown_with_marks(tmp_path: Path, is_uploaded: bool) -> None:  # noqa: FBT001
+    """A folder with such a file, or such a thing that is no file, is read all the same, the file too."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xff.md")).write_text("# Fees\n\nThe fee is 5 euro.\n")
+    os.mkfifo(folder / os.fsdecode(b"\xfe.md"))
+    sources, store = _sources(tmp_path, folder)
+    uploaded = store.put(manifest([("\udcff.md", store.put(b"# Fees\n\nThe fee is 5 euro.\n"), 30)]))
+    uri = f"artifact:{uploaded}/docs/" if is_uploaded else f"file:{folder}/"
+    catalog = (await DocumentLibrary(store, tmp_path / "indexes", (folder,)).open((uri,))).catalog
+
+    assert [each.name for each in catalog.documents] == ["\ufffd.md"]
+    assert catalog.model_dump_json()
+    assert is_uploaded or sources.list([uri]).skipped == ["\ufffd.md: not a regular file"]
 
 
 def test_every_spelling_of_a_local_uri_works(tmp_path: Path) -> None:
