@@ -133,26 +133,15 @@ def has_number(text: str) -> bool:
     return any(map(str.isdigit, text)) or any(_whole(each).search(text) for each in numbers)
 
 
-def says_number(value: str, text: str) -> bool:
-    """Whether a text has the word for a number that is given in figures."""
-    words = (languages()[code].numbers.get(value) for code in spoken_in(text))
-    return any(_whole(each).search(text) for each in words if each)
-
-
 def month_names(number: int) -> str:
     """Return the names of a month in all languages, as alternatives of a regular expression."""
     return "|".join(words["months"][number - 1] for words in _data()["languages"].values())
 
 
-def common_words(text: str) -> frozenset[str]:
-    """List the words of a text's language that name nothing, or those of all languages if it cannot be detected."""
-    return frozenset(word for code in spoken_in(text) for word in languages()[code].common)
-
-
 @lru_cache(maxsize=2048)
 def content(text: str) -> frozenset[str]:
     """List the stems of a text's content words; for scripts without spaces, its character pairs."""
-    common = common_words(text)
+    common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
     words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
     return frozenset(
         part for word in words for part in (_pairs(word) if _UNSPACED.search(word) else [word.casefold()[:_STEM]])

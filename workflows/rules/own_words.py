@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from workflows.rules.claim_words import common_words, month_names, says_number
+from workflows.rules.claim_words import month_names
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _STRAIGHT: Final = str.maketrans(
@@ -53,7 +53,6 @@ def _is_piece(value: str, text: str) -> bool:
     return (
         any(_stands(spelled, words) for spelled in _beginnings(value) for words in _spellings(text))
         or value in _figures(text)
-        or says_number(value, text)
         or _stands_apart(value, text)
         or _is_moment(value, text)
     )
@@ -66,11 +65,9 @@ def _beginnings(value: str) -> Sequence[str]:
 
 @lru_cache(maxsize=64)
 def _spellings(text: str) -> Sequence[str]:
-    """Spell a text with straight marks and single blanks, in small letters, and by the words that a search takes."""
+    """Spell a text as it is, with straight marks and single blanks, and so in small letters."""
     plain = " ".join(text.translate(_STRAIGHT).split())
-    common = common_words(text)
-    searched = " ".join(word for word in _WORD.findall(plain) if word.casefold() not in common)
-    return (text, plain, plain.lower(), searched, searched.lower())
+    return (text, plain, plain.lower())
 
 
 def _stands(value: str, text: str) -> bool:
