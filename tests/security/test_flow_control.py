@@ -17,7 +17,6 @@ from typing import Final
 
 import pytest
 from pydantic import JsonValue
-from temporalio import workflow
 from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_CALLS
@@ -29,6 +28,7 @@ from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, refined, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
+from tests.workflows.conftest import server_of
 from workflows import run_end
 from workflows.rules.own_words import is_own
 from workflows.rules.tool_policy import MOST_UNASKED, why_approved
@@ -173,13 +173,14 @@ def asked(folder: Path, *, trusted: bool = False) -> SessionRequest:
     return SessionRequest.model_validate(REQUEST.model_dump(mode="json") | {"documents": [lease]})
 
 
-async def converse(opened: SessionEnvironment, folder: Path, *texts: str, agent: str = "clerk") -> None:
-    """Say these texts one after the other in a conversation with the lease."""
+async def converse(opened: SessionEnvironment, folder: Path, *texts: str, agent: str = "clerk") -> str:
+    """Say these texts one after the other in a conversation with the lease; returns its id."""
     talk = await opened.chargehand.converse(
         crew="desk", agent=agent, documents=asked(folder).documents, answer_within=REQUEST.answer_within
     )
     for text in texts:
         await asyncio.wait_for(talk.say(text=text), 20)
+    return talk.id
 
 
 async def test_what_an_agent_has_read_itself_is_not_sent(tmp_path: Path) -> None:
@@ -267,18 +268,11 @@ async def test_a_follow_up_is_tainted(client: Client, tmp_path: Path) -> None:
 async def test_a_conversation_stays_tainted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read for one message counts for the next, in a continued run; what the user says may be sent."""
     script = Script().replies("Read", READ, say("Read.")).replies("Mail", LEAK, OWN, say("Mailed."))
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 0)
     async with opened_desk(script, tmp_path) as opened:
-        runs = set[str]()
+        talk = await converse(opened, tmp_path, "Read the lease.", MAIL)
+        assert server_of(opened).runs(talk) > 1
 
-        def is_due() -> bool:
-            if workflow.info().parent is None:
-                runs.add(workflow.info().run_id)
-            return bool(opened.model.calls) and not workflow.info().continued_run_id
-
-        monkeypatch.setattr(run_end, "is_due", is_due)
-        await converse(opened, tmp_path, "Read the lease.", MAIL)
-
-    assert len(runs) == 2
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
