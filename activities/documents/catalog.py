@@ -58,7 +58,7 @@ class Catalog(Contract):
     documents: tuple[DocumentEntry, ...] = ()
     tables: tuple[Table, ...] = ()
     skipped: tuple[str, ...] = ()
-    """`name: reason` for files that were left out."""
+    """`name: reason` for files, or parts of them, that were left out."""
 
     def outline(self, addresses: Iterable[str]) -> "Catalog":
         """Describe the documents without what is in them, by the names that stand in the request's addresses."""

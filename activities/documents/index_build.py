@@ -130,6 +130,8 @@ class LibraryBuild:
         if result.path is not None:
             result.path.unlink()
         self._describe(job.number, job.format, result)
+        if result.unread:
+            self._skipped.append(f"{job.name}: {result.unread}")
         if result.sheets:
             self._tabular[job.number] = result
 

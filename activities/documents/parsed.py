@@ -85,6 +85,8 @@ class Parsed:
     headings: list[str] = field(default_factory=list[str])
     sheets: list[Sheet] = field(default_factory=list[Sheet])
     pictures: list[PictureFile] = field(default_factory=list[PictureFile])
+    unread: str = ""
+    """What of it cannot be read, for the user."""
 
 
 class HeadingPath:
@@ -118,6 +120,8 @@ class Result(NamedTuple):
     """Its first words, 200 characters at most."""
     sheets: tuple[Sheet, ...] = ()
     pictures: tuple[PictureFile, ...] = ()
+    unread: str = ""
+    """What of it cannot be read, for the user."""
     problem: str = ""
     """Why it could not be read, for the user."""
     unsupported: str = ""
@@ -148,6 +152,7 @@ def describe(parsed: Parsed) -> Result:
         opening=" ".join(opening[: 10 * OPENING_CHARACTERS].split())[:OPENING_CHARACTERS],
         sheets=tuple(parsed.sheets),
         pictures=tuple(parsed.pictures),
+        unread=parsed.unread,
     )
 
 

@@ -156,7 +156,11 @@ class SessionActivities:
         if not read:
             why = unread or ["the folder has no files that can be read"]
             raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
-        return tuple(f"A document was not read: {each}" for each in unread)
+        parts = tuple(f"{name}: " for name in read)
+        return tuple(
+            f"{'Part of a document' if each.startswith(parts) else 'A document'} was not read: {each}"
+            for each in unread
+        )
 
     def _read_documents(self, catalog: Catalog) -> set[str]:
         """List the documents that have words or rows, or a tool that reads them."""

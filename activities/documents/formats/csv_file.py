@@ -1,6 +1,7 @@
 """Read CSV and TSV files line by line, so that a large table is never in memory as a whole."""
 
 import codecs
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ _MOST_READABLE_CHARACTERS: Final = 20_000_000
 _LONGEST_LINE: Final = 1_000_000
 _SAMPLE_BYTES: Final = 65_536
 _LINES_A_PIECE: Final = 5_000
+_SEPARATOR: Final = re.compile(r"sep=(.)")
+"""The line by which a table tells Excel what parts its columns."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -46,9 +49,13 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
 def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     first_lines: list[str] = []
     count = length = 0
+    said = ""
     with csv_path.open("w", encoding="utf-8", newline="\n") as copy:
         for number, line in enumerate(lines, 1):
-            copy.write(line + "\n")
+            if number == 1 and (found := _SEPARATOR.fullmatch(line)):
+                said = found[1]
+            else:
+                copy.write(line + "\n")
             length += len(line) + 1
             if number <= _MOST_READABLE_LINES and length <= _MOST_READABLE_CHARACTERS:
                 first_lines.append(line)
@@ -57,14 +64,16 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     first_lines = first_lines[:count]
     if not first_lines:
         raise UnreadableError("The file is empty.")
-    delimiter = max(",;\t|", key=first_lines[0].count)
-    titles = [title.strip().strip('"') for title in first_lines[0].split(delimiter)]
-    has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(is_number, titles))
+    top, *below = [*first_lines[bool(said) : 2 + bool(said)], ""]
+    delimiter = said or max(",;\t|", key=top.count)
+    titles, values = ([cell.strip().strip('"') for cell in line.split(delimiter)] for line in (top, below[0]))
+    are_titles = len(set(titles)) == len(titles) or any(map(is_number, values))
+    has_header = all(titles) and are_titles and not any(map(is_number, titles))
     heading = ", ".join(titles)[:300] if has_header else ""
     indexed = first_lines[:_MOST_INDEXED_LINES]
     parsed = Parsed(
         unit="line",
-        units=count - has_header,
+        units=count - has_header - bool(said),
         blocks=[Block(line, at, at, heading, "table") for at, line in enumerate(indexed, 1) if line.strip()],
         parts=line_parts(first_lines),
         headings=[heading] if heading else [],

@@ -14,7 +14,18 @@ _NAMESPACE: Final = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _HEADING, _PARAGRAPH, _ITEM, _NOTE = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item", "note-body"))
 _LEVEL: Final = _NAMESPACE.format("text", "outline-level")
 _BLANKS: Final = frozenset(_NAMESPACE.format("text", name) for name in ("s", "tab", "line-break"))
-_ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table-row", "table-cell"))
+_ROW, _CELL, _COVERED, _COLUMNS_REPEATED, _ROWS_REPEATED, _ROWS_SPANNED = (
+    _NAMESPACE.format("table", name)
+    for name in (
+        "table-row",
+        "table-cell",
+        "covered-table-cell",
+        "number-columns-repeated",
+        "number-rows-repeated",
+        "number-rows-spanned",
+    )
+)
+_MOST_REPEATED: Final = 100
 _PAGE: Final = _NAMESPACE.format("drawing", "page")
 _CLASS: Final = _NAMESPACE.format("presentation", "class")
 _NOTES: Final = _NAMESPACE.format("presentation", "notes")
@@ -42,13 +53,13 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     slides = [*body.iter(_PAGE)]
     if slides:
         return pages_of((_slide(each) for each in slides), allowance)
-    read = Paragraphs()
+    read, above = Paragraphs(), dict[int, tuple[int, str]]()
     for element, is_item in allowance.over(_elements(body), _PIECES):
         text = _plain(element)
         if element.tag == _ROW:
-            row = row_text([_plain(cell) for cell in element if cell.tag == _CELL])
-            if row:
-                read.add(row, "table")
+            for _ in range(_times(element, _ROWS_REPEATED)):
+                if row := row_text([*_cells(element, above)]):
+                    read.add(row, "table")
         elif element.tag == _HEADING and text:
             level = element.get(_LEVEL) or ""
             read.add_title(int(level) if level.isdecimal() else 1, text)
@@ -56,6 +67,25 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             read.add(f"- {text}" if is_item else text)
         read.add_notes(_plain(note) for note in element.iter(_NOTE))
     return read.parsed()
+
+
+def _times(element: ElementTree.Element, name: str) -> int:
+    said = element.get(name) or ""
+    return min(int(said), _MOST_REPEATED) if said.isdecimal() and len(said) < 10 else 1
+
+
+def _cells(row: ElementTree.Element, above: dict[int, tuple[int, str]]) -> Iterator[str]:
+    """Yield the text of each cell, also of one that covers this row from above; one over several columns once."""
+    column = 0
+    for cell in row:
+        for _ in range(_times(cell, _COLUMNS_REPEATED) if cell.tag in {_CELL, _COVERED} else 0):
+            rows, text = (
+                (_times(cell, _ROWS_SPANNED), _plain(cell)) if cell.tag == _CELL else above.get(column, (0, ""))
+            )
+            above[column] = (rows - 1, text)
+            column += 1
+            if rows > 0:
+                yield text
 
 
 def _hide(*documents: ElementTree.Element) -> None:

@@ -47,15 +47,14 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         if "password" in str(error).lower():
             raise UnreadableError("It is protected by a password: save a copy without one.") from error
         raise UnreadableError("It is not a readable PDF: the file is broken or incomplete.") from error
+    raw = cast("Any", pypdfium2.raw)  # which has no types
     pages: list[list[Line]] = []
     pictures: list[PictureFile] = []
     length = 0
     for number in allowance.over(range(min(len(document), MOST_PAGES))):
         try:
-            textpage = document[number].get_textpage()
-            lines = _lines(
-                textpage.get_text_range(), lambda at, page=textpage: pypdfium2.raw.FPDFText_GetFontSize(page.raw, at)
-            )
+            textpage = _filled(document, number).get_textpage()
+            lines = _lines(textpage.get_text_range(), lambda at, page=textpage: raw.FPDFText_GetFontSize(page, at))
         except pypdfium2.PdfiumError:
             lines = []
         if not lines and len(pictures) < MOST_PICTURES and has_pillow():
@@ -72,6 +71,17 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     parsed = pages_to_parsed(pages)
     parsed.pictures = pictures
     return parsed
+
+
+def _filled(document: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPage":
+    """Open a page with what its form was filled in with, which a text layer leaves out."""
+    import pypdfium2
+
+    page, raw = document[number], cast("Any", pypdfium2.raw)  # which has no types
+    if raw.FPDFPage_GetAnnotCount(page) and raw.FPDFPage_Flatten(page, 0) == 1:
+        page.close()
+        return document[number]
+    return page
 
 
 def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) -> list[PictureFile]:

@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -20,6 +21,8 @@ from activities.documents.parsed import (
 from activities.processes.limits import Allowance
 
 NOT_TEXT: Final = "not a text, and not of a supported format"
+_ENCODING: Final = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+"""As a page or an XML file says at its beginning."""
 _PROSE_SUFFIXES: Final = frozenset({"", ".txt", ".text", ".rst", ".adoc", ".org", ".tex", ".1", ".me", ".first"})
 _PART_LINES: Final = 200
 _FENCE: Final = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -77,11 +80,18 @@ def decode(content: bytes) -> str | None:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            # Spreadsheets on Windows still write this one; every byte has a meaning in it.
-            text = content.decode("cp1252", errors="replace")
+            text = _decode_other(content)
             if sum(not (character.isprintable() or character.isspace()) for character in text[:4_000]) > 40:
                 return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _decode_other(content: bytes) -> str:
+    """Decode what is no UTF-8 as it says that it is encoded, else as spreadsheets on Windows still write it."""
+    named = _ENCODING.search(content[:2_000])
+    with suppress(LookupError, ValueError):
+        return content.decode(named[1].decode()) if named else content.decode("cp1252", errors="replace")
+    return content.decode("cp1252", errors="replace")
 
 
 def line_parts(lines: list[str]) -> list[Part]:

@@ -37,6 +37,7 @@ FORMATS: Final = (
     Format("ods", (".ods",), "workbook", is_zip=True, has_tables=True),
     Format("csv", (".csv", ".tsv", ".tab"), "csv_file", 200 << 20, has_tables=True),
     Format("md", (".md", ".markdown", ".mdx"), "plain_text", 20 << 20),
+    Format("eml", (".eml",), "mail"),
     Format("html", (".html", ".htm", ".xhtml"), "html_text", 20 << 20),
     Format("picture", (".png", ".jpg", ".jpeg", ".webp"), "picture", 20 << 20),
     _TEXT,

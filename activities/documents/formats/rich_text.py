@@ -9,7 +9,7 @@ from activities.documents.formats.plain_text import parse_text
 from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
 
-_FOOTNOTE: Final = re.compile(r"\s*\\footnote(?:\\ftnalt)?(?![a-z])")
+_FOOTNOTE: Final = re.compile(r"\s*(?:\\\*)?\\footnote(?:\\ftnalt)?(?![a-z])")
 _TOKEN: Final = re.compile(r"\\([a-z]+)(-?\d+)? ?|\\'[0-9a-f]{2}|\\[^a-z]|[{}]|[^\\{}]+", re.IGNORECASE)
 _KEPT_WITHOUT_TEXT: Final = frozenset({"v", "deleted", "plain", "par", "pard", "f", "uc"})
 

@@ -1,6 +1,9 @@
 """Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file."""
 
 import datetime
+import re
+import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +16,13 @@ MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000
 _PART_ROWS: Final = 100
 _ROWS_A_PIECE: Final = 500
+_WITH_CELLS: Final = re.compile(r"content\.xml|xl/worksheets/[^/]+\.xml")
+_FORMULA: Final = re.compile(
+    rb"<table:table-cell(?=[^>]*\btable:formula=)[^>]*?(?:\boffice:(?:\w+-)?(value=)[^>]*>|/>|>(?=(<)text:p)?)"
+    rb'|<(?:\w+:)?c (?![^>]*\bt="str")[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>[^<]*<[^>]*>)\s*(?:<(?:\w+:)?v>([^<]*))?'
+)
+"""A formula of an ODS or XLSX with what is stored beside it; the text that it comes to may well be empty."""
+_SAVE: Final = "Open it in a spreadsheet program and save it."
 
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
@@ -27,7 +37,8 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         raise UnreadableError("It is protected by a password: save a copy without one.") from error
     except (python_calamine.CalamineError, ValueError, OSError) as error:
         raise UnreadableError("It is not a readable workbook: the file is broken or of another format.") from error
-    parsed = Parsed(unit="row", units=0)
+    without = _without_result(source.path)
+    parsed = Parsed(unit="row", units=0, unread=f"formulas without a result: {without:,}. {_SAVE}" if without else "")
     for index, name in enumerate(workbook.sheet_names):
         try:
             sheet = workbook.get_sheet_by_name(name)
@@ -43,6 +54,21 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     if not parsed.units:
         raise UnreadableError("All its sheets are empty.")
     return parsed
+
+
+def _without_result(path: Path) -> int:
+    """Count the formulas that no program has computed. Raises `UnreadableError` if all have 0 in their place."""
+    if not zipfile.is_zipfile(path):
+        return 0
+    stored = Counter[bytes]()
+    with zipfile.ZipFile(path) as archive:
+        for file in filter(_WITH_CELLS.fullmatch, archive.namelist()):
+            found = _FORMULA.finditer(archive.read(file))
+            stored.update(next(filter(None, each.groups()), b"") for each in found)
+        is_due = "xl/workbook.xml" in archive.namelist() and b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
+    if is_due and stored[b"0"] and not stored.keys() - {b"", b"0"}:
+        raise UnreadableError(f"None of its formulas has been computed. {_SAVE}")
+    return stored[b""]
 
 
 def _text(cell: Cell) -> str:

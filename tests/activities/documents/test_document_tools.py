@@ -122,7 +122,8 @@ async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
 
 async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     """A model that errs is told what to change."""
-    documents, context = library(tmp_path, tmp_path), _context(folder(tmp_path / "docs", a__md=HANDBOOK))
+    uri = folder(tmp_path / "docs", a__md=HANDBOOK, c__pdf="%PDF")
+    documents, context = library(tmp_path, tmp_path), _context(uri)
     search: list[tuple[dict[str, JsonValue], str]] = [
         ({}, "`query`"),
         ({"query": 3, "document": ""}, "`query`"),
@@ -135,6 +136,7 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         ({}, "`document`"),
         ({"document": 7, "first": 1, "last": 0}, "`document`"),
         ({"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
+        ({"document": "c.pdf", "first": 1, "last": 0}, "c.pdf could not be read. It is not a readable PDF"),
         ({"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
         ({"document": "a.md", "first": -1, "last": 0}, "`first`"),
         ({"document": "a.md", "first": True, "last": 0}, "`first`"),
@@ -146,7 +148,8 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     for tool, wrong in ((SearchDocuments(documents), search), (ReadDocument(documents), read)):
         for arguments, named in wrong:
             answer = await tool.use(arguments, context)
-            assert (answer.ok, named in str(answer.output["error"])) == (False, True), arguments
+            error = str(answer.output["error"])
+            assert (answer.ok, named in error, error.endswith("..")) == (False, True, False), arguments
 
 
 async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[DocumentLibrary, str]) -> None:
