@@ -163,7 +163,7 @@ class OpenLibrary:
         if entry is None:
             raise UnknownDocumentError(f"there is no document '{document}'")
         if entry.problem:
-            raise UnknownDocumentError(f"{document} could not be read. {entry.problem}")
+            raise UnknownDocumentError(f"{document} could not be read. {entry.problem.removesuffix('.')}")
 
 
 class DocumentLibrary:

@@ -17,10 +17,6 @@ _MARKS: Final = "[]()`\"'<>“”‘’ \t\r\n"
 class UnknownDocumentError(Exception):
     """No document of this name is in the library, or it could not be read; the message says what there is."""
 
-    def __str__(self) -> str:
-        """Leave the full stop to the sentence that the message ends."""
-        return super().__str__().removesuffix(".")
-
 
 class Named(NamedTuple):
     """A document, and the place in it that was named."""

@@ -1,12 +1,11 @@
 """Read a mail, as mail programs save it, by its texts; the files attached to it are named."""
 
-from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import Message
 from typing import Final, cast
 
 from activities.documents.formats.html_text import NEVER_SHOWN, read_blocks
-from activities.documents.formats.plain_text import decode, parse_text
+from activities.documents.formats.plain_text import parse_text
 from activities.documents.parsed import Parsed, Source
 from activities.processes.limits import Allowance
 
@@ -23,17 +22,9 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         elif not parts and (part.get_filename() or part.get_content_maintype() != "text"):
             attached.append(part.get_filename() or part.get_content_type())
         elif not parts and part not in unchosen:
-            texts.append(_text(part, allowance))
+            text = part.get_content().strip()
+            is_page = part.get_content_subtype() == "html"
+            texts += [block.text for block in read_blocks(text, allowance, NEVER_SHOWN)[0]] if is_page else [text]
     parsed = parse_text("\n\n".join(filter(None, texts)), "mail.txt")
     parsed.unread = f"attached files: {', '.join(attached)}. Give them beside it." if attached else ""
     return parsed
-
-
-def _text(part: Message, allowance: Allowance) -> str:
-    content = cast("bytes", part.get_payload(decode=True))
-    text = decode(content) or ""
-    with suppress(LookupError, ValueError):
-        text = content.decode(part.get_content_charset("utf-8"))
-    if part.get_content_subtype() == "html":
-        return "\n\n".join(block.text for block in read_blocks(text, allowance, NEVER_SHOWN)[0])
-    return text.replace("\r\n", "\n").strip()

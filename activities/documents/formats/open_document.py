@@ -14,16 +14,9 @@ _NAMESPACE: Final = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _HEADING, _PARAGRAPH, _ITEM, _NOTE = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item", "note-body"))
 _LEVEL: Final = _NAMESPACE.format("text", "outline-level")
 _BLANKS: Final = frozenset(_NAMESPACE.format("text", name) for name in ("s", "tab", "line-break"))
-_ROW, _CELL, _COVERED, _COLUMNS_REPEATED, _ROWS_REPEATED, _ROWS_SPANNED = (
-    _NAMESPACE.format("table", name)
-    for name in (
-        "table-row",
-        "table-cell",
-        "covered-table-cell",
-        "number-columns-repeated",
-        "number-rows-repeated",
-        "number-rows-spanned",
-    )
+_ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table-row", "table-cell"))
+_COLUMNS_REPEATED, _ROWS_REPEATED = (
+    _NAMESPACE.format("table", f"number-{each}-repeated") for each in ("columns", "rows")
 )
 _MOST_REPEATED: Final = 100
 _PAGE: Final = _NAMESPACE.format("drawing", "page")
@@ -53,12 +46,12 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     slides = [*body.iter(_PAGE)]
     if slides:
         return pages_of((_slide(each) for each in slides), allowance)
-    read, above = Paragraphs(), dict[int, tuple[int, str]]()
+    read = Paragraphs()
     for element, is_item in allowance.over(_elements(body), _PIECES):
         text = _plain(element)
         if element.tag == _ROW:
             for _ in range(_times(element, _ROWS_REPEATED)):
-                if row := row_text([*_cells(element, above)]):
+                if row := row_text([*_cells(element)]):
                     read.add(row, "table")
         elif element.tag == _HEADING and text:
             level = element.get(_LEVEL) or ""
@@ -74,18 +67,9 @@ def _times(element: ElementTree.Element, name: str) -> int:
     return min(int(said), _MOST_REPEATED) if said.isdecimal() and len(said) < 10 else 1
 
 
-def _cells(row: ElementTree.Element, above: dict[int, tuple[int, str]]) -> Iterator[str]:
-    """Yield the text of each cell, also of one that covers this row from above; one over several columns once."""
-    column = 0
+def _cells(row: ElementTree.Element) -> Iterator[str]:
     for cell in row:
-        for _ in range(_times(cell, _COLUMNS_REPEATED) if cell.tag in {_CELL, _COVERED} else 0):
-            rows, text = (
-                (_times(cell, _ROWS_SPANNED), _plain(cell)) if cell.tag == _CELL else above.get(column, (0, ""))
-            )
-            above[column] = (rows - 1, text)
-            column += 1
-            if rows > 0:
-                yield text
+        yield from [_plain(cell)] * _times(cell, _COLUMNS_REPEATED) if cell.tag == _CELL else ()
 
 
 def _hide(*documents: ElementTree.Element) -> None:

@@ -106,7 +106,12 @@ def blank_pdf() -> bytes:
     return _drawn(Canvas.showPage)
 
 
-def _drawn(draw: Callable[[Canvas], object], password: str | None = None) -> bytes:
+def filled_pdf() -> bytes:
+    """A page with nothing but a form that was filled in."""
+    return _drawn(lambda canvas: (canvas.drawString(9, 9, "By"), canvas.acroForm.textfield(value="Grace Hopper")))
+
+
+def _drawn(draw: Callable[[Any], object], password: str | None = None) -> bytes:
     file = io.BytesIO()
     canvas = Canvas(file, encrypt=password)
     draw(canvas)
