@@ -259,7 +259,11 @@ async def test_every_view_says_how_a_session_has_ended(
             await session.result()
         await eventually(session.recorded_status, lambda found: found.turns == 2)  # an agent ends after its session
         told = list[str]()
-        monkeypatch.setattr(live_session, "choose_progress", lambda *_, **__: Lines(write=told.append))
+
+        def lines(*_: str, **__: object) -> Lines:
+            return Lines(write=told.append)
+
+        monkeypatch.setattr(live_session, "choose_progress", lines)
         async with console.browser() as browser:
             with suppress(SessionEnded):
                 await live_session.follow(await _connect(console), session.id, quiet=False)
