@@ -117,6 +117,8 @@ class _Chat:
                     and self._is_waiting
                     and not (self._replied_at and event.at <= self._replied_at)
                 ):
+                    if self._asking:  # it may be decided elsewhere
+                        self._ask((await self.talk.status()).calls)
                     if not event.offset:
                         put_part("\n\n" if self._written else "")
                         self._written[event.subtask] = ""
@@ -175,6 +177,7 @@ class _Chat:
     async def _decide(self, call: "PendingCall") -> None:
         prompt("[a]pprove, [r]eject, or leave empty to decide elsewhere: ")
         line = await self._lines.get()
+        self._asking = None  # it is decided here
         if not line:
             self._lines.put_nowait(line)  # the end of the input is that of the messages, too
         choice = line.strip()[:1].lower()
