@@ -20,7 +20,7 @@ _STRAIGHT: Final = str.maketrans(
     {**dict.fromkeys("‘’‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("–—‑", "-")}
 )
 _AND: Final = r"(?:(?:and|und|et|y|e|en|&)\s+)"
-_BETWEEN: Final = re.compile(rf"\s*[,;]\s*{_AND}?|\s+{_AND}|\s*\n\s*(?:[-*•]\s+)?")
+_BETWEEN: Final = re.compile(rf"(?<!\s)(?:\s*[,;]\s*{_AND}?|\s+{_AND}|\s*\n\s*(?:[-*•]\s+)?)")
 """What stands between the items of a list; no item has it within, so that a piece is split in one way."""
 _MOST_ITEMS: Final = 20
 _CODE: Final = re.compile(r"(?=.*\d)\+?[A-Za-z0-9]{2,40}")

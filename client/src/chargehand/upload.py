@@ -28,11 +28,11 @@ _MOST_SKIPPED_LISTED: Final = 1_000
 READABLE: Final = frozenset(
     """
     .pdf .docx .pptx .odt .odp .epub .rtf .xlsx .xlsm .xlsb .xls .ods .csv .tsv .tab .md .markdown
-    .mdx .html .htm .xhtml .png .jpg .jpeg .webp
+    .mdx .html .htm .xhtml .eml .png .jpg .jpeg .webp
     """.split()  # noqa: SIM905  # a list of words reads best as text
 )
 """Suffixes of formats that workers can read; any other file is uploaded if it is text."""
-_READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
+_READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, EML, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 

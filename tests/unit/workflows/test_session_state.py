@@ -329,7 +329,7 @@ def test_details_draw_the_plan() -> None:
         "",
         "**plan**",
         "",
-        "- ✘ **T1** reader · failure: empty, 2 turns, 0.0100 dollars · Find the notice",
+        "- ✘ **T1** reader · failure: the reply was empty, 2 turns, 0.0100 dollars · Find the notice",
         "- · **T2** writer, after T1 · waiting · Write the letter",
     ]
 
