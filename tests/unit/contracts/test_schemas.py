@@ -4,6 +4,7 @@ import json
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from chargehand import contracts
 from chargehand.contracts import Contract, Limits, Plan, Report, SessionRequest
+from chargehand.contracts.base import TypedByPeople
 from tests.unit.contracts.schema_files import main, schemas
 from tests.unit.strategies import contracts as drawn
 
@@ -44,11 +46,32 @@ def test_every_field_says_what_it_means() -> None:
     """Each contract has a docstring of its own, and each of its fields a description."""
     public = (getattr(contracts, name) for name in contracts.__all__)
     for model in (each for each in public if isinstance(each, type) and issubclass(each, Contract)):
-        schema = model.model_json_schema(by_alias=False)
-        fields = schema["$defs"][model.__name__] if "$ref" in schema else schema
-        silent = [name for name, field in fields["properties"].items() if "description" not in field]
+        silent = [name for name, field in _fields(model).items() if "description" not in field]
         assert model.__dict__["__doc__"]
         assert silent == []
+
+
+def test_a_whole_number_may_have_a_point() -> None:
+    """JSON Schema takes 3.0 for an integer, and so does each field that people write."""
+    public = [getattr(contracts, name) for name in contracts.__all__]
+    written = [each for each in public if isinstance(each, type) and issubclass(each, TypedByPeople)]
+    seen = set[str]()
+    for model, (name, field) in ((each, field) for each in written for field in _fields(each).items()):
+        for kind in (kind for kind in field.get("anyOf", [field]) if kind.get("type") == "integer"):
+            seen.add(name)
+            with pytest.raises(ValidationError) if _required(model) else nullcontext() as refused:
+                model.model_validate_json(json.dumps({name: float(kind.get("minimum", 1))}))
+            assert refused is None or name not in {each["loc"][0] for each in refused.value.errors() if each["loc"]}
+    assert {"max_turns", "priority"} <= seen
+
+
+def _fields(model: type[Contract]) -> dict[str, dict[str, Any]]:
+    schema = model.model_json_schema(by_alias=False)
+    return (schema["$defs"][model.__name__] if "$ref" in schema else schema)["properties"]
+
+
+def _required(model: type[Contract]) -> bool:
+    return any(each.is_required() for each in model.model_fields.values())
 
 
 def test_the_schema_of_a_request_judges_like_the_reader() -> None:

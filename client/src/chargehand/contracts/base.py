@@ -232,6 +232,8 @@ NAME_WORDS: Final = "must be a name of at most 40 lower-case letters, digits, _ 
 Name = Annotated[str, Form(NAME, NAME_WORDS)]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+"""Accepts 3.0 as 3, as JSON Schema does. It follows the bounds, so that schemas state them."""
 Flag = Annotated[bool, Field(strict=True)]
 """Strictly true or false, not 0 or `yes`."""
 

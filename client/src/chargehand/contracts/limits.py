@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from chargehand.contracts.base import Dollars, Name, TypedByPeople, duration_schema
+from chargehand.contracts.base import WHOLE, Dollars, Name, TypedByPeople, duration_schema
 from chargehand.contracts.problems import DURATION_EXPECTED
 
 __all__ = ["Limits", "Tier", "Tiers"]
@@ -41,8 +41,6 @@ DollarLimit = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
 ]
 """US dollars that a session may spend (more than 0, at most 10,000)."""
-WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-"""Accepts 3.0 as 3, as JSON Schema does. It follows the bounds, so that schemas state them."""
 
 
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]

@@ -20,6 +20,7 @@ from pydantic import (
 from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
     ALLOWED_CHARACTER,
+    WHOLE,
     Contract,
     Flag,
     Form,
@@ -142,7 +143,7 @@ class StartRequest(TypedByPeople):
     out. If all are trusted, agents that have read them may reach out without a person's approval."""
     tenant: Name = "default"
     """The tenant that it runs for; tenants share the workers fairly."""
-    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
+    priority: Annotated[int, Field(strict=True, ge=1, le=5), WHOLE] = 3
     """Order in a backlog, 1 (first) to 5 (last)."""
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""

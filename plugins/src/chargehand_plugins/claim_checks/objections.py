@@ -78,7 +78,8 @@ def objections_of(
         stems, lowered = content(claim), {each: each.casefold() for each in sentences}
         nearest = nlargest(_MOST_SENTENCES, sentences, key=lambda each: sum(stem in lowered[each] for stem in stems))
         sentences = sorted(nearest, key=sentences.index)
-    cells = (re.sub(r"(?<! ) *[_|\n] *", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
+    # A number, beside which "mai" is a month.
+    cells = (re.sub(r"(?<! ) *[_|\n] *", " 1 ", result) for result in results)
     known = "\n".join((*said, *cells, *titles))
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
     alike = [] if tables else _alike(claim, sentences)
