@@ -15,6 +15,7 @@ from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import an_adapter
+from tests.activities.turns import one_turn
 from tests.activities.turns.one_turn import HURRY, Harness, a_turn, harness_worker, open_harness
 from tests.parameters import first_fast
 from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
@@ -65,9 +66,16 @@ async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: P
 
 @pytest.mark.parametrize("kind", first_fast(["refused", "unknown name", "hangs up"]))
 async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
-    client: Client, tmp_path: Path, kind: str
+    client: Client, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that was never made cost nothing; the last error is what the workflow is told."""
+    tried = list[int]()
+
+    def pause(failures: int) -> timedelta:
+        tried.append(failures)
+        return pause_after(failures) / HURRY if failures < 3 else timedelta(hours=1)
+
+    monkeypatch.setattr(one_turn, "hurried", pause)
 
     async def say_no(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -81,9 +89,10 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
         await model.warm_up()
         queue = f"down-{uuid4().hex[:8]}"
         async with harness_worker(client, queue, tmp_path, model, "any"):
-            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=5)}))
+            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(minutes=1)}))
         await model.aclose()
 
+    assert max(tried) == 3
     assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
     assert not failure.non_retryable
     assert "did not answer" in failure.message
