@@ -1,6 +1,6 @@
-"""Attachments of a report's page: pictures and drawings created by agents, and the text around quotations.
+"""Attachments of a report's page: pictures created by agents, and the text around quotations.
 
-All come from the artifact store and are bounded, so that a page stays small enough to mail.
+Both come from the artifact store and are bounded, so that a page stays small enough to mail.
 """
 
 import json
@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
-from xml.parsers.expat import ExpatError, ParserCreate
 
 from chargehand import Artifact, ChargehandError, Report, Source
 from chargehand.upload import MANIFEST_FORMAT, MOST_FILES
+from chargehand_cli.drawings import is_drawing
 
 MOST_PICTURES: Final = 20
 MOST_PICTURE_BYTES: Final = 2_000_000
@@ -150,122 +150,3 @@ def _passage(lines: list[str], first: int, last: int, quote: str) -> Passage | N
     before = "\n".join(lines[max(0, first - 1 - _CONTEXT_LINES) : first - 1])[-_CONTEXT_CHARACTERS:]
     after = "\n".join(lines[last : last + _CONTEXT_LINES])[:_CONTEXT_CHARACTERS]
     return Passage(before.strip("\n"), quoted.strip("\n"), after.strip("\n"))
-
-
-_SVG: Final = "http://www.w3.org/2000/svg "
-_LINK: Final = "http://www.w3.org/1999/xlink href"
-_DESCRIPTIONS: Final = (
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns# ",
-    "http://creativecommons.org/ns# ",
-    "http://purl.org/dc/elements/1.1/ ",
-)
-# fmt: off
-_ELEMENTS: Final = frozenset({
-    "svg", "g", "defs", "symbol", "use", "title", "desc", "metadata", "style", "path", "rect", "circle", "ellipse",
-    "line", "polyline", "polygon", "text", "tspan", "image", "clipPath", "marker", "linearGradient", "radialGradient",
-    "stop",
-})
-# fmt: on
-_ATTRIBUTE: Final = re.compile(r"(?!on)[a-zA-Z][a-zA-Z0-9-]*|http://www\.w3\.org/XML/1998/namespace (?:lang|space)")
-_WITHIN: Final = re.compile(r"#[^\s\"'()<>]+")
-_RASTER_IMAGE: Final = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/=\s]*")
-_LOADING: Final = re.compile(r"\\|@|(?:url|src|image|image-set)\(\s*(?![\"']?#)|script:", re.IGNORECASE)
-_REFERENCE: Final = re.compile(r"url\(\s*[\"']?(#[^\s\"'()]+)", re.IGNORECASE)
-_MOST_DRAWN: Final = 20_000
-"""Maximum elements, counting each referenced one as often as it is referenced."""
-_MOST_DEPTH: Final = 50
-_MOST_LETTERS: Final = 50_000
-_LONGEST_STYLE: Final = 5_000
-"""Maximum length, since its rules are matched against each element."""
-
-
-def is_drawing(content: bytes) -> bool:
-    """Whether these bytes are an SVG with only shapes, text, and embedded raster pictures."""
-    try:
-        return _Check().passes(content)
-    except (ExpatError, _RefusedError, ValueError, LookupError):
-        return False
-
-
-class _RefusedError(Exception):
-    """The drawing contains something that drawings do not need."""
-
-
-class _Check:
-    """Parses a drawing once without building a tree."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str, str]] = []
-        """Name and id of each open element."""
-        self._sizes: Counter[str] = Counter()
-        """Number of elements within each element with an id."""
-        self._targets: Counter[str] = Counter()
-        self._refer: set[str] = set()
-        """Ids of elements with references; references to these could multiply without bounds."""
-        self._elements = 0
-        self._style = ""
-        self._letters = 0
-
-    def passes(self, content: bytes) -> bool:
-        parser = ParserCreate(namespace_separator=" ")
-        parser.buffer_text = True
-        parser.StartElementHandler = self._begin
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.EntityDeclHandler = parser.ProcessingInstructionHandler = _refuse
-        parser.Parse(content, True)  # it takes no keywords
-        if self._letters > _MOST_LETTERS or len(self._style) > _LONGEST_STYLE:
-            return False
-        if _LOADING.search(self._style) or self._refer & set(self._targets):
-            return False
-        drawn = sum(times * self._sizes[target] for target, times in self._targets.items())
-        return self._elements + drawn <= _MOST_DRAWN
-
-    def _begin(self, name: str, attributes: dict[str, str]) -> None:
-        if not self._open and name != f"{_SVG}svg":
-            raise _RefusedError
-        self._elements += 1
-        self._open.append((name, attributes.get("id", "")))
-        if self._elements > _MOST_DRAWN or len(self._open) > _MOST_DEPTH:
-            raise _RefusedError
-        around = {each for _, each in self._open if each}
-        self._sizes.update(around)
-        if name.startswith(_DESCRIPTIONS):
-            return
-        if not name.startswith(_SVG) or name.removeprefix(_SVG) not in _ELEMENTS:
-            raise _RefusedError
-        targets = [target for each, value in attributes.items() for target in _targets(name, each, value)]
-        if targets:
-            self._targets.update(targets)
-            self._refer |= around
-
-    def _end(self, _: str) -> None:
-        self._open.pop()
-
-    def _text(self, text: str) -> None:
-        name = self._open[-1][0].removeprefix(_SVG)
-        if name == "style":
-            self._style += text
-        elif name in ("text", "tspan"):
-            self._letters += len(text)
-
-
-def _targets(element: str, attribute: str, value: str) -> list[str]:
-    """Return the ids referenced by an attribute.
-
-    Raises:
-        _RefusedError: it references something else, or is not an allowed attribute.
-    """
-    if attribute in ("href", _LINK):
-        if element == f"{_SVG}image" and _RASTER_IMAGE.fullmatch(value):
-            return []
-        if not _WITHIN.fullmatch(value):
-            raise _RefusedError
-        return [value[1:]]
-    if not _ATTRIBUTE.fullmatch(attribute) or _LOADING.search(value):
-        raise _RefusedError
-    return [found[1:] for found in _REFERENCE.findall(value)]
-
-
-def _refuse(*_: object) -> None:
-    raise _RefusedError
