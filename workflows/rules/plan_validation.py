@@ -4,10 +4,9 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +20,7 @@ from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.contracts.problems import describe_problems, join_problems, printable
+from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 from workflows.rules.refusal import Refused
 from workflows.rules.task_deduplication import fingerprint, normalise, task_text
@@ -264,19 +264,10 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         if subtask.for_each in templates:
             listed = printable(subtask.for_each or "", 20)
             yield f"{where}: is for each item of {listed}, which is itself for each item of a list; use one list"
-    loop = _cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
+    loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
     if loop:
         path = " -> ".join(printable(node, 20) for node in [*loop, loop[0]])
         yield f"depends_on: {path} is a cycle; no subtask of it could ever start"
-
-
-def _cycle(dependencies: Mapping[str, Iterable[str]]) -> list[str]:
-    """List the nodes of one cycle, in order; empty if there is none."""
-    try:
-        TopologicalSorter(dependencies).prepare()
-    except CycleError as error:
-        return list(dict.fromkeys(error.args[1]))
-    return []
 
 
 def is_vague(instruction: str, *, has_inputs: bool) -> bool:

@@ -10,9 +10,7 @@ from typing import Final, get_args
 
 from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Tier
 from chargehand.state_words import reason_words
-
-USABLE: Final = frozenset({"success", "partial"})
-"""Kinds of outcomes that other subtasks can use."""
+from workflows.rules.graph import USABLE
 
 
 class Action(Enum):

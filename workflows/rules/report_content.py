@@ -1,14 +1,10 @@
 """From outcomes to the report: numbered sources, checked citations, gaps, money and time."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from graphlib import TopologicalSorter
-from itertools import islice
 from math import ceil
 from typing import Final, cast, get_args
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.rounds import InputOutcome, Note
@@ -16,7 +12,6 @@ from activities.turn_kinds.rendering import note_lines
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Artifact,
-    Claim,
     Escalation,
     Failure,
     Issue,
@@ -36,11 +31,10 @@ from chargehand.contracts import (
     without_control_characters,
 )
 from chargehand.contracts.problems import shorten
-from chargehand.plugins import Hook, installed
 from chargehand.state_words import reason_words
-from workflows.rules.citation_checks import Evidence, is_computed
+from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import CITES_NOTHING, cited_numbers, number_more_refs, number_refs, replace_citations
-from workflows.rules.recovery import USABLE
+from workflows.rules.graph import USABLE, critical_path
 
 _SEVERITIES: Final = get_args(Severity)
 _LONG_REPORT: Final = 3_000
@@ -209,19 +203,9 @@ def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: d
         ended_at=ended_at,
         wall=wall,
         subtasks_one_after_another=sequential,
-        critical_path=_critical_path(plan, durations) if plan else timedelta(0),
+        critical_path=critical_path(plan, durations) if plan else timedelta(0),
         speed_up=round((wall + overlapped) / wall, 2) if wall else 1.0,
     )
-
-
-def _critical_path(plan: Plan, durations: Mapping[str, timedelta]) -> timedelta:
-    """Return the duration of the longest chain of dependent subtasks; one without a duration counts as zero."""
-    longest: dict[str, timedelta] = {}
-    dependencies = {subtask.id: subtask.depends_on for subtask in plan.subtasks}
-    for node in TopologicalSorter(dependencies).static_order():
-        before = max((longest[needed] for needed in dependencies.get(node, ())), default=timedelta(0))
-        longest[node] = before + durations.get(node, timedelta(0))
-    return max(longest.values(), default=timedelta(0))
 
 
 def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
@@ -279,43 +263,3 @@ def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> S
     if "out_of_turns" in reasons:
         return "out_of_turns"
     return "completed" if any(outcome.kind in USABLE for outcome in outcomes) else "nothing_succeeded"
-
-
-_MOST_VALUES: Final = 500
-_MOST_READ: Final = 100_000
-"""Maximum characters of sources that are compared, since workflow tasks have little time."""
-_LONGEST_VALUE: Final = 200
-_PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives it."
-
-
-def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
-    """List the values of an output with a figure that was neither stated nor read, as far as plug-ins compare."""
-    values = dict(islice(_values("output", output), _MOST_VALUES))
-    # Of a ref, the page may be a figure of the output, but not the line.
-    read = (f"{each.ref.partition('#L')[0]} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
-    words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
-    finding = installed().functions(Hook.UNKNOWN_FIGURES) if values else ()
-    return tuple(
-        Claim(text=f"{name}: {values[name]}"[:_LONGEST_VALUE], problem=_PROBLEM.format(figures))
-        for find in finding
-        for name, figures in find(values, words, results).items()
-    )
-
-
-def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Yield each number and text with its name, except booleans and the length of a list beside it."""
-    match value:
-        case dict():
-            counts = {len(each) for each in value.values() if isinstance(each, list)}
-            for key, each in value.items():
-                if not isinstance(each, int) or each not in counts:
-                    yield from _values(f"{name}.{key}", each)
-        case list():
-            for number, each in enumerate(value):
-                yield from _values(f"{name}[{number}]", each)
-        case str():
-            yield name, value
-        case int() | float() if value not in {0, 1}:
-            yield name, json.dumps(value)
-        case _:
-            return

@@ -1,12 +1,10 @@
 """The state of one session, in parts that only their own methods change."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
-
-from pydantic import PrivateAttr
 
 from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
@@ -15,7 +13,6 @@ from activities.contracts.tool import READS_DOCUMENTS, knows_documents
 from activities.turn_kinds.plan import DesignTask, PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
-    AgentsAtWork,
     Authority,
     Contract,
     LostCharges,
@@ -33,7 +30,6 @@ from chargehand.contracts import (
 from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.ledger import Amount, Spending
-from workflows.carried import Carried
 from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
@@ -47,67 +43,10 @@ from workflows.state.budget import Budget
 from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock
 from workflows.state.dialogue import Dialogue
+from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
 
 _TITLE_CHARACTERS: Final = 80
-
-
-class Places(Carried):
-    """How many agents may work at once in a session and all sessions nested in it, and when they worked.
-
-    Each running subtask takes a place. Places that no subtask of the session waits for are lent to running nested
-    sessions until they end. A nested session starts with one place, that of its own subtask.
-    """
-
-    total: int
-    at_work: tuple[AgentsAtWork, ...] = left_out(())
-    _lent: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
-    """Places lent to running nested sessions, by workflow id, in addition to their subtask's own."""
-    _spare: int = 0
-    """Places that may be lent; the session itself does not need them before its next offer."""
-
-    def free(self, running: int) -> int:
-        """Count the places used neither by subtasks nor by nested sessions."""
-        return self.total - running - sum(self._lent.values())
-
-    def open(self, child: str) -> None:
-        """Register a nested session to lend places to."""
-        self._lent[child] = 0
-
-    def close(self, child: str) -> None:
-        """Take back the places of a nested session that has ended."""
-        del self._lent[child]
-
-    def offer(self, spare: int) -> None:
-        """Lend free places to nested sessions that run or are opened before the next offer."""
-        self._spare = spare
-        self.lend()
-
-    def lend(self) -> None:
-        """Lend the offered places, each to the session with the fewest."""
-        while self._lent and self._spare > 0:
-            self._lent[min(self._lent, key=lambda child: self._lent[child])] += 1
-            self._spare -= 1
-
-    def of(self, child: str) -> int:
-        """Count the places of a nested session; after its end, only its own."""
-        return 1 + self._lent.get(child, 0)
-
-    def grow(self, total: int) -> None:
-        self.total = max(self.total, total)
-
-    def record(self, changes: Iterable[AgentsAtWork]) -> None:
-        self.at_work += tuple(changes)
-
-    @property
-    def peak(self) -> int:
-        """The peak number of agents working at once, nested sessions included."""
-        most, now = min(len(self.at_work), 1), 0
-        # An agent that ends when another begins is counted off first.
-        for change in sorted(self.at_work, key=lambda each: (each.at, each.change)):
-            now += change.change
-            most = max(most, now)
-        return most
 
 
 class SupervisorState(Contract):

@@ -21,11 +21,11 @@ from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.rules.authority import in_place_of
+from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge, unread_issues
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
-    USABLE,
     Action,
     Attempts,
     Means,

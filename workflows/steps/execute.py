@@ -4,7 +4,7 @@ A template of the plan becomes one subtask per item of a list.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Final
 
 from temporalio import workflow
@@ -15,11 +15,11 @@ from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.metrics import count_lost_grant
+from workflows.rules.graph import USABLE, skip_reason
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.rules.plan_edits import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.recovery import USABLE
 from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
@@ -101,12 +101,6 @@ def _start_ready(session: Session, running: _Running) -> None:
     is_growing = any(subtask.for_each for subtask in running.values())
     session.places.offer(0 if is_growing else session.places.free(len(running)) - len(progress.waiting))
     publish(session)
-
-
-def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
-    """Return the failure of a subtask whose required inputs failed; None if it can run with gaps stated."""
-    failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
-    return _skip(f"It requires {', '.join(failed)}, which failed.") if failed else None
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:

@@ -35,13 +35,13 @@ from workflows.rules.citation_checks import is_code, most_confidence, weakest
 from workflows.rules.citations import inert_links
 from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.inputs import DECISION_TOKENS, fit, fit_task
-from workflows.rules.recovery import USABLE
+from workflows.rules.output_figures import claims_without_source
 from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
     brain_of,
-    claims_without_source,
     draft_from,
     draft_without_writer,
     gaps_of,

@@ -12,10 +12,10 @@ from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.recovery import USABLE
 from workflows.state.session import Session
 from workflows.steps.effects import try_turn
 from workflows.steps.plan import validate

@@ -22,8 +22,8 @@ from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citation_checks import assign_by_words
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.inputs import WRITER_TOKENS, fit_task, rendered_tokens, tokens_of, with_outcomes
-from workflows.rules.recovery import USABLE
 from workflows.rules.report_content import draft_from, numbered_sources, sections_for
 from workflows.state.session import Session
 from workflows.steps.effects import try_turn

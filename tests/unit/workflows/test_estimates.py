@@ -34,8 +34,8 @@ from workflows.budget.estimates import (
     least_workable,
     worst_case,
 )
+from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.state.budget import Grants
 
 SYSTEM = "You are the reader. Wörter."
 CARD = AgentCard(

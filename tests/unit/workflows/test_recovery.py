@@ -24,8 +24,8 @@ from chargehand.contracts import (
     Usage,
 )
 from tests.unit.strategies import contracts
+from workflows.rules.graph import skip_reason
 from workflows.rules.recovery import HOPELESS, TABLE, Action, Attempts, Means, accept, best_of, has_answer, next_action
-from workflows.steps.execute import skip_reason
 
 ALL = Means(max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=True)
 NONE = Means(max_attempts=3)

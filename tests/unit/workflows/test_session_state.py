@@ -41,8 +41,9 @@ from workflows.rules.web_ui import details
 from workflows.state.agent import AgentWork
 from workflows.state.clock import Clock
 from workflows.state.dialogue import Dialogue
+from workflows.state.max_parallel import Places
 from workflows.state.progress import Progress
-from workflows.state.session import Places, Session
+from workflows.state.session import Session
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 MODEL = ModelCard(provider="p", name="m", prices=PRICES)

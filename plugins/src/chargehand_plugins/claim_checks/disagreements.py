@@ -15,7 +15,7 @@ from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
 from chargehand_plugins.claim_checks.words import is_negated, months_of, sentences_of, sides_of, without_month_names
 from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
-from workflows.rules.recovery import USABLE
+from workflows.rules.graph import USABLE
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CITATION: Final = re.compile(r"\[[^][]*\]")

@@ -12,7 +12,7 @@ from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand_plugins.code_review.activity import CodeReviewActivities
 from chargehand_plugins.code_review.contracts import CodeReviewRequest, FoundIssue
 from workflows import options
-from workflows.rules.recovery import USABLE
+from workflows.rules.graph import USABLE
 from workflows.state.session import Session
 from workflows.steps.writer import Draft, PluginReport
 

@@ -17,7 +17,7 @@ from chargehand_plugins.claim_checks.objections import objections_of
 from chargehand_plugins.claim_checks.words import sentences_of
 from tests.parameters import first_fast
 from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
-from workflows.rules.report_content import claims_without_source
+from workflows.rules.output_figures import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
 PAIRS: Final = yaml.safe_load(Path(__file__).with_name("pairs.yaml").read_text(encoding="utf-8"))
