@@ -293,6 +293,21 @@ CHILDREN = {"a": True, "b": False, "c": True, "d": False}
 """Whether each can go on without what it asks for."""
 
 
+@pytest.mark.parametrize("waiting", [1, 2, 5])
+def test_subtasks_that_have_not_started_share_alike(waiting: int) -> None:
+    """Each gets an equal part of what is left; less only by its own most, and the least if a part is less than that."""
+    granted, least = Amount(20, Decimal(5)), Amount(4, Decimal(1))
+    grants = Grants(Ledger(granted=granted))
+    left = range(waiting, 0, -1)
+    shares = [reserved.amount for each in left if (reserved := grants.reserve(least, granted, each))]
+    assert shares == [Amount(20 // waiting, Decimal(5) / waiting)] * waiting
+    small, few = Grants(Ledger(granted=granted)), Amount(6, Decimal("1.5"))
+    assert [each and each.amount for each in (small.reserve(least, few, 2), small.reserve(least, granted, 9))] == [
+        few,
+        least,
+    ]
+
+
 @pytest.mark.parametrize("order", list(permutations(CHILDREN)))
 def test_who_can_go_on_goes_without_first(order: tuple[str, ...]) -> None:
     """One at a time goes without, in whatever order they asked, and none that needs it while another can go on."""
