@@ -81,7 +81,7 @@ def test_a_local_folder_is_walked_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_uploaded", [True, False])
-async def test_a_name_that_is_no_text_is_shown_with_marks(tmp_path: Path, is_uploaded: bool) -> None:  # noqa: FBT001
+async def test_a_name_that_is_no_text_is_shown_with_marks(tmp_path: Path, *, is_uploaded: bool) -> None:
     """A folder with such a file, or such a thing that is no file, is read all the same, the file too."""
     folder = tmp_path / "docs"
     folder.mkdir()
