@@ -10,4 +10,4 @@ def register(registry: Registry) -> None:
     registry.examinations(f"{__name__}.places:examine")
     registry.worker_verb("--explain", f"{__name__}.self_checks:explain")
     registry.worker_verb("--crews", f"{__name__}.self_checks:list_crews")
-    registry.worker_verb("--replay", f"{__name__}.self_checks:print_replayed")
+    registry.worker_verb("--replay", f"{__name__}.replayer:print_replayed")

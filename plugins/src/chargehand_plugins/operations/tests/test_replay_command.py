@@ -16,7 +16,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand_cli.main import execute
-from chargehand_plugins.operations.self_checks import Replayed, replay
+from chargehand_plugins.operations.replayer import Replayed, replay
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
