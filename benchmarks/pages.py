@@ -16,14 +16,13 @@ See what Chargehand adds to a job, compared with the same job in hand-written Te
 _SPEED_TAIL: Final = """
 ## What keeps it from the bars
 
-- **Jobs at once, and width**: a child workflow for each subtask. It gives a subtask its own history, cancel, reset and
-  loop guard, and takes 0.7 times what the subtask takes without one (`make bench ARGS=steps`): by hand, too, jobs
+- **Jobs at once, and width**: a child workflow for each subtask, with its own history, cancel, reset and
+  loop guard. It adds 0.7 times the subtask's own time (`make bench ARGS=steps`); by hand, too, jobs
   with children reach 0.4 times the rate of jobs without.
 - **History**: Temporal writes 16 of the 84 kB around the payloads, and an outcome stands in its turn, in its subtask's
-  result and in the session's copy of that, 20 kB together. Two ways out were computed on a recorded job with English
-  sentences in place of the one that repeats. Compressing what only workers read, from 1 KiB on, leaves 63 kB, and the
-  Web UI shows none of it without a codec server; with the report, and from 512 bytes on, 50. Outcomes by reference,
-  fetched by one local activity before the report, leave 79, and every report then needs a store beside Temporal.
+  result and in the session's copy, 20 kB together. Computed, not built: compressing what only workers read, from 1 KiB
+  on, leaves 63 kB, and the Web UI then needs a codec server; with the report, and from 512 bytes on, 50. Outcomes by
+  reference leave 79, and every report then needs a store beside Temporal.
 
 ## At a provider that throttles
 
@@ -36,8 +35,8 @@ _SPEED_TAIL: Final = """
 | 40, 5 s, none | 39 | 43 | 0.91 | 1.25 |
 | 20, 0.2 s, the provider down for 60 s | 73 | 68 | 1.07 | 1.25 |
 
-All sessions ended well, and no reply was paid twice. While the provider was down, Chargehand sent 14 calls, by
-hand 300. Once each (`make bench ARGS=throttling`), on 2026-11-28, 2 cores at load 1.9.
+No reply was paid twice. While the provider was down, Chargehand sent 14 calls, by hand 300. Once each
+(`make bench ARGS=throttling`), on 2026-11-28, 2 cores at load 1.9.
 
 ## Method
 
@@ -53,11 +52,10 @@ Choose workers, slots and server settings for a number of sessions a day.
 _CAPACITY_TAIL: Final = """
 ## What to set
 
-- **Worker processes**: one uses little more than a core. Spread the table's number over any hosts; each needs the
+- **Worker processes**: one uses little more than a core, and needs the
   memory of an idle worker ([speed](speed.md)) and *MB more each*. Scale by
   `temporal_workflow_task_schedule_to_start_latency` and queue backlog.
-- **`CHARGEHAND_MAX_ACTIVITIES`**: turns and tools under way in a process. They mostly wait, so slots cost little but
-  memory; waiting sessions need none.
+- **`CHARGEHAND_MAX_ACTIVITIES`**: turns and tools under way in a process. They mostly wait; waiting sessions need none.
 - **Cached sessions**: up to 1,000 waiting ones stay in a process's memory; others are replayed when something
   happens.
 - **`numHistoryShards`**: cannot be changed later; 512 carry a million sessions a day.

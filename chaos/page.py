@@ -26,14 +26,12 @@ _TAIL: Final = """\
 
 ## Method
 
-Every experiment demands that each session ends in the report it has without faults, in time; that its books match the
-provider's to the cent (a call of unknown fate is charged like its repetition); and that enough faults happened and
-enough sessions succeeded.
+Every experiment demands that each session ends in time in the report it has without faults, and that its books match
+the provider's to the cent (a call of unknown fate is charged like its repetition).
 
-Workers run as they ship, on the embedded server and its database. A scripted provider behind the vendor's SDK logs what
+Workers run as they ship, on the embedded server. A scripted provider behind the vendor's SDK logs what
 it charges. A session is a plan, two subtasks with a web search each, and a report; where there are hundreds, a plan and
-an answer. Experiments that measure times run alone. Seeds, loads and durations are in
-`benchmarks/results/durability.json`.
+an answer. Seeds, loads and durations are in `benchmarks/results/durability.json`.
 
 `make chaos` writes this page; `make chaos ARGS=NAME` runs one experiment, `--scale nightly` the longest ones.
 

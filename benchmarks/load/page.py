@@ -25,10 +25,9 @@ _TAIL: Final = """
 
 Workers as they ship, the embedded server and a scripted provider that keeps books share one machine. Unless said
 otherwise a session is a plan, two subtasks with a web search each, and a report. Every experiment demands that no
-session is lost or stuck and that spend matches what the provider charged. Times and rates count only where other
-programs took little of the processor. A soak's series give the first value, the mean of the last half and the most;
-then the change over the last half; `benchmarks/results/load.json` has all figures. `make load` (`python -m
-benchmarks.load --save`) writes this page; `--nightly` runs larger sizes.
+session is lost or stuck and that spend matches what the provider charged. A soak's series give the first value, the
+mean of the last half and the most; then the change over the last half. `benchmarks/results/load.json` has all figures.
+`make load ARGS=--save` writes this page; `--nightly` runs larger sizes.
 """
 
 
