@@ -59,8 +59,7 @@ class LocationOptions:
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="Directory, s3://BUCKET or gs://BUCKET that workers share with this machine, for documents and for "
-            "files made by agents (CHARGEHAND_ARTIFACTS).",
+            help="Directory, s3://BUCKET or gs://BUCKET shared with the workers (CHARGEHAND_ARTIFACTS).",
         ),
     ] = None
     state: Annotated[

@@ -57,7 +57,7 @@ class RequestOptions:
     docs: Documents = None
     trust_docs: Annotated[
         bool,
-        typer.Option("--trust-docs", help="Vouch for --docs: no stranger wrote in them, and their text may leave."),
+        typer.Option("--trust-docs", help="Trust --docs: no stranger wrote in them, and their text may be sent out."),
     ] = False
     input: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
@@ -72,11 +72,11 @@ class RequestOptions:
         typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
     ] = None
     words: Annotated[
-        int | None, typer.Option(help="About how long the report is to be; from 3,000 words on, by section.")
+        int | None, typer.Option(help="Approximate length of the report; from 3,000 words on, written by section.")
     ] = None
     output_schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Print the result as JSON that is valid by the JSON Schema in this file."),
+        typer.Option(metavar="FILE", help="Print the result as JSON that matches the JSON Schema in this file."),
     ] = None
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval of the plan: this terminal asks.")
@@ -119,7 +119,7 @@ class RequestOptions:
     ] = None
     live_text: Annotated[
         Literal["report", "agents"] | None,
-        typer.Option(help="Whose text followers read while it is written.", show_default="report"),
+        typer.Option(help="Whose text followers can read while it is written.", show_default="report"),
     ] = None
 
 

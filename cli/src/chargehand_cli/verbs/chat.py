@@ -39,7 +39,7 @@ async def chat(
     goal: Annotated[str | None, typer.Option(help="Background that the agents need.")] = None,
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="5.00")] = None,
     conversation_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Conversation to go on with, or to open.")
+        str | None, typer.Option("--id", metavar="ID", help="Conversation to continue or open.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

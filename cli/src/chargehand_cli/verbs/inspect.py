@@ -124,7 +124,7 @@ async def open_session(
     *,
     web: Annotated[bool, typer.Option("--web", help="Open the session in Temporal's Web UI instead.")] = False,
 ) -> Exit:
-    """Open a session's report page in the browser, or print its path where there is none."""
+    """Open a session's report page in the browser, or print its path if there is none."""
     if web:
         return await _open_web_ui(connection, session)
     from chargehand_cli.session_files import SessionFiles, keep_report, open_report

@@ -49,7 +49,7 @@ async def report(
 ) -> Exit:
     """Write a session's report to a file, as HTML, Markdown or JSON.
 
-    Does not wait: for a session without a report, the page says how far it has come.
+    Does not wait: without a report, the page shows the session's progress.
     """
     form = form or _format_of(to)
     write = _writer(form, _OWN_FORMATS, installed().report_formats)

@@ -32,7 +32,7 @@ async def tell(
         str | None, typer.Argument(metavar="TEXT", help="What the agent reads at its next turn.", show_default=False)
     ] = None,
 ) -> None:
-    """Write to an agent, or to all that run or begin later."""
+    """Message an agent, or all that run or start later."""
     from chargehand.messages import Messages
 
     message = Messages.tell.content(text=text or subtask, subtask=subtask if text else None)
@@ -50,7 +50,7 @@ async def interrupt(
         str | None, typer.Argument(metavar="[SUBTASK]", help="Subtask id, or T2/T1.", show_default="all that run")
     ] = None,
 ) -> None:
-    """End the tools that agents are using; they go on with their next turn."""
+    """Stop running tool calls; agents continue with their next turn."""
     steered = await connection.open_to_steer(session)
     await steered.interrupt(subtask=subtask)
     say(f"Session {session}: the tools are ending, and the agents go on.")
@@ -82,7 +82,7 @@ async def edit(
         str | None, typer.Option(metavar="FILE", help='Read {"edits": […]} from a JSON file, or - for standard input.')
     ] = None,
 ) -> None:
-    """Change what has not begun of a plan: repeat options as you need; all changes are made, or none."""
+    """Edit subtasks that have not started. Options may be repeated; all edits apply, or none."""
     typed = {"add": add, "drop": drop, "reword": reword, "reroute": reroute, "after": after, "before": before}
     if file is None and not any(typed.values()):
         raise typer.BadParameter(f"Give at least one of {', '.join(f'--{name}' for name in typed)} and --file.")
@@ -99,7 +99,7 @@ async def plan(
     *,
     approve: Annotated[bool, typer.Option("--approve", help="Approve the plan.")] = False,
     edit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Replace the plan by a JSON file in the format of --json.")
+        Path | None, typer.Option(metavar="FILE", help="Replace the plan with a JSON file in the format of --json.")
     ] = None,
     reject: Annotated[str | None, typer.Option(metavar="REASON", help="Reject the plan and end the session.")] = None,
     as_json: AsJson = False,

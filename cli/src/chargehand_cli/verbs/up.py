@@ -38,14 +38,14 @@ async def worker(
     ] = None,
     plugin: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE", help="Module with tools of yours; may be repeated (CHARGEHAND_PLUGINS)."),
+        typer.Option(metavar="MODULE", help="Module with your tools; may be repeated (CHARGEHAND_PLUGINS)."),
     ] = None,
     processes: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, max=64, help="Worker processes, one for each core (CHARGEHAND_PROCESSES)."),
     ] = None,
 ) -> None:
-    """Run a worker with crews and tools of your own until Ctrl-C, with the embedded server if no other is set."""
+    """Run a worker with your crews and tools until Ctrl-C, by default with the embedded server."""
     location = connection.location
     program = location.require_worker("run")
     settings = {SETTING: ",".join(plugin)} if plugin else {}

@@ -29,7 +29,7 @@ _INSTANT: Final = timedelta(microseconds=1)
 
 @verb(app)
 async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
-    """Say whether a single agent would do for requests like a finished session's."""
+    """Tell whether a single agent would be enough for requests like a finished session's."""
     from chargehand_cli.session_files import open_report
 
     advice = advice_on(await open_report(connection, session))

@@ -30,7 +30,7 @@ async def docs(
     connection: Connection,
     words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE|WORDS]", help="A page, or words to find.")] = None,
 ) -> None:
-    """List the pages of the documentation, print one, or find those that words fit best."""
+    """List the pages of the documentation, print one, or search them."""
     del connection
     found = pages()
     if words and len(words) == 1 and words[0] in found:

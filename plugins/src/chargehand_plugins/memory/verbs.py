@@ -23,7 +23,7 @@ app = typer.Typer(rich_markup_mode=None)
 _memory = typer.Typer(name="memory", help="List, edit and forget the facts that agents recorded.", no_args_is_help=True)
 app.add_typer(_memory)
 
-_Tenant = Annotated[str, typer.Option(help="Whose facts.")]
+_Tenant = Annotated[str, typer.Option(help="Tenant of the facts.")]
 _Id = Annotated[str, typer.Argument(metavar="FACT", help="Id of the fact, as `list` shows it.")]
 _Ids = Annotated[list[str], typer.Argument(metavar="FACT", help="Ids of the facts, as `list` shows them.")]
 
@@ -44,24 +44,24 @@ async def list_facts(connection: Connection, *, tenant: _Tenant = "default", as_
 async def edit(
     connection: Connection,
     fact: _Id,
-    text: Annotated[str, typer.Argument(help="What it is to say.")],
+    text: Annotated[str, typer.Argument(help="New text of the fact.")],
     *,
     tenant: _Tenant = "default",
 ) -> None:
-    """Replace the text of a fact, which is confirmed by that."""
+    """Replace and confirm the text of a fact."""
     change = partial(_open(connection).confirm, at=datetime.now(UTC), text=text)
     await _change([fact], tenant, change, "edited")
 
 
 @verb(_memory, location=FILES)
 async def confirm(connection: Connection, facts: _Ids, *, tenant: _Tenant = "default") -> None:
-    """Confirm that facts are true, as you have checked them."""
+    """Mark facts as confirmed."""
     await _change(facts, tenant, partial(_open(connection).confirm, at=datetime.now(UTC)), "confirmed")
 
 
 @verb(_memory, location=FILES)
 async def forget(connection: Connection, facts: _Ids, *, tenant: _Tenant = "default") -> None:
-    """Delete facts for good."""
+    """Delete facts permanently."""
     await _change(facts, tenant, _open(connection).forget, "forgotten")
 
 

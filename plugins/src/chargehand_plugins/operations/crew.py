@@ -29,9 +29,9 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 @verb(app, location=())
 async def init(
     connection: Connection,  # noqa: ARG001  # every verb has one
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Folder to make, and name of the crew: my-crew.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Folder to create, and name of the crew: my-crew.")],
 ) -> None:
-    """Make a project of your own: a crew, a tool, a test with a scripted model, and files to deploy it."""
+    """Create a project: a crew, a tool, a test with a scripted model, and files to deploy it."""
     try:
         project = import_module(f"{_WORKER}.project")
     except ModuleNotFoundError as error:

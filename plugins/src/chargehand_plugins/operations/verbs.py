@@ -46,7 +46,7 @@ async def replay(
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the histories to replay them later.")] = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Check that sessions replay on this machine's workflows, and so survive an upgrade. Exits with 1 if not."""
+    """Check that sessions replay on this machine's workflows. Exits with 1 if not."""
     if sum((bool(sessions), last is not None or running, file is not None)) > 1 or (file and save):
         raise typer.BadParameter(
             "SESSION, --last or --running, and --file are mutually exclusive; --save cannot be combined with --file."
@@ -65,7 +65,7 @@ async def clean(
     connection: Connection,
     *,
     older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
-    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete; otherwise print what would be deleted.")] = False,
 ) -> None:
     """Delete stored payloads, documents and files made by agents that no session on the server needs."""
     from chargehand_plugins.operations.clean import age, clean_up
@@ -87,7 +87,7 @@ async def reconcile(
     ] = False,
     as_json: AsJson = False,
 ) -> Exit:
-    """List what sessions did and paid since a backup that was restored. Exits with 1 if some of it is not known."""
+    """List what sessions did and paid since a restored backup. Exits with 1 if some of it is not known."""
     from chargehand_cli.verbs.sessions import read_since
     from chargehand_plugins.operations.reconcile import report
 

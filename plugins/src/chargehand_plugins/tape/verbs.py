@@ -49,7 +49,7 @@ async def record(connection: Connection, file: _Tape, options: RequestOptions, s
 
 @verb(tapes, location=FILES)
 async def replay(connection: Connection, file: _Tape, options: RequestOptions, shown: ReportOptions) -> Exit:
-    """Run the session of a tape again: the file answers instead of models and tools."""
+    """Replay a tape's session: the file answers instead of models and tools."""
     file = file.expanduser().absolute()
     connection.location = locate(connection.location, "replay", file)
 
