@@ -159,6 +159,7 @@ class Invariants:
             ledger = books.ledger
             total = ledger.spent + ledger.reserved + ledger.unspent
             assert total == ledger.granted, f"I01: {workflow_id} does not balance"
+            assert ledger.granted.usd % Decimal("1e-9") == 0, f"I01: {workflow_id} was granted parts of a nanodollar"
             under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
             # A turn that is repeated because its call was lost is one turn, and may have been counted then.
             turns = sum(".again-" not in call.step and not call.is_repeated for call in under_way)

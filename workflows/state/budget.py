@@ -8,7 +8,7 @@ from typing import Final
 from activities.contracts.cards import AgentCard, ModelCard
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import SessionRequest, Subtask, Tier
+from chargehand.contracts import SessionRequest, Subtask, Tier, round_up_dollars
 from workflows.budget.estimates import (
     cost_of_turns,
     early_turn,
@@ -135,7 +135,7 @@ class Budget:
 
     def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
         """Estimate the dollars that the most expensive agent needs to start, and what the others add to that."""
-        spent = [self.planned_grant(agent).usd / _RESERVED_TO_SPENT for agent in agents]
+        spent = [round_up_dollars(self.planned_grant(agent).usd / _RESERVED_TO_SPENT) for agent in agents]
         first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
         return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
 

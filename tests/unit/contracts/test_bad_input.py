@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_bad_input_is_refused_by_name() -> None:
         (_limits('{"budget_usd": NaN}'), "limits.budget_usd: NaN is not a number in JSON"),
         (_limits('{"budget_usd": 1e999}'), "limits.budget_usd: must be a finite number"),
         (_limits('{"budget_usd": 0}'), "limits.budget_usd: must be greater than 0"),
+        (_limits('{"budget_usd": 1e-10}'), "limits.budget_usd: must be greater than 0"),
         (_limits('{"budget_usd": "2"}'), "limits.budget_usd: must be a number such as 2.50, without quotes"),
         (_limits('{"budget_usd": true}'), "limits.budget_usd: must be a number such as 2.50, without quotes"),
         (_limits('{"max_turns": true}'), "limits.max_turns: must be a whole number"),
@@ -240,6 +242,16 @@ def test_limits_are_typed_as_people_write_them() -> None:
     typed = Limits(budget_usd=1, deadline="10m", subtask_deadline=90)
 
     assert typed == Limits.model_validate({"budget_usd": 1, "deadline": "PT10M", "subtask_deadline": "PT90S"})
+
+
+@given(st.floats(1e-9, 10_000))
+def test_a_limit_is_the_same_on_both_ends_of_the_wire(usd: float) -> None:
+    """It is rounded down to what the wire carries exactly, so no session below has more than it was lent."""
+    typed = Limits(budget_usd=usd)
+
+    assert Limits.model_validate_json(typed.model_dump_json()) == typed
+    assert typed.budget_usd % Decimal("1e-9") == 0
+    assert 0 <= Decimal(str(usd)) - typed.budget_usd < Decimal("1e-9")
 
 
 def test_a_profile_hides_no_mistake() -> None:

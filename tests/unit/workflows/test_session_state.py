@@ -344,3 +344,4 @@ def test_what_a_plan_has_to_have_lets_any_of_its_agents_start(agents: int) -> No
 
     assert first == budget.least_grant("reader").usd > 0
     assert others == (agents - 1) * budget.dollars_for(["reader"] * 2)[1]
+    assert others % Decimal("1e-9") == 0

@@ -5,7 +5,7 @@ import inspect
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import ROUND_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
@@ -241,9 +241,12 @@ NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Accepts `null` as an empty list, as the Temporal CLI prints it."""
 
 Dollars = Annotated[
-    Decimal, Field(ge=0, le=10**12, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
+    Decimal,
+    Field(ge=0, le=10**12, allow_inf_nan=False),
+    AfterValidator(lambda amount: amount.quantize(_NANODOLLAR, ROUND_DOWN) if amount % _NANODOLLAR else amount),
+    PlainSerializer(float, return_type=float, when_used="json"),
 ]
-"""US dollars in whole nanodollars; on the wire a JSON number, exact up to a million.
+"""US dollars in whole nanodollars, rounded down to them; on the wire a JSON number, exact up to a million.
 
 No sum of providers' charges exceeds the bound.
 """
