@@ -20,7 +20,8 @@ from chargehand.contracts import (
     Watched,
 )
 from chargehand.contracts.base import Form, Name
-from chargehand.contracts.limits import Profile, UpToADay, Words
+from chargehand.contracts.durations import UpToADay
+from chargehand.contracts.limits import Profile, Words
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]

@@ -8,7 +8,7 @@ A grant to a child is a reservation like any other.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pydantic import PrivateAttr, field_serializer
 
@@ -17,9 +17,6 @@ from chargehand.contracts import SpendLine, Usage, left_out
 from chargehand.contracts.base import MOST_OVERCHARGE, Overcharge
 from workflows.carried import Carried
 from workflows.rules.report_content import merge_spend
-
-_LARGEST_SHARE: Final = 3
-"""At most 1 divided by this of the granted amount is reserved for the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,44 +109,6 @@ class Ledger(Carried):
 
     def book(self, cost: Amount) -> None:
         self.spent += cost
-
-
-class ReportReserve:
-    """The reservation for the turn that writes the report, made before anything else is paid."""
-
-    def __init__(self, ledger: Ledger, worst: Amount) -> None:
-        self._ledger = ledger
-        self.worst = worst
-        self._reservation: Reservation | None = None
-
-    @property
-    def is_held(self) -> bool:
-        return self._reservation is not None
-
-    @property
-    def is_payable(self) -> bool:
-        return self.is_held or self._ledger.unspent.covers(self.worst)
-
-    def hold(self) -> bool:
-        """Reserve the report's worst case once; False if the ledger does not cover it."""
-        if self._reservation is None:
-            self._reservation = self._ledger.reserve(self.worst)
-        return self._reservation is not None
-
-    def grow(self, needed: Amount) -> None:
-        """Reserve more, as far as the ledger covers it, up to a third of the granted amount."""
-        if self._reservation is None:
-            return
-        wanted = needed.at_most(self._ledger.granted.share(_LARGEST_SHARE))
-        missing = wanted.beyond(self._reservation.amount)
-        affordable = missing.at_most(self._ledger.unspent)
-        self._reservation = self._ledger.extend(self._reservation, affordable) or self._reservation
-
-    def release(self) -> None:
-        """Free the reservation when the report is due or needs no turn."""
-        if self._reservation is not None:
-            self._ledger.settle(self._reservation, Amount())
-            self._reservation = None
 
 
 class Mark(NamedTuple):

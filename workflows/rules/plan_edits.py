@@ -1,7 +1,4 @@
-"""Changes to a running plan: people edit what has not begun, and templates are expanded into subtasks.
-
-A template stands for one subtask per item of a list that another subtask produces.
-"""
+"""Edits of a running plan by people, who change what has not begun. Pure."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -23,10 +20,6 @@ from workflows.rules.plan_validation import InvalidPlan
 
 _BEFORE_CHARACTERS: Final = 200
 """Maximum of the previous text, since the report names every edit."""
-MOST_ITEMS: Final = 50
-"""Maximum subtasks of one template."""
-_LONGEST_BASE: Final = 16
-"""Characters of a template's id that its items' ids begin with; ids have at most 20."""
 
 
 def apply_edits(
@@ -119,45 +112,3 @@ class _Draft:
         self, edit: Literal["add", "drop", "reword", "reroute", "reorder"], subtask: str, before: str = ""
     ) -> None:
         self.records.append(EditRecord(edit=edit, subtask=subtask, at=self._at, before=before[:_BEFORE_CHARACTERS]))
-
-
-def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan:
-    """Replace a template by one subtask per instruction; the result still has to be validated.
-
-    Dependents of the template depend on all its subtasks. A required template stays required if it is a single subtask;
-    of several, lost ones become gaps.
-    """
-    ids = _item_ids(template.id, len(instructions), {subtask.id for subtask in plan.subtasks})
-    items = tuple(
-        template.replace(id=id_, instruction=instruction, for_each=None)
-        for id_, instruction in zip(ids, instructions, strict=True)
-    )
-    required = ids if len(ids) == 1 else ()
-    subtasks: list[Subtask] = []
-    for subtask in plan.subtasks:
-        subtasks += items if subtask.id == template.id else (_repoint(subtask, template.id, ids, required),)
-    return plan.replace(subtasks=tuple(subtasks))
-
-
-def item_ids(before: Plan, after: Plan) -> frozenset[str]:
-    """List the ids of the subtasks that an expansion created."""
-    return frozenset(subtask.id for subtask in after.subtasks) - {subtask.id for subtask in before.subtasks}
-
-
-def _item_ids(template: str, count: int, taken: Collection[str]) -> tuple[str, ...]:
-    """Number the items of a template, skipping ids that are taken."""
-    candidates = (f"{template[:_LONGEST_BASE]}-{number}" for number in range(1, count + len(taken) + 1))
-    free = [candidate for candidate in candidates if candidate not in taken]
-    return tuple(free[:count])
-
-
-def _repoint(subtask: Subtask, template: str, ids: Sequence[str], required: Sequence[str]) -> Subtask:
-    if template not in subtask.depends_on:
-        return subtask
-    return subtask.replace(
-        depends_on=_replace(subtask.depends_on, template, ids), required=_replace(subtask.required, template, required)
-    )
-
-
-def _replace(ids: Sequence[str], old: str, new: Sequence[str]) -> tuple[str, ...]:
-    return tuple(each for id_ in ids for each in (new if id_ == old else (id_,)))

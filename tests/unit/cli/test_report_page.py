@@ -20,9 +20,9 @@ from chargehand_cli.attachments import (
     MOST_PICTURE_BYTES,
     MOST_PICTURES,
     Attachments,
-    attach_passages,
     attach_pictures,
 )
+from chargehand_cli.cited_passages import attach_passages
 from chargehand_cli.rendering.markdown import safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style, trace_page, unfinished_page
 from chargehand_cli.rendering.svg import plan_graph

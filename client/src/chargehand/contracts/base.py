@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
@@ -21,7 +20,6 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     ValidationError,
-    WithJsonSchema,
     field_serializer,
 )
 from pydantic_core import CoreSchema, core_schema, to_json
@@ -40,12 +38,6 @@ _CONTROLS: Final = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 ALLOWED_CHARACTER: Final = f"[^{_CONTROLS}]"
 _VISIBLE: Final = rf"[^\s{_CONTROLS}]"
-_SECONDS: Final = r"\d{1,9}(\.\d{1,9})?"
-_WRITTEN_DURATION: Final = (
-    rf"P\d{{1,3}}D|P(\d{{1,3}}D)?T(\d{{1,4}}H(\d{{1,5}}M)?({_SECONDS}S)?|\d{{1,5}}M({_SECONDS}S)?|{_SECONDS}S)"
-)
-"""ISO 8601 with fractions of seconds, which JSON Schema's format `duration` lacks."""
-_TYPED_DURATION: Final = rf"{_SECONDS}|({_SECONDS} {{0,9}}(s|min|m|h|d) {{0,9}}){{1,4}}"
 
 
 class Contract(BaseModel):
@@ -198,20 +190,6 @@ class _WithoutControlCharacters(AfterValidator):
 
 NoControlCharacters = _WithoutControlCharacters(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""
-
-
-def duration_schema(most_seconds: int) -> dict[str, Any]:
-    """Describe a duration that people write in several forms and that is serialized as ISO 8601."""
-    text = {
-        "type": "string",
-        "pattern": f"^({_WRITTEN_DURATION}|{_TYPED_DURATION})$",
-        "examples": ["90s", "1h30m", "PT10M"],
-    }
-    return {"anyOf": [text, {"type": "number", "minimum": 0.001, "maximum": most_seconds}]}
-
-
-Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_WRITTEN_DURATION})$"})]
-"""A duration written by our own processes only."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from chargehand.contracts.base import WHOLE, Contract, Name, NoControlCharacters, TypedByPeople, left_out
-from chargehand.contracts.limits import AnswerTime, DollarLimit, Limits, UpToAWeek
+from chargehand.contracts.durations import AnswerTime, UpToAWeek
+from chargehand.contracts.limits import DollarLimit, Limits
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
 from chargehand.contracts.request import SessionRequest, StartRequest
 from chargehand.state_words import EndReason, Standing, standing

@@ -1,6 +1,5 @@
 """The limits of a session, the profiles that set them, model tiers and effort."""
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -9,29 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from chargehand.contracts.base import WHOLE, Dollars, Name, TypedByPeople, duration_schema
-from chargehand.contracts.problems import DURATION_EXPECTED
+from chargehand.contracts.base import WHOLE, Dollars, Name, TypedByPeople
+from chargehand.contracts.durations import UpToADay, UpToAWeek
 
 __all__ = ["Limits", "Tier", "Tiers"]
-
-_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?|(?:\d{1,9}(?:\.\d{1,9})?\s{0,9}(?:s|min|m|h|d)\s{0,9}){1,4}")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
 
 
 def _unquoted_number(value: object) -> object:
     if isinstance(value, str | bool):
         raise ValueError("must be a number such as 2.50, without quotes")
     return value
-
-
-def _duration(value: object) -> object:
-    """Parse `90s`, `10m` or `1h30m`; pydantic parses seconds and ISO 8601."""
-    if isinstance(value, bool):
-        raise ValueError(DURATION_EXPECTED)
-    if not isinstance(value, str) or not _DURATION.fullmatch(typed := value.strip().lower()):
-        return value
-    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))
 
 
 DollarLimit = Annotated[
@@ -47,26 +33,6 @@ OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
 """Maximum output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000), WHOLE]
 """Approximate length of a text in words (50 to 20,000)."""
-
-
-UpToADay = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=1)),
-    BeforeValidator(_duration),
-    WithJsonSchema(duration_schema(86_400)),
-]
-"""A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
-UpToAWeek = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=7)),
-    BeforeValidator(_duration),
-    WithJsonSchema(duration_schema(604_800)),
-]
-"""A positive duration of at most seven days."""
-
-
-AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: timedelta(days=7) if value == "none" else value)]
-"""The same; `none` means the maximum."""
 
 
 class Tier(StrEnum):

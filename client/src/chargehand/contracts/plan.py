@@ -6,7 +6,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 from pydantic_core import from_json, to_json
 
 from chargehand.contracts.base import Form, Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.limits import OutputTokens, Tier, UpToADay, Words
+from chargehand.contracts.durations import UpToADay
+from chargehand.contracts.limits import OutputTokens, Tier, Words
 
 __all__ = ["Plan", "Subtask"]
 

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from chargehand.contracts.authority import Capability
-from chargehand.contracts.base import Contract, Dollars, Duration, Form, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Dollars, Form, TypedByPeople, left_out
+from chargehand.contracts.durations import Duration
 from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,

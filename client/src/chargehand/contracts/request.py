@@ -32,7 +32,8 @@ from chargehand.contracts.base import (
     TypedByPeople,
     left_out,
 )
-from chargehand.contracts.limits import PROFILES, AnswerTime, Limits, Profile, Tiers, Words
+from chargehand.contracts.durations import AnswerTime
+from chargehand.contracts.limits import PROFILES, Limits, Profile, Tiers, Words
 
 __all__ = ["SessionRequest"]
 

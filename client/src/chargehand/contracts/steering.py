@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
 from chargehand.contracts.base import WHOLE, Dollars, Form, Name, NoControlCharacters, TypedByPeople, left_out
-from chargehand.contracts.limits import DollarLimit, UpToAWeek
+from chargehand.contracts.durations import UpToAWeek
+from chargehand.contracts.limits import DollarLimit
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
 from chargehand.contracts.waits import Decider
 

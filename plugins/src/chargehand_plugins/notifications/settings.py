@@ -12,7 +12,7 @@ from activities.backends import Choice, Host, SettingsError, is_address, secret
 from activities.contracts.session import NoticeStep, SessionFacts
 from chargehand.contracts import SessionRequest
 from chargehand.contracts.base import Form
-from chargehand.contracts.limits import UpToAWeek
+from chargehand.contracts.durations import UpToAWeek
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.webhooks.settings import links_of
 from worker.parts import WorkerParts
