@@ -16,7 +16,10 @@ from chargehand_plugins.extractive.reading import keeps, read_query
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
 _LONGEST: Final = 3_000
-_BREAK: Final = r"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?=(?:{asking})\b)|,\s++(?=(?:what|how)\b)"
+_BREAK: Final = (
+    r"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?=(?:{asking})\b)"
+    r"|,\s++(?=(?:what|how|(?:when|where|why) (?:do|does|did|is|are|was|were|can|may|must|will))\b)"
+)
 
 Agents = Sequence[tuple[str, str, tuple[str, ...]]]
 

@@ -96,6 +96,20 @@ async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harne
     assert (len(dropped.figures), len(unread.figures)) == (1, 0)
 
 
+def test_a_request_is_cut_between_its_questions(ferries: Harness) -> None:
+    """At commas and `and`, before words that ask, and not before relative clauses."""
+    goal = "How many minutes were lost in March 2025, when does a crew change, and may I bring a dog, which is small?"
+    task = PlanTask(goal=goal, max_subtasks=9, allowance=ALLOWANCE, may_nest=False)
+
+    made = plan(task, ferries.catalog, ferries.agents)
+
+    assert [each.instruction for each in made.subtasks] == [
+        "Compute: How many minutes were lost in March 2025",
+        "Quote: when does a crew change",
+        "Quote: may I bring a dog, which is small?",
+    ]
+
+
 def outcome(name: str, confidence: int) -> InputOutcome:
     """An answer of some confidence."""
     return InputOutcome(
