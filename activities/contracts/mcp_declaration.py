@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from activities.backends import WebAddress
 from chargehand.contracts import Capability, TypedByPeople
-from chargehand.contracts.base import Flag, Form
+from chargehand.contracts.base import NAME, Flag, Form
 
 LONGEST_TOOL_NAME: Final = 40
 
@@ -20,11 +20,12 @@ ServerName = Annotated[str, Form(r"^[a-z][a-z0-9-]{0,19}$", "must be 20 lower-ca
 ToolName = Annotated[str, Form(r"^[A-Za-z0-9_./-]{1,128}$", "must be the name of a tool as its server spells it")]
 """The name of a tool as its server spells it."""
 _Header = Annotated[str, Form(r"^[A-Za-z0-9-]{1,100}$", "must be the name of a header, such as X-Account")]
-_CREDENTIAL: Final = re.compile(r"\$\{credential:([a-z][a-z0-9_-]{0,39})\}")
+_REFERENCE: Final = rf"\$\{{credential:({NAME[1:-1]})\}}"
+_CREDENTIAL: Final = re.compile(_REFERENCE)
 _HeaderValue = Annotated[
     str,
     Form(
-        rf"^({_VARIABLE}|[ -~]*\$\{{credential:[a-z][a-z0-9_-]{{0,39}}\}}[ -~]*)$",
+        rf"^({_VARIABLE}|[ -~]*{_REFERENCE}[ -~]*)$",
         "must be the name of an environment variable that holds the value, or a text such as Bearer ${credential:crm}",
         1_000,
     ),

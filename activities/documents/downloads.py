@@ -113,9 +113,10 @@ class Downloads:
 
     def _make_http(self) -> "GuardedGet":
         from activities.http.guarded_get import GuardedBackend, GuardedGet
+        from activities.http.user_agent import user_agent
 
         backend = GuardedBackend(self.allowed_hosts)
-        agent = "Chargehand/0.4 (reads documents for a session)"
+        agent = f"{user_agent()} (reads documents for a session)"
         return GuardedGet(backend, self.limits, user_agent=agent, accept="*/*", accept_encoding="identity")
 
     async def _write(self, file: BinaryIO, url: "URL", headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> str:

@@ -16,12 +16,10 @@ from urllib.parse import unquote
 from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.documents.downloads import Download, Downloads
 from activities.documents.safe_open import Beneath, locate, open_below, walk_below
-from chargehand.upload import MOST_FILES
+from chargehand.upload import MANIFEST_FORMAT, MOST_FILES, SKIPPED_FOLDERS
 
-MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 _MOST_SKIPPED: Final = 200
 _ASKED_AT_ONCE: Final = 16
-_SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _ELSEWHERE: Final = "It is outside the folders that the operator allows: upload it, or have its folder allowed."
 _NO_WEB: Final = "This worker reads no documents from the web: upload it."
 _NONE: Final[Mapping[str, Download | str]] = {}
@@ -173,7 +171,7 @@ class DocumentSources:
             yield _missing(place.path.name, "It cannot be read: it is gone, or the worker has no permission."), ""
 
     def _folder_files(self, folder: Beneath, listing: Listing) -> Iterator[tuple[Found, str]]:
-        for entry in walk_below(folder, _SKIPPED_DIRECTORIES):
+        for entry in walk_below(folder, SKIPPED_FOLDERS):
             name = "/".join(entry.parts)
             if entry.is_regular:
                 yield _local(folder.below(*entry.parts), name, entry.status), folder.path.name

@@ -25,6 +25,7 @@ from activities.turn_kinds.rendering import (
 )
 from activities.turn_kinds.short_refs import ShortRefs
 from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
+from chargehand.contracts.base import NAME
 
 _WORK: Final = """You are the {name}.
 
@@ -45,7 +46,6 @@ _WITHOUT_TOOLS: Final = "You have no tools: work from your task and"
 _WITH_REFS: Final = "each statement with its source's ref, such as [p1]"
 _WITHOUT_REFS: Final = "ready to be sent: no [p1] in it, since its sources stand in findings"
 
-_TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ANSWER_AT: Final = 2
 """At this many turns left an agent is told to answer; the extra turn is for a truncated answer."""
 _ABOVE: Final = "(as under [{}])"
@@ -251,7 +251,7 @@ class ShownText:
         said = set(map(str, call.arguments.values())) if call else set[str]()
         parts += [self._source(source, said) for source in result.sources]
         # Never echo an unknown tool name: the model wrote it.
-        name = result.tool if _TOOL_NAME.fullmatch(result.tool) else "that tool"
+        name = result.tool if re.fullmatch(NAME, result.tool) else "that tool"
         return f"From {name}:\n" + data_block("\n\n".join(parts))
 
     def _source(self, source: Source, said: set[str]) -> str:

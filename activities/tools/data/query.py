@@ -42,8 +42,8 @@ class QueryData:
         needs_documents=True,
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT over the tables listed with the documents, names as "
-            "listed. You get 50 rows at most under a ref to cite, and `row_count`: aggregate and sort in SQL. "
-            "`did_you_mean` names values that differ from yours in case or accents only. It calculates too: SELECT "
+            f"listed. You get {_MOST_ROWS} rows at most under a ref to cite, and `row_count`: aggregate and sort in "
+            "SQL. `did_you_mean` names values that are yours but for case or accents. It calculates too: SELECT "
             "1250 * 1.19."
         ),
         parameters=object_schema(sql={"type": "string"}),

@@ -11,6 +11,7 @@ from httpx2 import URL
 from activities.http.guarded_get import GuardedBackend, GuardedGet
 from activities.http.page import Fetched, FetchError, FetchLimits
 from activities.http.response_limits import BodyRefused, bounded_parts
+from activities.http.user_agent import user_agent
 from activities.tools.pages.body_type import HEAD_BYTES, is_document, refuse_head, refuse_type, suffix_of
 
 _LONGEST_HEADER: Final = 100
@@ -24,7 +25,7 @@ class Fetcher:
         self._http = GuardedGet(
             backend,
             limits,
-            user_agent="Chargehand/0.4 (reads pages for a research session)",
+            user_agent=f"{user_agent()} (reads pages for a research session)",
             accept="text/html,application/xhtml+xml,text/plain,text/markdown,application/pdf,application/json;q=0.9,*/*;q=0.1",
             accept_encoding="gzip",
         )

@@ -33,7 +33,7 @@ READABLE: Final = frozenset(
 )
 """Suffixes of formats that workers can read; any other file is uploaded if it is text."""
 _READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, EML, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
-_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
 NamedContent = tuple[str, bytes]
@@ -150,7 +150,7 @@ def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None)
     entries = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        kept = (name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
         folders[:] = sorted(name for name in kept if here / name != except_for)
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:

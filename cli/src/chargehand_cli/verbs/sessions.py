@@ -9,6 +9,7 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.text import dollars
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import put_json, put_row, say
 from chargehand_cli.verb import AsJson, SessionId, verb
@@ -90,7 +91,7 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
         indent = "  " * (depth - 1) + "↳ " if depth else ""
-        cost = "" if each.cost_usd is None else f"{'' if each.is_cost_final else '≥ '}${each.cost_usd:.4f}"
+        cost = "" if each.cost_usd is None else f"{'' if each.is_cost_final else '≥ '}{dollars(each.cost_usd)}"
         columns = [
             f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
             f"{words[each.id]:<{state_width}}",

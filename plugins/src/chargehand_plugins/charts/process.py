@@ -14,7 +14,6 @@ import io
 import os
 import textwrap
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from activities.processes import limits
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 _MEMORY_BYTES: Final = 1536 << 20
 _FILE_BYTES: Final = 1 << 20
 """Limit that leaves room for matplotlib's font cache."""
-_MOST_POINTS: Final = {"bar": 60, "pie": 12, "line": 5_000, "scatter": 5_000}
-_SHOWN_ROWS: Final = 50
 _LONGEST_LABEL: Final = 28
 # Distinguishable with colour vision deficiency (Okabe and Ito).
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#444444")
@@ -39,10 +36,9 @@ Position = str | float | datetime.date
 def draw(question: dict[str, Any]) -> dict[str, Any]:
     """Return the chart and its rows, or the error."""
     limits.allow_processor_seconds(question["processor_seconds"])
-    kind = str(question["kind"])
     try:
-        selected = select(question["database"], question["sql"], _MOST_POINTS[kind] + 1)
-        positions, series = _series(kind, selected, question["x"], question["y"])
+        selected = select(question["database"], question["sql"], question["most_points"] + 1)
+        positions, series = _series(question, selected)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             image = _draw(question, positions, series)
@@ -52,7 +48,7 @@ def draw(question: dict[str, Any]) -> dict[str, Any]:
         return {"error": "Out of Memory Error: the chart needs more memory than it may use"}
     return {
         "columns": selected["columns"],
-        "rows": [[json_value(cell) for cell in row] for row in selected["rows"][:_SHOWN_ROWS]],
+        "rows": [[json_value(cell) for cell in row] for row in selected["rows"][: question["most_rows"]]],
         "row_count": selected["row_count"],
         "is_exact": selected["is_exact"],
         "image": base64.b64encode(image).decode(),
@@ -60,9 +56,8 @@ def draw(question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _series(
-    kind: str, selected: dict[str, Any], x: str, names: Sequence[str]
-) -> tuple[list[Position], dict[str, list[Number]]]:
+def _series(question: dict[str, Any], selected: dict[str, Any]) -> tuple[list[Position], dict[str, list[Number]]]:
+    kind, x, names, most = (question[name] for name in ("kind", "x", "y", "most_points"))
     columns: list[str] = selected["columns"]
     rows: list[tuple[object, ...]] = selected["rows"]
     for name in (x, *names):
@@ -71,9 +66,9 @@ def _series(
     if not rows:
         hint = f" Did you mean {' or '.join(selected['hints'])}?" if selected["hints"] else ""
         raise RefusedError(f"The statement gives no rows, so there is nothing to draw.{hint}")
-    if len(rows) > _MOST_POINTS[kind]:
+    if len(rows) > most:
         raise RefusedError(
-            f"A {kind} chart shows {_MOST_POINTS[kind]:,} rows at most, and there are {selected['row_count']:,}: "
+            f"A {kind} chart shows {most:,} rows at most, and there are {selected['row_count']:,}: "
             "aggregate, or sort and LIMIT."
         )
     series = {name: [_number(row[columns.index(name)], name) for row in rows] for name in names}

@@ -20,7 +20,8 @@ from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand.tools import failed
 from worker.parts import WorkerParts
 
-_KINDS: Final = ("bar", "line", "scatter", "pie")
+MOST_POINTS: Final = {"bar": 60, "line": 5_000, "scatter": 5_000, "pie": 12}
+"""Maximum rows by kind of chart."""
 _FORMS: Final = ("png", "svg")
 _MOST_SERIES: Final = 8
 _LONGEST_TITLE: Final = 150
@@ -54,11 +55,11 @@ class DrawChart:
         needs_documents=True,
         description=(
             "Draw a chart of the user's tables, kept for the user with the report: one SELECT (DuckDB) whose rows are "
-            "drawn in their order. You see the rows, not the picture. Sort and aggregate in SQL; a bar chart shows 60 "
-            "rows at most, a pie 12."
+            "drawn in their order. You see the rows, not the picture. Sort and aggregate in SQL; a bar chart shows "
+            f"{MOST_POINTS['bar']} rows at most, a pie {MOST_POINTS['pie']}."
         ),
         parameters=object_schema(
-            kind={"type": "string", "enum": list(_KINDS)},
+            kind={"type": "string", "enum": list(MOST_POINTS)},
             sql={"type": "string", "description": "Gives the columns x and y."},
             x={"type": "string", "description": "The column along the axis, or the names of the pie's parts."},
             y={
@@ -89,6 +90,7 @@ class DrawChart:
                 arguments.get("sql"),
                 self._timeout_seconds,
                 folder=folder,
+                most_points=MOST_POINTS[chart.kind],
                 **chart._asdict(),
             )
         finally:
@@ -115,8 +117,8 @@ def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
     """Return the chart described by the arguments, or their problem."""
     kind, x, y = arguments.get("kind"), arguments.get("x"), arguments.get("y")
     title, form = arguments.get("title", ""), arguments.get("form") or "png"
-    if not isinstance(kind, str) or kind not in _KINDS:
-        return f"`kind` must be one of {', '.join(_KINDS)}."
+    if not isinstance(kind, str) or kind not in MOST_POINTS:
+        return f"`kind` must be one of {', '.join(MOST_POINTS)}."
     if not isinstance(form, str) or form not in _FORMS:
         return f"`form` must be one of {', '.join(_FORMS)}."
     names = [name for name in y if isinstance(name, str)] if isinstance(y, list) else []

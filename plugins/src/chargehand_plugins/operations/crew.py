@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from chargehand.contracts.base import NAME
 from chargehand.errors import MissingExtra
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -23,7 +24,6 @@ _crew = typer.Typer(name="crew", help="Write, check and show crews.", no_args_is
 app.add_typer(_crew)
 
 _WORKER: Final = "chargehand_worker"
-_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 @verb(app, location=())
@@ -58,7 +58,7 @@ async def new(
 ) -> None:
     """Write a crew file to start from."""
     del connection
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise BadRequest(f"'{one_safe_line(name, 60)}' is no crew name: use a-z, 0-9, '_' and '-', 40 at most.")
     file = folder / f"{name}.toml"
     template = resources.files(__package__ or "").joinpath("crew.toml").read_text(encoding="utf-8")

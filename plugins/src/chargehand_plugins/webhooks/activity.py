@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.http.user_agent import user_agent
 from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait, left_out
 from chargehand.converter import non_retryable_error
 from chargehand.errors import SessionNotFound
@@ -193,7 +194,7 @@ async def _status(
     from activities.http.guarded_get import GuardedBackend
 
     tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
-    own = {"Host": urlsplit(url).netloc, "Content-Length": str(len(body)), "User-Agent": "Chargehand/0.4"}
+    own = {"Host": urlsplit(url).netloc, "Content-Length": str(len(body)), "User-Agent": user_agent()}
     sent = [*own.items(), ("Connection", "close"), *headers.items()]
     timeouts = {"connect": _CONNECT_SECONDS, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
     try:

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from activities.contracts.tool import ToolAnswer
 from chargehand.contracts import Artifact
 from chargehand_plugins.charts import process
-from chargehand_plugins.charts.tool import DrawChart
+from chargehand_plugins.charts.tool import MOST_POINTS, DrawChart
 from tests.activities.data.sales_harness import BY_REGION
 from tests.activities.data.sales_harness import Harness as SalesHarness
 
@@ -70,8 +70,9 @@ def draw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[
         selected = {"columns": [*columns], "rows": rows, "row_count": len(rows), "is_exact": True, "hints": []}
         monkeypatch.setattr(process, "select", lambda *_: selected)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         x, *y = columns
-        question = {"kind": "bar", "x": x, "y": y, "title": "", "form": "png", "folder": str(tmp_path)}
-        return process.draw(question | {"database": "", "sql": "", "processor_seconds": 1} | asked)
+        question = {"kind": "bar", "x": x, "y": y, "title": "", "form": "png", "folder": str(tmp_path)} | asked
+        limits = {"processor_seconds": 1, "most_rows": 50, "most_points": MOST_POINTS[str(question["kind"])]}
+        return process.draw(question | limits | {"database": "", "sql": ""})
 
     return drawn
 

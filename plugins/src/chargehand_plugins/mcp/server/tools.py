@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,6 +21,7 @@ from chargehand import (
     ConversationRequest,
     EndEvent,
     Event,
+    Limits,
     QuestionEvent,
     Report,
     Session,
@@ -50,6 +51,7 @@ from chargehand_cli.run_options import BadRequest
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
 
+_USUAL: Final = Limits()
 _REPLY_SECONDS: Final = 120
 """Time to wait for a reply, which may need a person's approval."""
 _MOST_CHARACTERS: Final = 100_000
@@ -102,9 +104,15 @@ class SessionTools:
             tuple[str, ...], Field(description="Files and folders that the agents may read.", max_length=MOST_DOCUMENTS)
         ] = (),
         crew: Annotated[str | None, Field(description="Crew that does the work; `research` if left out.")] = None,
-        max_turns: Annotated[int | None, Field(description="Model calls in all; 20 if left out.")] = None,
-        budget_usd: Annotated[float | None, Field(description="US dollars in all; 2.00 if left out.")] = None,
-        deadline_minutes: Annotated[float | None, Field(description="Minutes in all; 10 if left out.")] = None,
+        max_turns: Annotated[
+            int | None, Field(description=f"Model calls in all; {_USUAL.max_turns} if left out.")
+        ] = None,
+        budget_usd: Annotated[
+            float | None, Field(description=f"US dollars in all; {_USUAL.budget_usd} if left out.")
+        ] = None,
+        deadline_minutes: Annotated[
+            float | None, Field(description=f"Minutes in all; {_USUAL.deadline // timedelta(minutes=1)} if left out.")
+        ] = None,
         approve_plan: Annotated[bool, Field(description="Wait until the plan is approved.")] = False,
         allow_questions: Annotated[bool, Field(description="Let agents ask about ambiguous tasks.")] = False,
         follows: Annotated[
