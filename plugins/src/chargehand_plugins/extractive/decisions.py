@@ -1,6 +1,7 @@
 """Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
 
 import re
+from itertools import accumulate
 from typing import Final
 
 from pydantic import BaseModel
@@ -40,15 +41,11 @@ def judge(task: JudgeTask) -> JudgeAnswer:
 
 def compress(task: CompressTask) -> CompressAnswer:
     """Keep whole sentences and lines from the beginning, as many as fit."""
-    kept: list[str] = []
-    left = task.most_words - 1
-    for piece in _PIECE.findall(task.content.strip()):
-        left -= len(piece.split())
-        if left < 0:
-            text = "".join(kept).rstrip()
-            return CompressAnswer(content=f"{text} […]" if text else "")
-        kept.append(piece)
-    return CompressAnswer(content="".join(kept))
+    pieces: list[str] = _PIECE.findall(task.content.strip())
+    lengths = accumulate(len(piece.split()) for piece in pieces)
+    kept = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]
+    text = "".join(kept)
+    return CompressAnswer(content=text if kept == pieces or not text else f"{text.rstrip()} […]")
 
 
 def synthesise(task: SynthesisTask) -> SynthesisAnswer:
@@ -59,11 +56,9 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
-    confidence = min((given.outcome.confidence for given in answered), default=0)
+    confidence = min([given.outcome.confidence for given in answered] + [30] * bool(lost), default=0)
     answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
-    return SynthesisAnswer(
-        answer=answer, gaps=gaps, contradictions=[], confidence=min(confidence, 30) if lost else confidence
-    )
+    return SynthesisAnswer(answer=answer, gaps=gaps, contradictions=[], confidence=confidence if answered else 0)
 
 
 def _has_answer(given: InputOutcome) -> bool:

@@ -14,7 +14,6 @@ from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
 from activities.documents.words import content_words, function_words, stem, words
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
-from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.lexicon import (
     AGGREGATES,
@@ -63,8 +62,6 @@ class _Quote(NamedTuple):
     """Whether its document says at its beginning that it is superseded."""
     date: str
     """The latest date that its document names there."""
-    is_table: bool
-    """Whether it is part of a table."""
 
 
 def find_evidence(
@@ -86,11 +83,9 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     language = language_of(question)
     found = _quotes(question, language, results, catalog)
     quotes = sorted(found, key=lambda quote: quote.date, reverse=True)
-    quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated, quote.is_table))
+    quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated))
     needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
-    # Rows are no answer where a figure is asked for.
-    quotes = [quote for quote in quotes if not (quote.is_table and (reason or quote.lacking))]
     if not quotes:
         return unanswered(language, *reason) if reason else declined(language, "nothing")
     is_plain = not (needs_model or (reason and says("limits", question)))
@@ -135,7 +130,8 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
         for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
-            passage = _passage(source, {*wanted.values()}, language) if share >= _COVERED else ""
+            is_evidence = share >= _COVERED and not _TABLE.search(source.ref)
+            passage = _passage(source.quote, {*wanted.values()}, language) if is_evidence else ""
             # A paragraph that has everything is enough, or a sentence that lacks a word of several.
             part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
             is_most = lacking(passage) and len(lacking(part)) == 1 < len(wanted) - 1
@@ -143,15 +139,14 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
             passage = (part if is_enough else passage)[:_LONGEST]
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
-            is_table = bool(_TABLE.search(source.ref)) or all("|" in line for line in passage.splitlines() if line)
             date = max(_DATE.findall(opening), default="")
-            if passage:
+            # Rows are for the tables to answer.
+            if not all("|" in line for line in passage.splitlines() if line):
                 lacks = lacking(passage, source.title)
                 # A name alone says nothing of what is asked about it.
-                is_whole = not (lacks or is_table or names.issuperset(wanted)) and _has_figure(
-                    question, passage, language
-                )
-                yield _Quote(source.ref, passage, lacks, is_whole, says("outdated", opening), date, is_table)
+                has_all = not (lacks or names.issuperset(wanted))
+                is_whole = has_all and _has_figure(question, passage, language)
+                yield _Quote(source.ref, passage, lacks, is_whole, says("outdated", opening), date)
 
 
 def _has_figure(question: str, text: str, language: str) -> bool:
@@ -182,9 +177,7 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)
 
 
-def _passage(source: Source, wanted: set[str], language: str) -> str:
-    """Choose the passage of a place, or the row of a table other than its header, that has most of the words."""
-    is_table = _TABLE.search(source.ref) is not None
-    texts = [text.strip() for text in source.quote.split("\n" if is_table else PASSAGE_GAP)]
-    texts = [text for text in texts if text and not (is_table and words(text) == words(source.title))]
-    return max(texts, key=lambda text: len(wanted & {stem(word, language) for word in words(text)}), default="")
+def _passage(text: str, wanted: set[str], language: str) -> str:
+    """Choose the passage of a place that has most of the words."""
+    texts = map(str.strip, text.split(PASSAGE_GAP))
+    return max(texts, key=lambda text: len(wanted & {stem(word, language) for word in words(text)}))

@@ -29,12 +29,10 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not give it."""
     language, document = query.fields.language, query.table.document
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
-    is_whole = len(rows) == result.output.get("row_count")
-    is_doubtful = query.function != "count" or query.shape != "one" or any(row.doubt for row in rows)
-    if not sum(row.rows for row in rows) and is_whole and is_doubtful:
-        conditions = "; ".join(condition.text for condition in query.conditions)
-        return unanswered(language, "no_rows", conditions, document)
-    if not is_whole or any(row.doubt for row in rows):
+    is_unsure = len(rows) != result.output.get("row_count") or any(row.doubt for row in rows)
+    if not any(row.rows for row in rows) and (is_unsure or (query.shape, query.function) != ("one", "count")):
+        return unanswered(language, "no_rows", "; ".join(each.text for each in query.conditions), document)
+    if is_unsure:
         return declined(language, "doubt", "", document)
     ref = result.sources[0].ref
     said = [_said(query, rows)]
@@ -97,8 +95,8 @@ def _amount(query: Query, row: _Row) -> str:
     language = query.fields.language
     if query.function == "share":
         return f"{number(float(row.value), language)} %"
-    title = query.measure.label.replace("_", " ").replace("(", " ").replace(")", " ") if query.measure else ""
-    unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
+    titled = query.measure.words if query.measure else ()
+    unit = next((word.upper() for word in titled if len(word) == len("eur") and is_currency(word)), "")
     unit = row.name if query.currency and not query.group else unit
     is_whole = isinstance(row.value, float) and row.value.is_integer() and not unit
     is_plain = query.function in {"any_value", "max", "min"}

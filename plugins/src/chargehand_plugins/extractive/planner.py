@@ -30,10 +30,6 @@ class _Step(NamedTuple):
     after: int | None = None
     """Position of the step whose answer is the name that this question points to."""
 
-    @property
-    def kind(self) -> str:
-        return COMPUTE if self.query else QUOTE
-
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
     """Write a plan: one subtask that quotes for the whole request, unless there are figures to compute.
@@ -44,19 +40,15 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
     for question in _questions(task.goal):
         steps.append(_step(question, steps, catalog))
     is_repeated = len({step.question for step in steps}) < len(steps)
-    if (
-        task.rejected
-        or is_repeated
-        or not 0 < len(steps) <= max(1, task.max_subtasks)
-        or not any(s.query for s in steps)
-    ):
+    is_many = len(steps) > max(1, task.max_subtasks)
+    if task.rejected or is_repeated or is_many or not any(step.query for step in steps):
         steps = [_Step(one_line(task.goal))]
     searches = SEARCHES if catalog.documents else SEARCHES[::-1]
     drafts: list[SubtaskDraft] = []
     for number, step in enumerate(steps, start=1):
         agent = _agent(agents, ("query_data", *searches) if step.query else searches)
         needed = [] if step.after is None else [f"T{step.after + 1}"]
-        text = f"{step.kind}: {step.question[:_LONGEST]}"
+        text = f"{COMPUTE if step.query else QUOTE}: {step.question[:_LONGEST]}"
         drafts.append(
             SubtaskDraft(
                 id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
