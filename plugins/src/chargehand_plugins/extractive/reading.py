@@ -80,18 +80,18 @@ class _Reading:
             self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
         self.asks = not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(marks)
         """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
-        self._is_distinct, self._is_amount = "distinct" in marks, "amount" in marks
+        self._is_amount = "amount" in marks
         self._asks_names = "which" in marks and fields.language in {"en", "de"}
         aggregates = [mark for mark in marks if mark in lexicon.AGGREGATES]
-        self._is_total = "sum" in aggregates and len(aggregates) > 1
-        ranked = [mark for mark in aggregates if not (mark == "sum" and self._is_total)]
+        ranked = [mark for mark in aggregates if mark != "sum"] or aggregates
+        self._is_total = "sum" in aggregates
         self._aggregate = next(iter(ranked), "")
         openers = list(dict.fromkeys(lexicon.OPENERS[mark] for mark in marks if mark in lexicon.OPENERS))
         if {"which", "count"} <= set(openers):
             # `what is the average number of …` asks for the average, and `what is the number of …` counts.
             openers.remove("count" if aggregates else "which")
         if "list" in openers or self._aggregate == "share":
-            openers = [opener for opener in openers if opener == "list"]
+            openers = ["list"] * ("list" in openers)
         self._opener = next(iter(openers), "")
         self._is_count = self._opener == "count"
         self._per = next((at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at)), None)
@@ -131,8 +131,6 @@ class _Reading:
         So do a `no` that turns nothing round, if it is not that of an `order_no`, and a `from` or `to` before a value
         of a column that does not say where something comes from or goes to.
         """
-        if part.is_word and not part.field:
-            return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
         is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
@@ -143,9 +141,8 @@ class _Reading:
         following = next(iter(self._after(at)), None)
         if following is None or not following.is_word:
             return False
-        said, token = self.parts[at].tokens[0].word, following.tokens[0]
-        rates = [field for field in self.fields.all if said in field.words or field.has("priced", "wages")]
-        return not any(field.cost(token) in {0, 1} for field in rates if field.is_number)
+        rates = [field for field in self.fields.all if field.is_number and field.has("priced", "wages")]
+        return not any(field.cost(following.tokens[0]) in {0, 1} for field in rates)
 
     def queries(self) -> Iterator[tuple[Query, float]]:
         """Yield each query with how far it is from the words of the question."""
@@ -159,8 +156,7 @@ class _Reading:
         if not self._is_clear or periods is None or len(set(names)) < len(names) or is_misdated:
             return
         for group, measure in product((None, *self._groups()), (None, *self.fields.all)):
-            is_twice = group and (group.field.name in names or measure is group.field)
-            if not is_twice and (measure is None or measure is not self.fields.currency):
+            if not (group and (group.field.name in names or measure is group.field)):
                 yield from self._query(measure, group, (*held, *periods))
 
     def _query(
@@ -170,8 +166,7 @@ class _Reading:
         fields = [each.field for each in (*held, *filter(None, [group]))] + ([measure] if measure else [])
         sense, costs = self._sense(measure, group, held), [self._cost(token, fields, group) for token in self.words]
         costs.append(self._cost_of_measure(measure, group, held) if sense else None)
-        is_other = self._is_distinct and sense and {"distinct", "list"}.isdisjoint(sense)
-        if sense is None or None in costs or is_other or (self._titled and measure not in self._titled):
+        if sense is None or None in costs or (self._titled and measure not in self._titled):
             return
         cost = sum(filter(None, costs)) + self._is_outside
         if group:
@@ -224,8 +219,8 @@ class _Reading:
     def _dated_by(self) -> Field | None:
         """Find the column that dates the rows: the one that the question names, or the only one of what happened."""
         said = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
-        times = (field for field in self.fields.all if field.is_time)
-        said.update(*(field.stems for field in times if any(field.cost(token) is not None for token in self.words)))
+        named = (each for each in self.fields.all if each.is_time and each.cost_of_all(self.words) is not None)
+        said.update(*(field.stems for field in named))
         days = [field for field in self.fields.all if field.is_day]
         begun = only([field for field in days if field.has("begun")])
         dated_by = self.fields.dated_by(frozenset(said))
@@ -237,24 +232,16 @@ class _Reading:
         """How far the words are from naming a measure; None if they do not, or it is what is compared."""
         counted = next((part.condition for part in self._after(self._at.get("count"))[:1] if self._is_count), None)
         thing = counted.field if counted and counted.is_value else None
-        prices = [each for each in self.fields.all if each.is_money and self._is_amount]
-        is_rows = self._is_amount and thing not in {self.fields.key, *self.fields.texts[:1]}
-        is_rows |= any(each.cost_of_all(self.words) is not None for each in prices)
-        quantity = self.fields.quantity if thing and not is_rows else None
+        quantity = self.fields.quantity if thing and not self._is_amount else None
         if quantity and quantity.has("event") and not any(quantity.cost(token) is not None for token in self.words):
             quantity = None  # how many novels there are is not how many were sold
         if measure is None:
             # How many kettles there are is not how many rows have one, unless each row is a thing, nor how many pupils
             # there are how many marks they have.
             named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
-            is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
-            is_unsure = self._is_amount or quantity or (thing and self.fields.key is None and not is_row)
+            is_unsure = self._is_amount or quantity
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
-            # A column that has what is asked for is nearer than the rows of a table of that name.
-            numbers = [each for each in self.fields.all if each.is_number]
-            is_far = self._is_count or self._aggregate in {"most", "least"}
-            is_far = is_far or any(each.cost(token) == 0 for each in numbers for token in self.words)
-            return None if is_unsure else int(is_far)
+            return None if is_unsure else 1  # a column that has what is asked for is nearer than rows of that name
         is_compared = any(
             each.field is measure and (each.is_value or not self._aggregate or each.text.endswith(" = 0"))
             for each in held
@@ -278,7 +265,7 @@ class _Reading:
             # The names of a column are as near as the rows of another table.
             return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
         # What things cost that are amounts themselves, as in `the largest invoice`.
-        is_of_value = self._aggregate in {"sum", "max", "min"} and any(part.bounds for part in self.parts)
+        is_of_value = self._aggregate in {"sum", "max", "min"}
         is_paid = is_of_value or any(
             (measure.has("amounts") or lexicon.matches("payments", token.word))
             and self.fields.cost_of_rows(token) is not None
@@ -318,9 +305,8 @@ class _Reading:
         ranking = [token for part in self.parts if part.mark == self._aggregate for token in part.tokens]
         if measure is None:
             # Who paid the most has not the most payments.
-            is_counted = group is not None and self._aggregate in {"most", "least"}
             is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in ranking)
-            return (self._aggregate, "count") if is_counted and is_often else None
+            return (self._aggregate, "count") if group and is_often and self._aggregate in {"most", "least"} else None
         if self._ranks_rows and self._aggregate in {"most", "least"} and self._is_other(measure):
             return None  # who has the most invoices has not the largest
         is_most = self._aggregate in {"max", "most", "late"}
@@ -361,9 +347,8 @@ class _Reading:
     def _one(self, measure: Field | None, *, is_held: bool) -> _Sense:
         """Choose what makes one value of all rows, or of those that conditions hold for."""
         if measure is None:
-            # How often a bus runs is not how many rows it has.
-            is_counted = self._is_count or (self._opener == "times" and any(field.is_day for field in self.fields.all))
-            return ("one", "count") if is_counted and self._aggregate in {"", "sum"} else None
+            is_often = self._opener == "times" and self.fields.is_dated  # how often a bus runs is no number of rows
+            return ("one", "count") if (self._is_count or is_often) and self._aggregate in {"", "sum"} else None
         if not measure.is_number:
             is_name = not (self._aggregate or measure.is_time or measure.has("event") or measure.is_unique)
             return ("one", "distinct") if self._is_count and is_name else None
@@ -373,9 +358,7 @@ class _Reading:
         if self._aggregate:
             function = _FUNCTIONS.get(self._aggregate, "sum")
             return ("one", function) if adds_up or function != "sum" else None
-        # What was spent month by month is no price.
-        is_spent = self.fields.is_series and measure.has("spending")
-        is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
+        is_cost = measure.has("priced", "wages") and not measure.has("amounts", "spending")  # spent is no price
         if adds_up and not is_cost and (self._is_count or not measure.is_state):
             return ("one", "sum") if is_held or self._is_count else None
         return ("one", "any_value") if is_held else None
@@ -417,7 +400,8 @@ class _Reading:
         following = [part for part in self._after(start) if not part.mark]
         found: list[Group] = []
         if following and following[0].condition and self.fields.key:
-            found, following = [self._group_of(self.fields.key)], following[1:]
+            found.append(self._group_of(self.fields.key))
+            del following[0]
         following = following[: None if self._opener == "when" else 1]
         found += [group for part in following if part.is_word for group in self._named_by(part)]
         return list({group.sql: group for group in found}.values())
@@ -434,8 +418,6 @@ class _Reading:
         for field in named if rows != 0 or is_title or part.field else ():
             if is_divided or not field.is_number or field.is_repeated:
                 yield self._group_of(field, "" if part.field else token.stem)
-        if part.field:
-            return
         if self.fields.key and rows is not None and not is_title:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
