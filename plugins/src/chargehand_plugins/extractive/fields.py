@@ -14,7 +14,7 @@ from chargehand_plugins.extractive.periods import DAY, read_calendar
 
 _T = TypeVar("_T")
 _NUMBER: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*")
-_AMOUNT: Final = re.compile(r"[-+]?\d[\d.,\s]*\s?[^\W\d]{0,3}")
+_AMOUNT: Final = re.compile(r"[-+]?\d[\d.,'’\s]*\s?[^\W\d]{0,3}")
 """Such as `4.200 h`, which is left as a text."""
 _YES, _NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
 
@@ -38,7 +38,10 @@ class Field:
         """What its days are of, such as `joined`; empty if it is only a date."""
         is_dated = any(lexicon.matches("time_words", word) for word in self.words)
         calendar = read_calendar(column)
-        is_number = calendar and calendar.months and column.distinct == table.rows and not is_dated  # `2026-01`
+        is_plain = calendar and calendar.months and not calendar.date
+        is_number = is_plain and column.distinct == table.rows and not is_dated  # `2026-01`
+        # What happened in a month, such as `joined`, need not happen in each.
+        calendar = calendar and calendar._replace(is_series=calendar.is_series and not self.has("event"))
         self.calendar = None if is_number else calendar
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith("TIME") or self.calendar is not None
@@ -47,7 +50,7 @@ class Field:
         """Whether all of its values are known."""
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
-        self.is_state = self.has("states") and not self.has("event")
+        self.is_state = self.has("states") and not (self.has("priced") and self.has("amounts"))
         """Whether its values say how things stand, and add up over things, but not over time."""
         self.is_repeated = is_whole and 2 * column.distinct <= table.rows
         """Whether it may have the numbers of lines or courts, which name nothing that is counted."""
@@ -55,6 +58,8 @@ class Field:
         self.is_identifier = (is_whole and is_first and column.distinct == table.rows > 1) or self.has("identifiers")
         """Whether it has numbers that are names, as those of rooms and invoices are."""
         self.is_number = bool(_NUMBER.fullmatch(column.type)) and not (self.calendar or self.is_identifier)
+        self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
+        """Whether it has amounts that are left as texts."""
 
     def has(self, *names: str) -> bool:
         """Whether a word of its title is one of those of a name."""
@@ -74,8 +79,7 @@ class Field:
     @cached_property
     def is_unique(self) -> bool:
         """Whether it names each row: a text, a time or a number of that kind that never repeats."""
-        is_amount = self.column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, self.column.examples))
-        is_name = self.is_identifier or not (self.is_number or self.units or is_amount)
+        is_name = self.is_identifier or not (self.is_number or self.units or self.is_unread)
         values = chain.from_iterable(each.examples for each in self._table.columns)
         rows = self._table.rows - sum(value.casefold() in lexicon.data()["totals"] for value in values)
         return is_name and self.column.distinct >= rows > 0 and not self.is_day
@@ -174,7 +178,8 @@ class Fields:
 
     def adds_up(self, field: Field) -> bool:
         """Whether the values of a column over several rows make a sum."""
-        is_of_unit = (self.quantity is not None and field.has("unit_prices")) or "unit" in field.words
+        is_of_unit = self.quantity is not None and field.has("unit_prices") and not field.has("amounts")
+        is_of_unit |= "unit" in field.words
         is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
         is_never = is_ratio or field.has("not_added") or (field.has("priced") and is_of_unit)
         return field.is_number and not (is_never or (self.is_series and field.is_state))

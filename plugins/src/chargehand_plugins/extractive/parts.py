@@ -131,6 +131,9 @@ class _Reader:
     def _compared(self, at: int, end: int, against: Field | None, *, is_time: bool) -> Field | None:
         """Find the column that the words at a comparison name, those after it first, or the only one."""
         fields = [each for each in self._fields.all if each is not against]
+        unread = [each for each in fields if each.is_unread]
+        if any(each.cost(token) == 0 for each in unread for token in self._tokens[at : end + _NEAR]):
+            return None
         able = [each for each in fields if (each.column.type.startswith("TIME") if is_time else each.is_number)]
         for tokens in (self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]):
             costs = [(cost, each) for each in able if (cost := each.cost_of_all(tokens)) is not None]

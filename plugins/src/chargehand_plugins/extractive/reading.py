@@ -309,6 +309,8 @@ class _Reading:
             return (self._aggregate, "count") if group and is_often and self._aggregate in {"most", "least"} else None
         if self._ranks_rows and self._aggregate in {"most", "least"} and self._is_other(measure):
             return None  # who has the most invoices has not the largest
+        if self._is_total and not self.fields.adds_up(measure):
+            return None
         is_most = self._aggregate in {"max", "most", "late"}
         is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in ranking)
         is_dated = self._aggregate in {"early", "late"}
@@ -351,6 +353,7 @@ class _Reading:
             return ("one", "count") if (self._is_count or is_often) and self._aggregate in {"", "sum"} else None
         if not measure.is_number:
             is_name = not (self._aggregate or measure.is_time or measure.has("event") or measure.is_unique)
+            is_name = is_name and not measure.is_unread
             return ("one", "distinct") if self._is_count and is_name else None
         adds_up = self.fields.adds_up(measure)
         if self._opener not in {"count", "which", ""} or self._asks_names:

@@ -211,6 +211,42 @@ def test_states_and_prices_are_never_added_up() -> None:
         assert read_query(f"Wie hoch war {spoken} insgesamt im März 2024?", given_catalog) is None
 
 
+def clubs(members: tuple[str, ...], fee: str = "fee_eur") -> Catalog:
+    """One row for each club, with its members as texts."""
+    columns = (
+        Column(name="club", type="VARCHAR", examples=("Chess", "Judo", "Rowing"), distinct=3),
+        Column(name="joined", type="VARCHAR", examples=("May 2023", "June 2024", "March 2024"), distinct=3),
+        Column(name="members", type="VARCHAR", examples=members, distinct=3),
+        Column(name="quantity", type="BIGINT", examples=("1", "2", "3"), distinct=3),
+        Column(name=fee, type="BIGINT", examples=("30", "60", "90"), distinct=3),
+    )
+    return Catalog(tables=(Table(name="clubs", document="clubs.csv", rows=3, columns=columns),))
+
+
+def test_amounts_that_are_left_as_texts_give_no_figure() -> None:
+    """Neither another column is compared in their place, nor are they counted as names."""
+    for members in (("1'240", "86", "34"), ("1 240 h", "86 h", "34 h")):
+        assert read_query("Which clubs have more than 100 members?", clubs(members)) is None
+        assert read_query("How many members do all clubs have together?", clubs(members)) is None
+
+
+def test_a_total_is_a_sum_or_nothing() -> None:
+    """What does not add up is not compared by single rows where totals are asked for; a total price adds up."""
+    question = "Which club has the highest {} in total?"
+    priced, total = (clubs(("Ann", "Ben", "Cid"), fee) for fee in ("unit_price", "total_price"))
+    added = read_query("What was the total price of Chess and Judo?", total)
+
+    assert read_query(question.format("unit price"), priced) is None
+    assert (added and added.function) == "sum"
+
+
+def test_events_of_some_months_of_a_year_are_counted() -> None:
+    """Only the rows that follow each other month by month must have each month of a period."""
+    figure = read_query("How many clubs joined in 2024?", clubs(("Ann", "Ben", "Cid")))
+
+    assert (figure and figure.function) == "count"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
     """Each name of a month is read in each language; each word has the stem of the whole package, in any thread."""
