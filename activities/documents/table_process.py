@@ -22,7 +22,7 @@ _MOST_COLUMNS: Final = 300
 _EMPTY: Final = "['', 'N/A', 'n/a', 'NULL', 'null', '#N/A', '-']"
 _CURRENCY: Final = "[$€£¥]|EUR|USD|GBP|CHF"
 _SIGNED: Final = rf"\s*\(?[-+]?\s*({_CURRENCY})?\s*[-+]?"
-_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}(,\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
+_MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([,'’]\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
 _COMMA_MONEY: Final = rf"{_SIGNED}([1-9]\d{{0,2}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
 """As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
 _GROUPED: Final = rf"{_SIGNED}[1-9]\d{{0,2}}(\.\d{{3}})+\s*({_CURRENCY})?\)?\s*"

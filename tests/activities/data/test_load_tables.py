@@ -68,6 +68,11 @@ async def test_cells_are_what_they_mean(tmp_path: Path) -> None:
             {"stadt": "VARCHAR", "grosse": "BIGINT"},
             [("München", 1), ("Köln", 2)],
         ),
+        (
+            "club;members;fee\nA;1'240;CHF 1’250.50\nB;86;CHF 60.00\n",
+            {"club": "VARCHAR", "members": "DOUBLE", "fee": "DOUBLE"},
+            [("A", 1240.0, 1250.5), ("B", 86.0, 60.0)],
+        ),
     ]
     opened = await _open(tmp_path, *(content for content, _, _ in tables))
 
