@@ -90,22 +90,26 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
 def _selected(
     connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], points: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
-    """Write the columns, and list their titles; amounts in several currencies have these in a column beside them."""
+    """Write the columns, and list their titles, with the currency of all amounts.
+
+    Amounts in several currencies have these in a column beside them.
+    """
     selected: list[str] = []
     titles: dict[str, str] = {}
     grouped = {title for title, _, kind in named if kind == "VARCHAR" and _is_grouped(connection, title)}
     has_commas = _has_decimal_commas(connection, [*grouped, *points])
     has_points = not has_commas and any(_count(connection, title, _DECIMAL) for title in points if title not in grouped)
     for title, name, kind in named:
-        column, is_mixed = quoted_name(title), False
+        column, coins = quoted_name(title), list[str]()
         is_grouped = title in grouped and not has_points
         if title in points and not is_grouped:
             column = f"CAST({column} AS DOUBLE)"
         elif kind == "VARCHAR" and (not is_grouped or has_commas or _count(connection, title, _WHOLE)):
-            column, is_mixed = _expression(connection, title, has_commas=has_commas or is_grouped)
+            column, coins = _expression(connection, title, has_commas=has_commas or is_grouped)
         selected.append(f'{column} AS "{name}"')
-        titles[name] = title
-        if is_mixed:
+        is_named = len(coins) != 1 or coins[0].casefold() in title.casefold()
+        titles[name] = title if is_named else f"{title} ({coins[0]})"
+        if len(coins) > 1:
             beside = sql_name(f"{name} currency", taken, "column")
             selected.append(f'regexp_extract({quoted_name(title)}, {quoted_text(_CURRENCY)}) AS "{beside}"')
             titles[beside] = f"{title} currency"
@@ -152,8 +156,8 @@ def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, others: Collectio
     return False
 
 
-def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas: bool) -> tuple[str, bool]:
-    """Write the column as a number if all of it is one or is money; and whether it has several currencies."""
+def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas: bool) -> tuple[str, list[str]]:
+    """Write the column as a number if all of it is one or is money; and list its currencies."""
     column = quoted_name(title)
     forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     point = f"regexp_replace({column}, '[^0-9.]', '', 'g')"
@@ -164,13 +168,13 @@ def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas
         amounts, values, plain, currencies, priced = connection.execute(
             f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
             f" count(*) FILTER (regexp_full_match({column}, '0\\d+')),"
-            f" count(DISTINCT {currency}), count({currency}) FROM raw",
+            f" list(DISTINCT {currency}) FILTER ({currency} IS NOT NULL), count({currency}) FROM raw",
             [form, _CURRENCY],
         ).fetchall()[0]
-        if 0 < values == amounts and not plain and (currencies <= 1 or priced == values):
+        if 0 < values == amounts and not plain and (not currencies or len(currencies) == 1 or priced == values):
             sign = f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END"
-            return f"{sign} * CAST({digits} AS DOUBLE)", currencies > 1
-    return column, False
+            return f"{sign} * CAST({digits} AS DOUBLE)", currencies or []
+    return column, []
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str, titles: dict[str, str]) -> list[dict[str, Any]]:

@@ -117,3 +117,11 @@ def test_names_are_unique() -> None:
     taken: set[str] = set()
 
     assert [sql_name(title, taken, "column") for title in ("A b", "a-b", "a_b_2")] == ["a_b", "a_b_2", "a_b_2_2"]
+
+
+async def test_the_currency_of_amounts_is_in_their_title(tmp_path: Path) -> None:
+    """Unless it is there already; several have a column of their own."""
+    opened = await _open(tmp_path, "fee;cost chf;price\n9,50 €;CHF 2;3 €\n8,25 €;CHF 3;4 $\n")
+
+    titles = [column.title for column in opened.catalog.tables[0].columns]
+    assert titles == ["fee (€)", "cost chf", "price", "price currency"]

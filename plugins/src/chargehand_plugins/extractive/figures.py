@@ -95,8 +95,8 @@ def _amount(query: Query, row: _Row) -> str:
     language = query.fields.language
     if query.function == "share":
         return f"{number(float(row.value), language)} %"
-    titled = query.measure.words if query.measure else ()
-    unit = next((word.upper() for word in titled if len(word) == len("eur") and is_currency(word)), "")
+    units = query.measure.units if query.measure else ()
+    unit = next((form.upper() for form in units if len(form) == len("eur") and is_currency(form)), "")
     unit = row.name if query.currency and not query.group else unit
     is_whole = isinstance(row.value, float) and row.value.is_integer() and not unit
     is_plain = query.function in {"any_value", "max", "min"}

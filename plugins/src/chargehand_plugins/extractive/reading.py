@@ -239,7 +239,8 @@ class _Reading:
             # How many kettles there are is not how many rows have one, unless each row is a thing, nor how many pupils
             # there are how many marks they have.
             named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
-            is_unsure = self._is_amount or quantity
+            is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
+            is_unsure = self._is_amount or quantity or (thing and self.fields.key is None and not is_row)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
             return None if is_unsure else 1  # a column that has what is asked for is nearer than rows of that name
         is_compared = any(
