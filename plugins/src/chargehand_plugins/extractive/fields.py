@@ -73,21 +73,20 @@ class Field:
     @cached_property
     def is_money(self) -> bool:
         """Whether it has numbers of a currency, or prices of no other unit."""
-        is_amount = self.words == ("total",) or self.has("priced", "amounts", "wages", "revenues")
-        return self.is_number and (any(map(lexicon.is_currency, self.units)) or (not self.units and is_amount))
+        is_amount = not self.units and self.has("priced", "amounts", "wages", "revenues")
+        return self.is_number and (is_amount or any(map(lexicon.is_currency, self.units)))
 
     @cached_property
     def is_unique(self) -> bool:
         """Whether it names each row: a text, a time or a number of that kind that never repeats."""
-        is_name = self.is_identifier or not (self.is_number or self.units or self.is_unread)
+        is_name = not (self.is_number or self.units or self.is_unread)
         values = chain.from_iterable(each.examples for each in self._table.columns)
         rows = self._table.rows - sum(value.casefold() in lexicon.data()["totals"] for value in values)
         return is_name and self.column.distinct >= rows > 0 and not self.is_day
 
     def cost(self, token: Token) -> int | None:
         """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
-        is_taken_out = self.name.endswith("_currency")  # of the amounts that it is of
-        if is_taken_out or (lexicon.matches("paying", token.word) and self.has("durations")):
+        if lexicon.matches("paying", token.word) and self.has("durations"):
             return None
         near = lexicon.nearness(token, self.title, self._file)
         if near is not None:
@@ -139,11 +138,8 @@ class Fields:
         of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
         self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
         """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
-        days = [each for each in self.all if each.is_day and not each.has("event")]
-        is_often = self.dated_by(frozenset()) and any(2 * each.column.distinct >= table.rows for each in days)
-        is_of_things = self.key and not self.key.is_time
-        in_series = any(each.calendar and each.calendar.is_series for each in self.all)
-        self.is_series = bool(is_often or in_series) and not is_of_things
+        in_time = any(each.is_day or (each.calendar and each.calendar.is_series) for each in self.all)
+        self.is_series = in_time and not (self.key and not self.key.is_time)
         """Whether the rows follow each other in time, so that states in them do not add up."""
 
     @cached_property
@@ -165,9 +161,9 @@ class Fields:
             named += [each.stems] * (each.is_flag and word in _YES)
             named += [(f"un{each.stems[0]}",)] * (each.is_flag and word in _NO and len(each.stems) == 1)
             named += [(form,) for form in lexicon.unit_forms(word)]
-            for stems in dict.fromkeys(named):
-                found[stems] += [(each, value)] if stems and not value.isdigit() else []
-        return {stems: held for stems, held in found.items() if held}
+            for stems in dict.fromkeys(named if not value.isdigit() else ()):
+                found[stems].append((each, value))
+        return found
 
     def dated_by(self, asked: frozenset[str]) -> Field | None:
         """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
@@ -192,9 +188,8 @@ class Fields:
 
     def is_empty(self, token: Token) -> bool:
         """Whether a question means the same without a word, which then is no title, and not the table's last name."""
-        is_name = any(token.stem == name.stem for name in self.names[-1:])
-        is_name = is_name or any(not each.is_time and each.stems == (token.stem,) for each in self.all)
-        return token.word in lexicon.empty_words(self.language) and not is_name
+        named = [tuple(name.stem for name in self.names[-1:]), *(each.stems for each in self.all if not each.is_time)]
+        return token.word in lexicon.empty_words(self.language) and (token.stem,) not in named
 
     def is_known(self, token: Token) -> bool:
         """Whether a word names something of the table."""

@@ -80,7 +80,7 @@ class _Reader:
         yield from (part for part in values if len(part.tokens) > 1)
         titles, end = self._longest(at, self._fields.titles)
         yield from (Part(tokens[at:end], field=field) for field in titles[:1] if end > at + 1)
-        if self._fields.is_dated and (period := read_period(tokens, at, self._language)):
+        if period := read_period(tokens, at, self._language):
             yield Part(tokens[at : period[1]], period=period[0])
         for mark, end in marks.items():
             yield from self._comparisons(at, mark, end)
@@ -141,7 +141,7 @@ class _Reader:
             if len(nearest) == 1:
                 return nearest[0]
         if against:
-            able = [each for each in able if each.units == against.units and not each.has("priced")]
+            able = [each for each in able if not each.has("priced")]
         return self._fields.key if is_time and self._fields.key in able else only(able)
 
     def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:
@@ -155,7 +155,6 @@ class _Reader:
         for field in titles or (named if is_blank else []):
             if is_blank or (field.is_day and field.has("event")):
                 end = max(end, place + 1)
-                end += any(lexicon.matches("dates", token.word) for token in self._tokens[end : end + field.is_time])
                 sql = f'coalesce("{field.name}", 0) = 0' if field.is_number else f'"{field.name}" IS NULL'
                 none = f"{field.label} = {'0' if field.is_number else '–'}"
                 yield Part(self._tokens[at:end], condition=Condition(field, sql, none))
@@ -193,18 +192,15 @@ class _Reader:
         if token and end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
             found = [each for each in found if token.text == each[1]]
         if token and before and end <= at + 1 and token.text[0].isdigit():  # `platform 2`, a number beside its column
-            key = self._fields.key if self._fields.cost_of_rows(before) == 0 else None
-            beside = [each for each in self._fields.all if each is key or each.cost(before) == 0]
+            beside = [each for each in self._fields.all if each.cost(before) == 0]
             numbered = [(each, token.text) for each in beside if token.text in each.examples]
             return list({*found, *numbered}), at + 1
         return found, end
 
     def _parts_of_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
         """Read more than half of the words of a value, in any order, or one of a proper name, if no other has them."""
-        first, found = self._tokens[at : at + 1], list[tuple[int, Field, str]]()
-        if any(
-            self._fields.is_empty(token) or any(each.cost(token) == 0 for each in self._fields.all) for token in first
-        ):
+        first, found = self._tokens[at], list[tuple[int, Field, str]]()
+        if self._fields.is_empty(first) or any(each.cost(first) == 0 for each in self._fields.all):
             return (), at
         for stems, held in self._fields.values.items():
             telling = {stem for stem in stems if stem.isalpha() and len(stem) > 1 and not lexicon.unit_forms(stem)}
@@ -217,5 +213,5 @@ class _Reader:
                 if field.is_listed and (is_most or (value.istitle() and (are_names or field.has("persons")))):
                     found.append((at + len(said), field, value))
         longest = max((end for end, *_ in found), default=at)
-        longest_found = [(field, value) for end, field, value in found if end == longest]
-        return longest_found if len(longest_found) == 1 else (), longest
+        best = only([(field, value) for end, field, value in found if end == longest])
+        return [best] if best else [], longest
