@@ -47,21 +47,19 @@ class _Found(BaseModel):
     """What a search says of what it found; a web search says nothing and is believed."""
 
     coverage: list[float] = []
-    """Share of the question that each source holds."""
     words_found_nowhere: list[str] = []
 
 
 class _Quote(NamedTuple):
+    """A passage, the telling words that it lacks, and what its document says of its age at the beginning."""
+
     ref: str
     text: str
     lacking: tuple[str, ...]
-    """The telling words of the question that it does not have."""
     is_whole: bool
-    """Whether it has all of them, and what else the question asks for."""
+    """Whether it lacks no word, and has what else the question asks for."""
     is_outdated: bool
-    """Whether its document says at its beginning that it is superseded."""
     date: str
-    """The latest date that its document names there."""
 
 
 def find_evidence(

@@ -25,9 +25,8 @@ class Field:
     def __init__(self, column: Column, table: Table, language: str) -> None:
         self.column, self.name, self.label = column, column.name, column.title or column.name
         self._table, self._file = table, tuple(token.stem for token in _names_of(table, language))
-        tokens = lexicon.read_tokens(self.label, language)
-        words = [token.word for token in tokens]
-        self.words = (*words[:-1], *("minutes" if word == "min" else word for word in words[-1:]))
+        tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", self.label), language)
+        self.words = tuple(token.word for token in tokens)
         self.units = frozenset(form for word in self.words for form in lexicon.unit_forms(word))
         named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
         telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
@@ -36,18 +35,15 @@ class Field:
         self.stems = tuple(token.stem for token in self.title)
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
         """What its days are of, such as `joined`; empty if it is only a date."""
-        is_dated = any(lexicon.matches("time_words", word) for word in self.words)
         calendar = read_calendar(column)
-        is_plain = calendar and calendar.months and not calendar.date
-        is_number = is_plain and column.distinct == table.rows and not is_dated  # `2026-01`
-        # What happened in a month, such as `joined`, need not happen in each.
-        calendar = calendar and calendar._replace(is_series=calendar.is_series and not self.has("event"))
-        self.calendar = None if is_number else calendar
+        is_plain = calendar and calendar.months and not (calendar.date or self.has("time_words"))
+        self.calendar = None if is_plain and column.distinct == table.rows else calendar  # `2026-01` may be a number
+        if self.calendar and self.has("event"):  # what happened in a month, such as `joined`, need not do so in each
+            self.calendar = self.calendar._replace(is_series=False)
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith("TIME") or self.calendar is not None
         self.examples = tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])
         self.is_listed = column.distinct <= len(column.examples)
-        """Whether all of its values are known."""
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
         self.is_state = self.has("states") and not (self.has("priced") and self.has("amounts"))
@@ -59,7 +55,6 @@ class Field:
         """Whether it has numbers that are names, as those of rooms and invoices are."""
         self.is_number = bool(_NUMBER.fullmatch(column.type)) and not (self.calendar or self.is_identifier)
         self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
-        """Whether it has amounts that are left as texts."""
 
     def has(self, *names: str) -> bool:
         """Whether a word of its title is one of those of a name."""
@@ -120,26 +115,20 @@ class Fields:
         self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
         keys = [field for field in self.all if field.is_unique]
         self.key = next(iter(keys), None)
-        """The first column that names each row."""
         is_code = self.key and all(any(map(str.isdigit, value)) for value in self.key.examples)
         self.label = next((each for each in keys[1:] if is_code and each.has("labels")), None)
         """The first column that says what a row is called whose key is a number or a code."""
         self.currency = only([each for each in self.all if _are_codes(each.column.examples)])
-        """The column that holds nothing but currencies."""
         money = [field for field in self.all if field.is_money]
         self.amount = only([field for field in money if field.has("amounts")]) or only(money)
-        """The one column of money."""
-        numbers = [each for each in self.all if each.is_number and not each.is_money]
-        self.quantity = only([each for each in numbers if each.has("quantity")])
-        """The column that says how many of a thing a row has."""
+        counts = (each for each in self.all if each.is_number and not each.is_money)
+        self.quantity = only([each for each in counts if each.has("quantity")])
         self.names = _names_of(table, language)
-        """The words of the table's name."""
-        days = [each for each in self.all if each.is_day and each.column.distinct == table.rows]
+        days = [each for each in self.all if each.is_day]
         of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
         self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
         """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
-        in_time = any(each.is_day or (each.calendar and each.calendar.is_series) for each in self.all)
-        self.is_series = in_time and not (self.key and not self.key.is_time)
+        self.is_series = self.is_dated and not (self.key and not self.key.is_time)
         """Whether the rows follow each other in time, so that states in them do not add up."""
 
     @cached_property
@@ -158,8 +147,8 @@ class Fields:
             word = value.casefold()
             tokens = lexicon.read_tokens(value, self.language) if each in self.texts else ()
             named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
-            named += [each.stems] * (each.is_flag and word in _YES)
-            named += [(f"un{each.stems[0]}",)] * (each.is_flag and word in _NO and len(each.stems) == 1)
+            if each.is_flag:
+                named += [each.stems] if word in _YES else [(f"un{each.stems[0]}",)]
             named += [(form,) for form in lexicon.unit_forms(word)]
             for stems in dict.fromkeys(named if not value.isdigit() else ()):
                 found[stems].append((each, value))
@@ -167,17 +156,15 @@ class Fields:
 
     def dated_by(self, asked: frozenset[str]) -> Field | None:
         """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
-        dated = [field for field in self.all if field.calendar]
-        named = [field for field in dated if field.kind and field.kind <= asked]
-        plain = [field for field in dated if not field.kind]
+        dated = [field for field in self.all if field.calendar and field.kind <= asked]
+        named, plain = ([field for field in dated if bool(field.kind) is is_named] for is_named in (True, False))
         return only(named or [field for field in plain if field.is_day] or plain)
 
     def adds_up(self, field: Field) -> bool:
         """Whether the values of a column over several rows make a sum."""
         is_of_unit = self.quantity is not None and field.has("unit_prices") and not field.has("amounts")
-        is_of_unit |= "unit" in field.words
         is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
-        is_never = is_ratio or field.has("not_added") or (field.has("priced") and is_of_unit)
+        is_never = is_ratio or is_of_unit or field.has("not_added") or "unit" in field.words
         return field.is_number and not (is_never or (self.is_series and field.is_state))
 
     def cost_of_rows(self, token: Token) -> int | None:

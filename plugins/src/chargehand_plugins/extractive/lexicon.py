@@ -31,6 +31,7 @@ _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
 """The first part of a German word that says what becomes of the second."""
 _UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
+_PARTICIPLE_DE: Final = re.compile(r"^ge(\w{4,}?)(?:e?t|en)$")
 _PARTICIPLE: Final = re.compile(r"(?<=\w{3})ee(?=s?$)")
 _ENDING: Final = re.compile(
     r"(?:ations?|ions?|ung(?:en)?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
@@ -85,14 +86,7 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
 
 
 def _roots(word: str) -> set[str]:
-    root = _ENDING.sub("", word)
-    return {word, root} if len(root) >= _SHORTEST_ROOT else {word}
-
-
-def _finite(word: str) -> str:
-    """Take a German participle back to its root: `gekauft` to `kauf`."""
-    found = re.fullmatch(r"ge(\w{4,}?)(?:e?t|en)", word)
-    return found[1] if found else word
+    return {word, *(root for root in [_ENDING.sub("", word)] if len(root) >= _SHORTEST_ROOT)}
 
 
 @lru_cache(maxsize=10_000)
@@ -105,8 +99,8 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
     if any(token.stem == name.stem for name in named):
         return 0
     is_part = any(not _roots(said).isdisjoint(_roots(word)) for word in words)
-    said, is_participle = _finite(said), said != _finite(said)
-    if not is_part and (is_participle or len(said) >= _SHORTEST_PART):
+    said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is of `kauf`
+    if not is_part and (said != token.word or len(said) >= _SHORTEST_PART):
         long = [word for word in words if len(word) >= _SHORTEST_PART]
         rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
         is_part = (

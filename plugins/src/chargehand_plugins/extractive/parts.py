@@ -141,7 +141,7 @@ class _Reader:
             if len(nearest) == 1:
                 return nearest[0]
         if against:
-            able = [each for each in able if not each.has("priced")]
+            able = [each for each in able if each.units == against.units and not each.has("priced")]
         return self._fields.key if is_time and self._fields.key in able else only(able)
 
     def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:

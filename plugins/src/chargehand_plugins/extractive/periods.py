@@ -41,10 +41,6 @@ class Period(NamedTuple):
         return len(self.first or self.last) in {_YEARLY, _MONTHLY, DAY}
 
     @property
-    def is_of_days(self) -> bool:
-        return len(self.first) != _YEARLY
-
-    @property
     def text(self) -> str:
         return " – ".join(dict.fromkeys((self.first, self.last)))
 
@@ -127,14 +123,11 @@ def _is_month(tokens: Sequence[Token], at: int) -> bool:
 
 
 class Calendar(NamedTuple):
-    """A column by which a table's rows stand in time."""
+    """A column by which a table's rows stand in time: a row's moment in SQL, how long it is, and all that are known."""
 
     sql: str
-    """A row's moment."""
     length: int
-    """Of each moment."""
     moments: frozenset[str] = frozenset()
-    """All of its moments; empty if not all of them are known."""
     date: str = ""
     """It as a date, if it is none already or plain text."""
     is_series: bool = False
@@ -154,7 +147,7 @@ class Calendar(NamedTuple):
         """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
         first, last, side = period
         if self.length == _YEARLESS and period.has_year:
-            if first[:4] != last[:4] or first[:4] not in name:
+            if not first[:4] == last[:4] in name:
                 return None
             first, last = first[5:] or "01", last[5:] or "12"
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
@@ -162,7 +155,9 @@ class Calendar(NamedTuple):
             return None
         moment = self.sql if start == 1 else self.part(start, len(first))
         if start == 1:  # the whole column, so that a source names the period and no part of a text
-            first, last = _pad(first, self.length, month=1), _pad(last, self.length, month=12)
+            first, last = f"{first}-01-01"[: self.length], f"{last}-12"[: max(_MONTHLY, len(last))][: self.length]
+            if len(last) == _MONTHLY < self.length:
+                last = f"{last}-{monthrange(int(last[:4]), int(last[5:]))[1]}"
         end = last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
@@ -178,16 +173,6 @@ class Calendar(NamedTuple):
         months = [f"{year}{month:02}" for year in years for month in range(1, 13)]
         held = {moment[start - 1 :] for moment in self.months}
         return any(first <= month <= f"{last}-99" and month not in held for month in months)
-
-
-def _pad(moment: str, length: int, *, month: int) -> str:
-    """Write the first or last month and day of a moment, as far as a calendar has them."""
-    if len(moment) == _YEARLY < length:
-        moment = f"{moment}-{month:02}"
-    if len(moment) == _MONTHLY < length:
-        days = monthrange(int(moment[:4]), int(moment[5:]))[1]
-        moment = f"{moment}-{1 if month == 1 else days:02}"
-    return moment
 
 
 def read_calendar(column: Column) -> Calendar | None:
@@ -207,8 +192,7 @@ def read_calendar(column: Column) -> Calendar | None:
     if len(found) != 1:
         return None
     [(order, moments)] = found
-    is_month = len(moments[0]) < DAY
-    is_known = column.distinct <= len(column.examples)
+    is_month, is_known = len(moments[0]) < DAY, column.distinct <= len(column.examples)
     if is_month and not is_known:
         return None
     if moments != values:

@@ -14,7 +14,8 @@ from chargehand_plugins.extractive.query import Group, Query
 
 _SUPPOSED: Final = 4
 """What it costs to take a column for what no word names."""
-_LENGTHS: Final = {"days": 10, "months_of": 7, "years": 4}
+_YEARLY: Final = 4
+_LENGTHS: Final = {"days": 10, "months_of": 7, "years": _YEARLY}
 """How long moments are by which rows are put together."""
 _FUNCTIONS: Final = {"mean": "avg", "median": "median", "max": "max", "min": "min"}
 _MOST_TOKENS: Final = 40
@@ -122,15 +123,10 @@ class _Reading:
         return part.is_word and not part.field and all(map(self.fields.is_empty, part.tokens))
 
     def _after(self, at: int | None) -> list[Part]:
-        """List what is said after a place."""
         return [] if at is None else [part for part in self.parts[at + 1 :] if not self._is_plain(part)]
 
     def _limits(self, at: int, part: Part) -> bool:
-        """Whether a part limits a question in a way that is not understood.
-
-        So do a `no` that turns nothing round, if it is not that of an `order_no`, and a `from` or `to` before a value
-        of a column that does not say where something comes from or goes to.
-        """
+        """Whether a part limits a question in a way that is not understood, as `from` does a value that is no origin."""
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
         is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
@@ -224,7 +220,7 @@ class _Reading:
         days = [field for field in self.fields.all if field.is_day]
         begun = only([field for field in days if field.has("begun")])
         dated_by = self.fields.dated_by(frozenset(said))
-        if dated_by and not dated_by.is_day and any(part.period and part.period.is_of_days for part in self.parts):
+        if dated_by and not dated_by.is_day and any(part.period and len(part.period.first) != _YEARLY for part in self.parts):
             dated_by = dated_by if dated_by.calendar and dated_by.calendar.months else None
         return dated_by or begun or only(days)
 
