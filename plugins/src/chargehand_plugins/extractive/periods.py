@@ -155,9 +155,9 @@ class Calendar(NamedTuple):
             return None
         moment = self.sql if start == 1 else self.part(start, len(first))
         if start == 1:  # the whole column, so that a source names the period and no part of a text
-            first, last = f"{first}-01-01"[: self.length], f"{last}-12"[: max(_MONTHLY, len(last))][: self.length]
-            if len(last) == _MONTHLY < self.length:
-                last = f"{last}-{monthrange(int(last[:4]), int(last[5:]))[1]}"
+            last = f"{last}-12" if len(last) == _YEARLY else last
+            days = f"-{monthrange(int(last[:4]), int(last[5:]))[1]}" if len(last) == _MONTHLY else ""
+            first, last = f"{first}-01-01"[: self.length], f"{last}{days}"[: self.length]
         end = last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
