@@ -85,7 +85,8 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
     if not quotes:
-        return unanswered(language, *reason) if reason else declined(language, "nothing")
+        unread = None if needs_model else why_unread(question, catalog, is_figure=True)
+        return unanswered(language, *reason) if reason else declined(language, *(unread or ("nothing",)))
     is_plain = not (needs_model or (reason and says("limits", question)))
     whole = [quote for quote in quotes if quote.is_whole and is_plain]
     lacking = ("lacks", *quotes[0].lacking[:1]) if quotes[0].lacking else ("no_figure",)

@@ -62,8 +62,8 @@ class Field:
 
     def events(self, text: str) -> set[str]:
         """List what has happened to rows by a condition, as a text, such as `status = delivered`."""
-        said = {token.word for token in lexicon.read_tokens(text, "") if lexicon.matches("event", token.word)}
-        return said if self.is_flag or self.has("statuses") else set()
+        tokens = lexicon.read_tokens(text, "") if self.is_flag or self.has("statuses") else ()
+        return {token.word for token in tokens if lexicon.matches("event", token.word)}
 
     @cached_property
     def is_money(self) -> bool:

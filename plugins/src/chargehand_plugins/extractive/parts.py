@@ -207,10 +207,9 @@ class _Reader:
             said = list(takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:]))
             while said and said[-1].stem not in stems:
                 said.pop()
-            are_names = all(token.text.istitle() for token in said)
             is_most = 2 * len({t.stem for t in said} & telling) > len(telling)
             for field, value in held if said else ():
-                if field.is_listed and (is_most or (value.istitle() and (are_names or field.has("persons")))):
+                if field.is_listed and (is_most or (value.istitle() and said[0].text.istitle())):
                     found.append((at + len(said), field, value))
         longest = max((end for end, *_ in found), default=at)
         best = only([(field, value) for end, field, value in found if end == longest])

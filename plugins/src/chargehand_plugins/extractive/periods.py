@@ -151,7 +151,9 @@ class Calendar(NamedTuple):
                 return None
             first, last = first[5:] or "01", last[5:] or "12"
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
-        if start - 1 + len(first) > self.length or (self.is_series and self.months and not side and self._misses(first, last, start)):
+        if start - 1 + len(first) > self.length or (
+            self.is_series and self.months and not side and self._misses(first, last, start)
+        ):
             return None
         moment = self.sql if start == 1 else self.part(start, len(first))
         if start == 1:  # the whole column, so that a source names the period and no part of a text

@@ -51,11 +51,9 @@ class Query(NamedTuple):
     @property
     def currency(self) -> Field | None:
         """The column of currencies that amounts are kept apart by."""
-        coin, measure = self.fields.currency, self.measure
-        is_bare = measure is not None and measure.is_number and not measure.units
-        is_own = measure and coin and (coin.name == f"{measure.name}_currency" or measure.is_money)
-        is_only = coin and not coin.name.endswith("_currency") and not any(each.is_money for each in self.fields.all)
-        return coin if is_bare and (is_own or is_only) else None
+        is_bare = self.measure is not None and self.measure.is_number and not self.measure.units
+        is_own = self.measure and (self.measure.is_money or not any(each.is_money for each in self.fields.all))
+        return self.fields.currency if is_bare and is_own else None
 
     def sql(self) -> str:
         """Write for each group the value, how many rows it rests on, and whether there is doubt about it."""
@@ -117,11 +115,11 @@ class Query(NamedTuple):
     def _total(self) -> str:
         """Write what holds for rows that add up the others; empty if the table has no such row."""
         texts = [column for column in self.table.columns if column.type == "VARCHAR"]
-        names = [name for name in data()["totals"] if any(name in map(str.lower, column.examples) for column in texts)]
-        if any(column.distinct > len(column.examples) for column in texts):
-            names = data()["totals"]
+        said = {example.lower() for column in texts for example in column.examples}
+        is_known = all(column.distinct <= len(column.examples) for column in texts)
+        names = [name for name in data()["totals"] if name in said or not is_known]
         listed = ", ".join(f'lower("{column.name}")' for column in texts)
-        return f"coalesce(list_has_any([{listed}], {names}), false)" if names else ""
+        return f"coalesce(list_has_any([{listed}], {names}), false)" if names and texts else ""
 
 
 _NO_GROUP: Final = "''"

@@ -10,6 +10,7 @@ from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.fields import Field, Fields, fields_of, only
 from chargehand_plugins.extractive.lexicon import RANKS, Token
 from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts, without_joints
+from chargehand_plugins.extractive.periods import Calendar
 from chargehand_plugins.extractive.query import Group, Query
 
 _SUPPOSED: Final = 4
@@ -30,13 +31,17 @@ def read_query(question: str, catalog: Catalog) -> Query | None:
     return nearest[0] if len(nearest) == 1 else None
 
 
-def why_unread(question: str, catalog: Catalog) -> tuple[str, ...] | None:
-    """Say why a question is no query: the key of a sentence and what fills it; None if it asks for no figure."""
+def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> tuple[str, ...] | None:
+    """Say why a question is no query: the key of a sentence and what fills it; None if it asks for no figure.
+
+    `is_figure` is set where no text has anything of it either.
+    """
     readings = _readings(question, catalog)
     if nearest := _nearest(readings):
         named = dict.fromkeys(f"{each.measure.label}, {each.place}" for each in nearest if each.measure)
         return "ambiguous", "", " / ".join(named if len(named) > 1 else dict.fromkeys(each.place for each in nearest))
-    best = max((each for each in readings if each.asks and each.known), key=lambda each: each.known, default=None)
+    able = [each for each in readings if (each.asks or is_figure) and each.known]
+    best = max(able, key=lambda each: each.known, default=None)
     if best is None:
         return None
     word, columns = best.unknown, ", ".join(field.label for field in best.fields.all)
@@ -76,6 +81,9 @@ class _Reading:
         counts = [at for at, part in enumerate(parts) if part.mark == "count" and at and self._is_title(parts[at - 1])]
         marks = [part.mark for at, part in enumerate(parts) if part.mark and at not in counts]
         self.parts = [part for part in without_joints(parts) if part.mark != "distinct"]
+        periods = [part for part in self.parts if part.period]
+        self._period = next((part.period for part in periods), None)
+        self._period_text = " ".join(token.text for part in periods for token in part.tokens)
         self._at: dict[str, int] = {}
         for at, part in enumerate(self.parts):
             self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
@@ -96,11 +104,8 @@ class _Reading:
         self._opener = next(iter(openers), "")
         self._is_count = self._opener == "count"
         self._per = next((at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at)), None)
-        self._is_clear = (
-            max(len(openers), len(ranked)) == 1
-            and not any(self._limits(at, part) for at, part in enumerate(self.parts))
-            and sum(part.period is not None for part in self.parts) <= 1
-        )
+        is_limited = len(periods) > 1 or any(self._limits(at, part) for at, part in enumerate(self.parts))
+        self._is_clear = max(len(openers), len(ranked)) == 1 and not is_limited
         said = [token for part in self.parts if part.is_word and not self._is_plain(part) for token in part.tokens]
         self.words = [token for token in said if not lexicon.matches("pointers", token.word)]
 
@@ -126,7 +131,7 @@ class _Reading:
         return [] if at is None else [part for part in self.parts[at + 1 :] if not self._is_plain(part)]
 
     def _limits(self, at: int, part: Part) -> bool:
-        """Whether a part limits a question in a way that is not understood, as `from` does a value that is no origin."""
+        """Whether a part limits a question in a way that is not read, as `from` before what is no origin."""
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
         is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
@@ -146,9 +151,9 @@ class _Reading:
         names = [each.field.name for each in held if each.is_value]
         periods = self._in_periods()
         # When an order was delivered is not known from its own date.
-        is_dated = periods or self._aggregate in {"early", "late"}
-        own = set(self._dated_by.words if self._dated_by else ())
-        is_misdated = is_dated and any(each.is_value and not each.field.events(each.text) <= own for each in held)
+        own = self._dated_by.words if self._dated_by else ()
+        is_misdated = any(each.is_value and not each.field.events(each.text).issubset(own) for each in held)
+        is_misdated &= bool(periods) or self._aggregate in {"early", "late"}
         if not self._is_clear or periods is None or len(set(names)) < len(names) or is_misdated:
             return
         for group, measure in product((None, *self._groups()), (None, *self.fields.all)):
@@ -164,52 +169,51 @@ class _Reading:
         costs.append(self._cost_of_measure(measure, group, held) if sense else None)
         if sense is None or None in costs or (self._titled and measure not in self._titled):
             return
-        cost = sum(filter(None, costs)) + self._is_outside
+        # Another table may have rows of the period.
+        is_outside = self._period and self._calendar and self._calendar.is_outside(self._period)
+        cost = sum(filter(None, costs)) + bool(is_outside)
         if group:
             cost += any(group.field.cost(t) == 0 for t in self.words) and group.field.is_cut(self.words)
         elif self._aggregate in RANKS:
             beside = [each.word for each in self._groups()]
             words = [token for token in self.words if token.stem in beside]
-            cost += "" in beside or any(measure is None or measure.cost(token) is None for token in words)
-        text = " ".join(token.text for part in self.parts if part.period for token in part.tokens)
+            cost += "" in beside or (
+                bool(words) and (measure is None or any(measure.cost(word) is None for word in words))
+            )
         other, doubts = self._other(*sense, measure, group), self._doubts(*sense, measure)
-        yield Query(self.fields, *sense, measure, group and group._replace(word=""), held, other, doubts, text), cost
+        group = group and group._replace(word="")
+        yield Query(self.fields, *sense, measure, group, held, other, doubts, self._period_text), cost
 
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
         """How far a word is from what a query speaks of; None if it is not that."""
         costs = [*(field.cost(token) for field in spoken_of), self.fields.cost_of_rows(token)]
-        is_bounded = any(part.bounds and not (part.condition and part.condition.is_value) for part in self.parts)
-        events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
-        costs += [0] if is_time or any(field.cost(token) == 0 for field in events) else []
+        costs += [0] if is_time else []
         if any(each.is_number and len(each.title) == 1 and each.has("event") for each in spoken_of):  # seats, sold
             costs += [1 for each in self.fields.all if each.is_number and each.stems == (token.stem,)]
         return min((cost for cost in costs if cost is not None), default=None)
 
     def _in_periods(self) -> list[Condition] | None:
         """Write the period as a condition, unless titles of columns name it; None if the table cannot hold it."""
-        for period, tokens in ((part.period, part.tokens) for part in self.parts if part.period and not self._titled):
-            calendar = self._dated_by and self._dated_by.calendar
-            sql = calendar and calendar.condition(period, frozenset(name.stem for name in self.fields.names))
-            if not (self._dated_by and calendar and sql):
-                return None
-            text = period.text if period.has_year else " ".join(token.text for token in tokens)
-            moment = "" if period.side else calendar.part(1, len(period.first))
-            text = " ".join(filter(None, (self._dated_by.label, period.side, text)))
-            return [Condition(self._dated_by, sql, text, moment=(moment, period.first))]
-        return []
+        period, calendar = self._period, self._calendar
+        if period is None or self._titled:
+            return []
+        sql = calendar and calendar.condition(period, frozenset(name.stem for name in self.fields.names))
+        if not (self._dated_by and calendar and sql):
+            return None
+        moment = "" if period.side else calendar.part(1, len(period.first))
+        text = (self._dated_by.label, period.side, period.text if period.has_year else self._period_text)
+        return [Condition(self._dated_by, sql, " ".join(filter(None, text)), moment=(moment, period.first))]
 
     @cached_property
     def _titled(self) -> list[Field]:
         """List the columns of numbers whose titles have the year of the question."""
-        years = [part.period.text for part in self.parts if part.period and not part.period.side]
-        return [each for each in self.fields.all if each.is_number and not set(years).isdisjoint(each.words)]
+        year = self._period.text if self._period and not self._period.side else ""
+        return [each for each in self.fields.all if each.is_number and year in each.words]
 
-    @cached_property
-    def _is_outside(self) -> bool:
-        """Whether the table has no row of the period, as another one may have."""
-        calendar = self._dated_by and self._dated_by.calendar
-        return calendar is not None and any(part.period and calendar.is_outside(part.period) for part in self.parts)
+    @property
+    def _calendar(self) -> Calendar | None:
+        return self._dated_by and self._dated_by.calendar
 
     @cached_property
     def _dated_by(self) -> Field | None:
@@ -220,16 +224,18 @@ class _Reading:
         days = [field for field in self.fields.all if field.is_day]
         begun = only([field for field in days if field.has("begun")])
         dated_by = self.fields.dated_by(frozenset(said))
-        if dated_by and not dated_by.is_day and any(part.period and len(part.period.first) != _YEARLY for part in self.parts):
-            dated_by = dated_by if dated_by.calendar and dated_by.calendar.months else None
+        if dated_by and dated_by.calendar and self._period and len(self._period.first) != _YEARLY:
+            dated_by = dated_by if dated_by.is_day or dated_by.calendar.months else None
         return dated_by or begun or only(days)
 
     def _cost_of_measure(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> float | None:
         """How far the words are from naming a measure; None if they do not, or it is what is compared."""
-        counted = next((part.condition for part in self._after(self._at.get("count"))[:1] if self._is_count), None)
-        thing = counted.field if counted and counted.is_value else None
+        counted = [
+            part.condition for part in self._after(self._at.get("count"))[:1] if part.condition and self._is_count
+        ]
+        thing = next((each.field for each in counted if each.is_value), None)
         quantity = self.fields.quantity if thing and not self._is_amount else None
-        if quantity and quantity.has("event") and not any(quantity.cost(token) is not None for token in self.words):
+        if quantity and quantity.has("event") and quantity.cost_of_all(self.words) is None:
             quantity = None  # how many novels there are is not how many were sold
         if measure is None:
             # How many kettles there are is not how many rows have one, unless each row is a thing, nor how many pupils
@@ -239,10 +245,8 @@ class _Reading:
             is_unsure = self._is_amount or quantity or (thing and self.fields.key is None and not is_row)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
             return None if is_unsure else 1  # a column that has what is asked for is nearer than rows of that name
-        is_compared = any(
-            each.field is measure and (each.is_value or not self._aggregate or each.text.endswith(" = 0"))
-            for each in held
-        )
+        own = [each for each in held if each.field is measure]
+        is_compared = any(each.is_value or not self._aggregate or each.text.endswith(" = 0") for each in own)
         if quantity or is_compared:
             return 0 if measure is quantity else None
         return self._cost_of_named(measure, group)
@@ -262,12 +266,9 @@ class _Reading:
             # The names of a column are as near as the rows of another table.
             return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
         # What things cost that are amounts themselves, as in `the largest invoice`.
-        is_of_value = self._aggregate in {"sum", "max", "min"}
-        is_paid = is_of_value or any(
-            (measure.has("amounts") or lexicon.matches("payments", token.word))
-            and self.fields.cost_of_rows(token) is not None
-            for token in self.words
-        )
+        is_of_value = self._aggregate in {"sum", "max", "min"} and any(part.bounds for part in self.parts)
+        rows = [token.word for token in self.words if self.fields.cost_of_rows(token) is not None]
+        is_paid = is_of_value or any(measure.has("amounts") or lexicon.matches("payments", word) for word in rows)
         return _SUPPOSED if is_paid and measure is (self.fields.amount or self.fields.quantity) else None
 
     def _sense(self, measure: Field | None, group: Group | None, held: Sequence[Condition]) -> _Sense:
@@ -304,10 +305,9 @@ class _Reading:
             # Who paid the most has not the most payments.
             is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in ranking)
             return (self._aggregate, "count") if group and is_often and self._aggregate in {"most", "least"} else None
-        if self._ranks_rows and self._aggregate in {"most", "least"} and self._is_other(measure):
+        is_other = self._ranks_rows and self._is_other(measure)
+        if (is_other and self._aggregate in {"most", "least"}) or (self._is_total and not self.fields.adds_up(measure)):
             return None  # who has the most invoices has not the largest
-        if self._is_total and not self.fields.adds_up(measure):
-            return None
         is_most = self._aggregate in {"max", "most", "late"}
         is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in ranking)
         is_dated = self._aggregate in {"early", "late"}
@@ -374,8 +374,8 @@ class _Reading:
 
     def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
         """List what makes figures unsure: several years in a period that names none, or rows that are no whole."""
-        calendar, found = self._dated_by and self._dated_by.calendar, list[str]()
-        if calendar and calendar.length > 4 and any(part.period and not part.period.has_year for part in self.parts):
+        calendar, found = self._calendar, list[str]()
+        if calendar and calendar.length > _YEARLY and self._period and not self._period.has_year:
             found.append(f"count(DISTINCT {calendar.part(1, 4)}) > 1")
         if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
             # The most customers of one month are not the most of all months.
@@ -421,6 +421,6 @@ class _Reading:
         if self.fields.key and rows is not None and not is_title:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-        calendar = self._dated_by and self._dated_by.calendar
+        calendar = self._calendar
         if length and not is_title and self._dated_by and calendar and length < calendar.length:
             yield Group(self._dated_by, calendar.part(1, length), is_period=True, word=token.stem)
