@@ -46,7 +46,8 @@ class Field:
         self.is_listed = column.distinct <= len(column.examples)
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
-        self.is_state = self.has("states") and not (self.has("priced") and self.has("amounts"))
+        is_added = self.has("event") or (self.has("priced") and self.has("amounts"))  # seats sold, a total price
+        self.is_state = self.has("states") and not is_added
         """Whether its values say how things stand, and add up over things, but not over time."""
         self.is_repeated = is_whole and 2 * column.distinct <= table.rows
         """Whether it may have the numbers of lines or courts, which name nothing that is counted."""
@@ -124,7 +125,7 @@ class Fields:
         counts = (each for each in self.all if each.is_number and not each.is_money)
         self.quantity = only([each for each in counts if each.has("quantity")])
         self.names = _names_of(table, language)
-        days = [each for each in self.all if each.is_day]
+        days = [each for each in self.all if each.is_day and each.column.distinct == table.rows]
         of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
         self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
         """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
@@ -148,7 +149,7 @@ class Fields:
             tokens = lexicon.read_tokens(value, self.language) if each in self.texts else ()
             named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
             if each.is_flag:
-                named += [each.stems] if word in _YES else [(f"un{each.stems[0]}",)]
+                named += [each.stems if word in _YES else (f"un{' '.join(each.stems)}",)]
             named += [(form,) for form in lexicon.unit_forms(word)]
             for stems in dict.fromkeys(named if not value.isdigit() else ()):
                 found[stems].append((each, value))

@@ -89,7 +89,7 @@ class _Reading:
             self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
         self.asks = not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(marks)
         """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
-        self._is_amount = "amount" in marks
+        self._is_distinct, self._is_amount = "distinct" in marks, "amount" in marks
         self._asks_names = "which" in marks and fields.language in {"en", "de"}
         aggregates = [mark for mark in marks if mark in lexicon.AGGREGATES]
         ranked = [mark for mark in aggregates if mark != "sum"] or aggregates
@@ -132,6 +132,8 @@ class _Reading:
 
     def _limits(self, at: int, part: Part) -> bool:
         """Whether a part limits a question in a way that is not read, as `from` before what is no origin."""
+        if part.is_word and not part.field:  # a `no` that turns nothing round, unless it is that of an `order_no`
+            return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
         is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
@@ -167,7 +169,8 @@ class _Reading:
         fields = [each.field for each in (*held, *filter(None, [group]))] + ([measure] if measure else [])
         sense, costs = self._sense(measure, group, held), [self._cost(token, fields, group) for token in self.words]
         costs.append(self._cost_of_measure(measure, group, held) if sense else None)
-        if sense is None or None in costs or (self._titled and measure not in self._titled):
+        is_other = self._is_distinct and sense and {"distinct", "list"}.isdisjoint(sense)
+        if sense is None or None in costs or is_other or (self._titled and measure not in self._titled):
             return
         # Another table may have rows of the period.
         is_outside = self._period and self._calendar and self._calendar.is_outside(self._period)
@@ -358,7 +361,8 @@ class _Reading:
         if self._aggregate:
             function = _FUNCTIONS.get(self._aggregate, "sum")
             return ("one", function) if adds_up or function != "sum" else None
-        is_cost = measure.has("priced", "wages") and not measure.has("amounts", "spending")  # spent is no price
+        is_spent = self.fields.is_series and measure.has("spending")  # month by month, which is no price
+        is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
         if adds_up and not is_cost and (self._is_count or not measure.is_state):
             return ("one", "sum") if is_held or self._is_count else None
         return ("one", "any_value") if is_held else None
