@@ -190,8 +190,10 @@ class _Reading:
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
         """How far a word is from what a query speaks of; None if it is not that."""
         costs = [*(field.cost(token) for field in spoken_of), self.fields.cost_of_rows(token)]
+        is_bounded = any(part.bounds and not (part.condition and part.condition.is_value) for part in self.parts)
+        events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
-        costs += [0] if is_time else []
+        costs += [0] if is_time or any(field.cost(token) == 0 for field in events) else []
         if any(each.is_number and len(each.title) == 1 and each.has("event") for each in spoken_of):  # seats, sold
             costs += [1 for each in self.fields.all if each.is_number and each.stems == (token.stem,)]
         return min((cost for cost in costs if cost is not None), default=None)
