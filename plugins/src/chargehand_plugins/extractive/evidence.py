@@ -14,20 +14,8 @@ from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
 from activities.documents.words import content_words, function_words, stem, words
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.figures import declined, unanswered
-from chargehand_plugins.extractive.lexicon import (
-    AGGREGATES,
-    is_currency,
-    is_silent,
-    language_of,
-    marks_at,
-    matches,
-    months,
-    one_line,
-    read_tokens,
-    says,
-    sentence,
-)
 from chargehand_plugins.extractive.reading import read_query, why_unread
 
 SEARCHES: Final = ("search_documents", "search")
@@ -70,7 +58,7 @@ def find_evidence(
     if results or task.must_answer or tool is None:
         return answer_from(question, results, catalog)
     # `combien` is no word of an answer, and the index takes it for one that is found nowhere.
-    telling = [said for said in question.split() if not any(matches("asked", word) for word in words(said))]
+    telling = [said for said in question.split() if not any(lexicon.matches("asked", word) for word in words(said))]
     query = " ".join(telling or [question])[:_LONGEST_QUERY]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
@@ -78,20 +66,20 @@ def find_evidence(
 
 def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
     """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
-    language = language_of(question)
+    language = lexicon.language_of(question)
     found = _quotes(question, language, results, catalog)
     quotes = sorted(found, key=lambda quote: quote.date, reverse=True)
     quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated))
-    needs_model = says("needs_model", question)
+    needs_model = lexicon.says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
     if not quotes:
         unread = None if needs_model else why_unread(question, catalog, is_figure=True)
         return unanswered(language, *reason) if reason else declined(language, *(unread or ("nothing",)))
-    is_plain = not (needs_model or (reason and says("limits", question)))
+    is_plain = not (needs_model or (reason and lexicon.says("limits", question)))
     whole = [quote for quote in quotes if quote.is_whole and is_plain]
     lacking = ("lacks", *quotes[0].lacking[:1]) if quotes[0].lacking else ("no_figure",)
     key, *filled = reason or (("evidence",) if needs_model else lacking)
-    gap, confidence = sentence(key, language).format(*filled), _CONFIDENCE
+    gap, confidence = lexicon.sentence(key, language).format(*filled), _CONFIDENCE
     if whole:
         gap, confidence, quotes = "", _QUOTED_CONFIDENCE, whole
     parts = [f"*{gap}*"] if gap else []
@@ -99,7 +87,7 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     for quote in quotes[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote.text)
         parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{quote.ref}]")
-        claim = f"“{one_line(plain)}”"
+        claim = f"“{lexicon.one_line(plain)}”"
         findings.append(FindingDraft(claim=claim, source_refs=[quote.ref], quote=quote.text, confidence=confidence))
     return WorkAnswer(
         status="success" if whole else "partial",
@@ -114,10 +102,11 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
 def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog: Catalog) -> Iterator[_Quote]:
     silent = {stem(word, language) for word in function_words(language)}
     said = {word: stem(word, language) for word in content_words(question)}
-    telling = [word for word in said if said[word] not in silent and not is_silent(word, language)]
+    telling = [word for word in said if said[word] not in silent and not lexicon.is_silent(word, language)]
     wanted = {word: said[word] for word in telling} or said
-    names = {token.word for token in read_tokens(question, "")[1:] if token.text[0].isupper() and language != "de"}
-    price = next((word for word in said if matches("paying", word)), "")
+    following = () if language == "de" else lexicon.read_tokens(question, "")[1:]
+    names = {token.word for token in following if token.text[0].isupper()}
+    price = next((word for word in said if lexicon.matches("paying", word)), "")
 
     def lacking(text: str, title: str = "") -> tuple[str, ...]:
         own, named = ({stem(word, language) for word in words(each)} for each in (text, f"{text} {title}"))
@@ -145,32 +134,34 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
                 # A name alone says nothing of what is asked about it.
                 has_all = not (lacks or names.issuperset(wanted))
                 is_whole = has_all and _has_figure(question, passage, language)
-                yield _Quote(source.ref, passage, lacks, is_whole, says("outdated", opening), date)
+                yield _Quote(source.ref, passage, lacks, is_whole, lexicon.says("outdated", opening), date)
 
 
 def _has_figure(question: str, text: str, language: str) -> bool:
     """Whether a text has what a question counts, a number if it asks how much, and its `most`, `in total` and so on."""
-    asked = [token for token in read_tokens(question, language) if token.word != "mean"]  # what something means
-    held = read_tokens(text, language)
+    asked = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # what something means
+    held = lexicon.read_tokens(text, language)
     marks, said = (
-        {mark for at in range(len(each)) for mark, _ in marks_at(each, at, language)} for each in (asked, held)
+        {mark for at in range(len(each)) for mark, _ in lexicon.marks_at(each, at, language)} for each in (asked, held)
     )
-    numbers = [at for at, token in enumerate(held) if token.word[0].isdigit() or matches("numbers", token.word)]
+    numbers = [at for at, token in enumerate(held) if token.word[0].isdigit() or lexicon.matches("numbers", token.word)]
     counted = {token.stem for token in asked}
     is_counted = any(token.stem in counted for at in numbers for token in held[at + 1 : at + 3])
     has_number = is_counted or ("amount" in marks and bool(numbers)) or marks.isdisjoint({"count", "amount"})
-    return has_number and marks & AGGREGATES <= said
+    return has_number and marks & lexicon.AGGREGATES <= said
 
 
 def _has_price(text: str) -> bool:
-    return any(is_currency(token.stem) or matches("priced", token.word) for token in read_tokens(text, ""))
+    tokens = lexicon.read_tokens(text, "")
+    return any(lexicon.is_currency(token.stem) or lexicon.matches("priced", token.word) for token in tokens)
 
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
-    language = language_of(question)
+    language = lexicon.language_of(question)
     nowhere = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    missing = [word for word in nowhere if not (word.isdigit() or word in months() or is_silent(word, language))]
+    telling = (word for word in nowhere if not (word.isdigit() or word in lexicon.months()))
+    missing = [word for word in telling if not lexicon.is_silent(word, language)]
     if query := read_query(question, catalog):
         return "doubt", "", query.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)

@@ -121,11 +121,8 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     language = language_of(task.goal)
     answered = [given for given in task.outcomes if _has_answer(given)]
     nothing = sentence("nothing", language)
-    lost = [
-        f"- *{_title(given)}: {given.outcome.message if isinstance(given.outcome, Failure) else nothing}*"
-        for given in task.outcomes
-        if given not in answered
-    ]
+    missing = [given for given in task.outcomes if given not in answered]
+    lost = [f"- *{_title(given)}: {getattr(given.outcome, 'message', nothing)}*" for given in missing]
     parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
     parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []

@@ -60,12 +60,10 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
 
 def without_joints(parts: Sequence[Part]) -> list[Part]:
     """Leave out each `and` between two conditions."""
-
-    def is_condition(parts: Sequence[Part]) -> bool:
-        return next((bool(part.condition) for part in parts if not part.is_word), False)
-
-    joints = [at for at in range(len(parts)) if is_condition(parts[:at][::-1]) and is_condition(parts[at + 1 :])]
-    return [part for at, part in enumerate(parts) if part.mark != "and" or at not in joints]
+    telling = [part for part in parts if not part.is_word]
+    between = zip(telling, telling[1:], telling[2:], strict=False)
+    joints = [id(part) for before, part, after in between if before.condition and after.condition]
+    return [part for part in parts if part.mark != "and" or id(part) not in joints]
 
 
 class _Reader:

@@ -32,10 +32,7 @@ class _Step(NamedTuple):
 
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
-    """Write a plan: one subtask that quotes for the whole request, unless there are figures to compute.
-
-    So it is too for more questions than fit, and after a rejection.
-    """
+    """Write a plan: one subtask that quotes for the whole request, unless there are figures to compute that fit."""
     steps = list[_Step]()
     for question in _questions(task.goal):
         steps.append(_step(question, steps, catalog))
