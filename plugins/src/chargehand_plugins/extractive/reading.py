@@ -27,8 +27,7 @@ _Sense = tuple[str, str] | None
 
 def read_query(question: str, catalog: Catalog) -> Query | None:
     """Read a question as a query of one table; None unless one reading is nearer to its words than any other."""
-    nearest = _nearest(_readings(question, catalog))
-    return nearest[0] if len(nearest) == 1 else None
+    return only(_nearest(_readings(question, catalog)))
 
 
 def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> tuple[str, ...] | None:
@@ -57,10 +56,9 @@ def keeps(query: Query, earlier: str) -> bool:
 
 
 def _nearest(readings: "Sequence[_Reading]") -> list[Query]:
-    found: dict[Query, float] = {}
-    for query, cost in (each for reading in readings for each in reading.queries()):
-        found[query] = min(cost, found.get(query, cost))
-    return [query for query, cost in found.items() if cost == min(found.values())]
+    found = [each for reading in readings for each in reading.queries()]
+    least = min((cost for _, cost in found), default=0)
+    return list(dict.fromkeys(query for query, cost in found if cost == least))
 
 
 def _readings(question: str, catalog: Catalog) -> "list[_Reading]":
@@ -84,9 +82,8 @@ class _Reading:
         periods = [part for part in self.parts if part.period]
         self._period = next((part.period for part in periods), None)
         self._period_text = " ".join(token.text for part in periods for token in part.tokens)
-        self._at: dict[str, int] = {}
-        for at, part in enumerate(self.parts):
-            self._at.setdefault(lexicon.OPENERS.get(part.mark, part.mark), at)
+        placed = [(lexicon.OPENERS.get(part.mark, part.mark), at) for at, part in enumerate(self.parts)]
+        self._at = dict(placed[::-1])
         self.asks = not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(marks)
         """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
         self._is_distinct, self._is_amount = "distinct" in marks, "amount" in marks
@@ -365,9 +362,8 @@ class _Reading:
             return ("one", function) if adds_up or function != "sum" else None
         is_spent = self.fields.is_series and measure.has("spending")  # month by month, which is no price
         is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
-        if adds_up and not is_cost and (self._is_count or not measure.is_state):
-            return ("one", "sum") if is_held or self._is_count else None
-        return ("one", "any_value") if is_held else None
+        is_sum = adds_up and not is_cost and (self._is_count or not measure.is_state)
+        return ("one", "sum" if is_sum else "any_value") if is_held or (is_sum and self._is_count) else None
 
     def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
         """Choose by what else a group may lead: its highest row, or all of its rows together."""
@@ -404,11 +400,9 @@ class _Reading:
             return []
         start = self._at.get(self._opener, 0) if self._per is None else self._per
         following = [part for part in self._after(start) if not part.mark]
-        found: list[Group] = []
-        if following and following[0].condition and self.fields.key:
-            found.append(self._group_of(self.fields.key))
-            del following[0]
-        following = following[: None if self._opener == "when" else 1]
+        is_held = bool(following and following[0].condition and self.fields.key)
+        found = [self._group_of(self.fields.key)] if is_held and self.fields.key else []
+        following = following[is_held : None if self._opener == "when" else 1 + is_held]
         found += [group for part in following if part.is_word for group in self._named_by(part)]
         return list({group.sql: group for group in found}.values())
 
