@@ -90,10 +90,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
 def _selected(
     connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], points: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
-    """Write the columns, and list their titles, with the currency of all amounts.
-
-    Amounts in several currencies have these in a column beside them.
-    """
+    """Write the columns, and list their titles, with the currency of amounts; several are in a column beside them."""
     selected: list[str] = []
     titles: dict[str, str] = {}
     grouped = {title for title, _, kind in named if kind == "VARCHAR" and _is_grouped(connection, title)}
