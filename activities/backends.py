@@ -4,16 +4,16 @@ A new adapter is a new file and a row in the `registry.py` of its folder. Adapte
 """
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
 from pydantic_settings import BaseSettings
 
 from chargehand.contracts.problems import printable
+from chargehand.errors import ChargehandError
 from chargehand.plugins import Extension
 
 ENVIRONMENT_PREFIX = "CHARGEHAND_"
@@ -50,7 +50,7 @@ Host = Annotated[str, AfterValidator(_host)]
 """`name`, or `name:port`, of a host that the operator opens."""
 
 
-class SettingsError(Exception):
+class SettingsError(ChargehandError):
     """The settings are unusable; the message names the setting and the remedy."""
 
 
@@ -126,16 +126,12 @@ def with_added(
     return replace(backend, rows=(*backend.rows[:-1], *rows, backend.rows[-1]))
 
 
-@contextmanager
-def opening(kind: str, extension: Extension) -> Generator[None]:
-    """Turn an error while opening a plug-in's adapter into a `SettingsError` that names it."""
-    try:
-        yield
-    except SettingsError:
-        raise
-    except Exception as error:
-        where = f"The {kind} '{extension.name}' of the plug-in '{extension.plugin}'"
-        raise SettingsError(f"{where} cannot be opened: {type(error).__name__}: {error}") from error
+def only_choices(added: Iterable[object]) -> list[Choice]:
+    """Return the choices that a plug-in's function returned. Raises `TypeError` for anything else."""
+    choices = [*added]
+    if wrong := [each for each in choices if not isinstance(each, Choice)]:
+        raise TypeError(f"it returned a {type(wrong[0]).__name__} instead of a Choice")
+    return cast("list[Choice]", choices)
 
 
 def secret(key: SecretStr | None) -> str:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from activities.backends import Choice, SettingsError, secret
+from activities.backends import Choice, SettingsError, only_choices, secret
 from activities.contracts.tool import Tool, acting_tools, tool_capabilities
 from activities.credentials import credential_problems
 from activities.crews.files import load_crews, mcp_declarations, slow_queues
@@ -39,9 +39,10 @@ from activities.turn.apply_once import ActingCalls
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
 from chargehand.credentials import credential_keys
+from chargehand.errors import ChargehandError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
-from chargehand.plugins import installed
+from chargehand.plugins import Extension, installed
 from worker.parts import Traffic, TrafficWrapper, WorkerParts, add_parts
 from worker.server_gauges import Queue
 from worker.settings import Settings
@@ -59,7 +60,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         lambda: [model_backend().choose(settings)],
         lambda: [search_backend().choose(settings)],
         lambda: [code_backend().choose(settings)],
-        *(partial(extension.load_function(), settings) for extension in installed().choices),
+        *(partial(_choices_of, extension, settings) for extension in installed().choices),
     )
     choices = (
         model,
@@ -86,11 +87,16 @@ def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Cho
     for choose_one in choosing:
         try:
             chosen.append(choose_one())
-        except SettingsError as error:
+        except ChargehandError as error:
             problems.append(str(error))
     if problems:
         raise SettingsError(" ".join(problems))
     return chosen
+
+
+def _choices_of(extension: Extension, settings: Settings) -> Sequence[Choice]:
+    with extension.calling("choices"):
+        return only_choices(extension.load_function()(settings))
 
 
 async def compose(

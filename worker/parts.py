@@ -72,4 +72,5 @@ class WorkerParts:
 
 async def add_parts(parts: WorkerParts) -> None:
     for extension in installed().parts:
-        await extension.load_function()(parts)
+        with extension.calling("parts"):
+            await extension.load_function()(parts)

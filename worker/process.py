@@ -49,9 +49,8 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         for watch in (watch_event_loop(runtime.metric_meter), end_if_frozen()):
             closing.callback(asyncio.create_task(watch).cancel)
         activities = await compose(settings, os.environ, closing)
-        plugins = [
-            each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)
-        ]
+        added = installed().client_plugins
+        plugins = [each for extension in added for each in extension.list_of("client plug-ins", settings, closing)]
         client = await _connected(settings, stop, runtime, plugins)
         if client is None:
             return

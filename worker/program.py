@@ -17,12 +17,11 @@ from typing import Final, NoReturn
 from pydantic import ValidationError
 
 from activities.backends import SettingsError, secret
-from activities.crews.files import CrewError
 from chargehand.contracts.problems import printable
 from chargehand.credentials import credential_keys
 from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
-from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.plugins import PluginError, installed, require_usable
+from chargehand.errors import ChargehandError
+from chargehand.plugins import installed, require_usable
 from worker.composition import choose, encryption
 from worker.logs import configure_logging, disable_core_dumps, writes_json
 from worker.process import announce_polling, run
@@ -68,7 +67,7 @@ def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_
         return work() or 0
     except ValidationError as error:
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
-    except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
+    except ChargehandError as error:
         problem = f"The worker cannot start: {error}"
     problem = printable(problem, _LONGEST_PROBLEM)
     if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):

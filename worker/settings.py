@@ -7,12 +7,14 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from traceback import walk_tb
 from types import new_class
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import (
     DirectoryPath,
     Field,
+    ModelWrapValidatorHandler,
     SecretStr,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -141,6 +143,24 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
             return read(value)
         except OSError as error:
             raise ValueError(error.strerror) from error
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+            raise ValueError(f"its check failed: {type(error).__name__}: {error}") from error
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _plugins_are_named(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Name the plug-in whose check of its settings fails unexpectedly."""
+        try:
+            return read(values)
+        except ValidationError:
+            raise
+        except Exception as error:
+            modules = {frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)}
+            for extension in installed().settings:
+                if extension.target.partition(":")[0] in modules:
+                    with extension.calling("check of settings"):
+                        raise
+            raise
 
     @model_validator(mode="after")
     def _builds_have_deployments(self) -> Self:

@@ -139,7 +139,8 @@ def _worker(
 
 
 def _added(client: Client, settings: Settings) -> list[Interceptor]:
-    return [each for extension in installed().interceptors for each in extension.load_function()(settings, client)]
+    added = installed().interceptors
+    return [each for extension in added for each in extension.list_of("interceptors", settings, client)]
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

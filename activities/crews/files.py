@@ -9,6 +9,7 @@ from typing import Final, get_args
 
 from pydantic import ValidationError
 
+from activities.backends import SettingsError
 from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.mcp_declaration import McpDeclaration
@@ -20,7 +21,7 @@ from chargehand.toml_file import UnusableToml, read_toml
 _logger = logging.getLogger("chargehand.crews")
 
 
-class CrewError(ValueError):
+class CrewError(SettingsError):
     """A crew file is unusable; the message names the file, the field and the remedy."""
 
     def __init__(self, file: Path, problems: Iterable[str]) -> None:

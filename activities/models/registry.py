@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, SettingsError, WebAddress, opening, secret, with_added
+from activities.backends import Backend, Row, SettingsError, WebAddress, secret, with_added
 from activities.contracts.cards import ModelCard, OutputCaps, PriceStep
 from activities.contracts.crew import Crew
 from activities.models.abilities import abilities_of
@@ -155,7 +155,7 @@ def model_backend() -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]
 
 
 def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    with opening("provider", extension):
+    with extension.calling("provider"):
         adapter = extension.load_function()(settings, closing)
         if not callable(getattr(adapter, "complete", None)):
             raise TypeError(f"it is a {type(adapter).__name__}, which has no `complete`")

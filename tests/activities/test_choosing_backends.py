@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from activities.backends import SettingsError
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.registry import code_backend
 from activities.tools.search.protocol import SearchBackend
 from activities.tools.search.registry import search_backend
+from chargehand.errors import ChargehandError
 from chargehand.plugins import Registry
 from tests.unit.deployment.test_how_to_pages import files_of
 from worker.settings import Settings
@@ -72,7 +72,7 @@ async def test_a_key_chooses_unless_the_setting_does(settings: Settings, names: 
 )
 async def test_a_choice_that_cannot_work_stops_the_worker(settings: Settings, says: str) -> None:
     """No backend ever silently replaces the configured one."""
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(ChargehandError, match=says):
         await asyncio.gather(engine(settings), sandbox(settings))
 
 
@@ -128,8 +128,8 @@ async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tupl
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"CHARGEHAND_SEARCH": "broken"}, "search service 'broken' of the plug-in 'others' cannot be opened: Plugin"),
-        ({"CHARGEHAND_CODE": "broken"}, "sandbox 'broken' of the plug-in 'others' cannot be opened: TypeError"),
+        ({"CHARGEHAND_SEARCH": "broken"}, "The plug-in 'others': no_such_module:open cannot be imported: Mod"),
+        ({"CHARGEHAND_CODE": "broken"}, "The plug-in 'others': its sandbox broken failed: TypeError"),
         ({"CHARGEHAND_CODE": "house"}, "E2B_DOMAIN is not set, but the code backend 'house' needs it"),
         ({"CHARGEHAND_CODE": "shed"}, "CHARGEHAND_CODE: 'shed' is not one of broken, .*e2b, house, monty"),
     ],
@@ -137,5 +137,5 @@ async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tupl
 @pytest.mark.usefixtures("house")
 async def test_what_a_plugin_cannot_open_is_named(settings: Settings, says: str) -> None:
     """The worker does not start; the message names the plug-in, or the setting that is missing."""
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(ChargehandError, match=says):
         await asyncio.gather(engine(settings), sandbox(settings))

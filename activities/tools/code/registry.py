@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Host, Row, opening, secret, with_added
+from activities.backends import Backend, Host, Row, secret, with_added
 from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def _monty(_: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
 
 
 async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
-    with opening("sandbox", extension):
+    with extension.calling("sandbox"):
         return await extension.load_function()(settings, closing)
 
 

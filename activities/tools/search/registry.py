@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, WebAddress, opening, secret, with_added
+from activities.backends import Backend, Row, WebAddress, secret, with_added
 from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) ->
 def _added(
     extension: Extension, settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack
 ) -> "SearchBackend":
-    with opening("search service", extension):
+    with extension.calling("search service"):
         return extension.load_function()(settings, closing)
 
 

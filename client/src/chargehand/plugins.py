@@ -11,7 +11,8 @@ A package declares the function in the entry point group `chargehand`; a module 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -106,6 +107,21 @@ class Extension:
         if not callable(loaded):
             raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")
         return loaded
+
+    @contextmanager
+    def calling(self, kind: str) -> Generator[None]:
+        """Turn an unexpected error of the plug-in's code into a `PluginError` that names it."""
+        try:
+            yield
+        except ChargehandError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _unusable(self.plugin, f"its {kind} {self.name or self.target} failed", error) from error
+
+    def list_of(self, kind: str, *arguments: object) -> list[Any]:
+        """Call the function, and list what it returns. Raises `PluginError`."""
+        with self.calling(kind):
+            return [*self.load_function()(*arguments)]
 
     def _resolve(self) -> object:
         try:
@@ -336,7 +352,7 @@ def _import(module: str) -> Any:
 def _unusable(plugin: str, problem: str, error: BaseException) -> PluginError:
     if isinstance(error, ModuleNotFoundError):
         remedy = f"install it, or take '{plugin}' out of {SETTING} or of this environment"
-    elif isinstance(error, AttributeError):
+    elif isinstance(error, AttributeError) and not problem.endswith("failed"):
         remedy = "it needs a function `register(registry)` that names what is there"
     else:
         remedy = f"mend it, or take '{plugin}' out of {SETTING} or of this environment"

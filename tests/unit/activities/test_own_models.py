@@ -16,6 +16,7 @@ from activities.backends import SettingsError
 from activities.contracts.crew import Crew
 from activities.models.registry import build_models, name_models
 from chargehand.contracts import Report, SessionRequest, Tier
+from chargehand.errors import ChargehandError
 from chargehand.plugins import Registry
 from chargehand.wire import WorkflowType
 from chargehand_plugins.testing.in_memory.activities import run_workflow
@@ -103,7 +104,7 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
     [
         ({"provider": "mansion"}, r"CHARGEHAND_PROVIDER: 'mansion' is not one of .*house"),
         ({"provider": "broken"}, r"The plug-in 'wrong': no_such_module:open cannot be imported: ModuleNotFoundError"),
-        ({"provider": "list"}, r"'list' of the plug-in 'wrong' cannot be opened|has no `complete`"),
+        ({"provider": "list"}, r"'wrong': its provider list failed|has no `complete`"),
         ({"models": {}}, r"CHARGEHAND_MODELS: name a model for the tiers small, medium, large"),
         ({"prices": {}}, r"the price of the small model 'house-s' is unknown.*CHARGEHAND_PRICES"),
         (
@@ -119,7 +120,7 @@ async def test_a_provider_that_cannot_be_used_is_named(tmp_path: Path, given: di
     chosen = settings(tmp_path / "state", **given)
 
     async with AsyncExitStack() as closing:
-        with pytest.raises(SettingsError, match=problem):
+        with pytest.raises(ChargehandError, match=problem):
             build_models(chosen, chosen.provider or "", closing)
 
 

@@ -114,6 +114,54 @@ def test_a_target_of_another_kind_is_named() -> None:
         Extension("tides", "json:nothing").load_function()
 
 
+_BAD_CODE = """
+from pydantic import field_validator, model_validator
+from pydantic_settings import BaseSettings
+class Field(BaseSettings):
+    tide_station: str = "Dover"
+    @field_validator("tide_station")
+    def check(cls, value): {{}}["tide"]
+class Whole(BaseSettings):
+    tide_station: str = "Dover"
+    @model_validator(mode="after")
+    def check(self): {{}}["tide"]
+def run(*_): {}
+async def wait(*_): run()
+def register(registry): registry.{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "says"),
+    [
+        ("{}['tide']", "choices('own_plugin:run')", "its choices own_plugin:run failed: KeyError: 'tide'; mend it"),
+        ("raise SystemExit(0)", "choices('own_plugin:run')", "own_plugin:run failed: SystemExit: 0; mend it"),
+        ("return [1]", "choices('own_plugin:run')", "TypeError: it returned a int instead of a Choice; mend it"),
+        ("None.tide", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: AttributeError: "),
+        ("pass", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: TypeError: "),
+        ("pass", "settings('own_plugin:Field')", "CHARGEHAND_TIDE_STATION: its check failed: KeyError: 'tide'"),
+        ("pass", "settings('own_plugin:Whole')", "its check of settings own_plugin:Whole failed: KeyError: 'tide'; m"),
+    ],
+)
+def test_what_a_plugin_raises_while_settings_are_checked_is_named(
+    *,
+    install: _Install,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    body: str,
+    call: str,
+    says: str,
+) -> None:
+    """With the plug-in, or its setting: no traceback ends `doctor`, and no worker ends without a message."""
+    (folder / "own_plugin.py").write_text(_BAD_CODE.format(body, call))
+    monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
+    monkeypatch.setenv("CHARGEHAND_TIDE_STATION", "Hull")
+    install(operations="chargehand_plugins.operations:register", offline="chargehand_plugins.extractive:register")
+
+    assert (main(["--explain"]), says in capfd.readouterr().err) == (2, True)
+
+
 def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the same prefix; without the plug-in the variable is unknown, and the part has its defaults."""
     monkeypatch.setenv("CHARGEHAND_TIDE_STATION", "Hull")

@@ -14,11 +14,8 @@ from typing import Any, Self
 from pydantic import ValidationError
 from temporalio.client import Client
 
-from activities.backends import SettingsError
-from activities.crews.files import CrewError
-from chargehand.errors import UnusableSettings
-from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.plugins import PluginError, add_modules
+from chargehand.errors import ChargehandError, UnusableSettings
+from chargehand.plugins import add_modules
 from worker.process import serving
 from worker.program import main
 from worker.settings import Settings, describe_unusable, settings_type
@@ -112,5 +109,5 @@ def _usable() -> Generator[None]:
         yield
     except ValidationError as error:
         raise UnusableSettings(describe_unusable(error)) from error
-    except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
+    except ChargehandError as error:
         raise UnusableSettings(str(error)) from error

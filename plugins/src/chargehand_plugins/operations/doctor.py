@@ -75,9 +75,10 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
     for unknown in describe_unknown(os.environ):
         findings.bad(unknown)
-    for check in installed().functions(Hook.CHECK_SETTINGS):
+    for extension in installed().hooks.get(Hook.CHECK_SETTINGS, ()):
         try:
-            check()
+            with extension.calling("check of settings"):
+                extension.load_function()()
         except ChargehandError as error:
             findings.bad(one_safe_line(str(error)))
     await _check_worker_program(connection, findings)

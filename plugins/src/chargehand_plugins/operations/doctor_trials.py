@@ -57,8 +57,9 @@ async def try_search(settings: Settings, choice: Choice) -> Choice:
                 await backend.search("chargehand", 1, ())
         except TimeoutError:
             return replace(choice, problem=f"no answer within {_SEARCH_SECONDS} s; check its address and the network")
-        except ApplicationError as error:
-            return replace(choice, problem=f"{error.message}; check its address, its key and the network")
+        except Exception as error:  # noqa: BLE001  # whatever a plug-in's service raises is a finding
+            problem = error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
+            return replace(choice, problem=f"{problem}; check its address, its key and the network")
     return replace(choice, why=f"{choice.why}; a trial search succeeded")
 
 
@@ -67,7 +68,7 @@ def _problem(settings: Settings, setting: str, write: Callable[[Settings], None]
         write(settings)
     except OSError as error:
         return f"nothing can be written there: {error.strerror}. Name a place that this user may write to"
-    except (SettingsError, ChargehandError) as error:
+    except ChargehandError as error:
         return str(error).removeprefix(f"{setting}: ")
     return ""
 

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from activities.backends import Choice, secret
+from activities.backends import Choice, only_choices, secret
 from activities.contracts.tool import acting_tools, tool_capabilities
 from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
@@ -20,8 +20,8 @@ from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
 from chargehand.credentials import credential_keys
-from chargehand.plugins import installed
-from chargehand_plugins.operations.doctor_trials import try_search
+from chargehand.plugins import Extension, installed
+from chargehand_plugins.operations.places import try_search
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings
@@ -32,15 +32,18 @@ async def explain(settings: Settings, _: Path) -> int:
     chosen = choose(settings)
     artifact_store(settings, encryption(settings))
     credential_keys(secret(settings.credential_keys))
-    trials: list[Awaitable[Sequence[Choice]]] = [
-        extension.load_function()(settings, os.environ) for extension in installed().examinations
-    ]
+    trials: list[Awaitable[Sequence[Choice]]] = [_examined(each, settings) for each in installed().examinations]
     if not any(each.replaces_all for each in chosen.values()):
         trials.append(asyncio.gather(_tried(settings, chosen["model"]), try_search(settings, chosen["search"])))
     chosen |= {choice.backend: choice for choice in chain.from_iterable(await asyncio.gather(*trials))}
     report = {"active": [vars(choice) for choice in chosen.values()], "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
+
+
+async def _examined(extension: Extension, settings: Settings) -> Sequence[Choice]:
+    with extension.calling("examination"):
+        return only_choices(await extension.load_function()(settings, os.environ))
 
 
 async def _tried(settings: Settings, choice: Choice) -> Choice:

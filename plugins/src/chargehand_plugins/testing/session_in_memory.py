@@ -16,7 +16,6 @@ from temporalio.api.common.v1 import Payload
 from activities.backends import SettingsError
 from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.tool import LookUp, ToolAnswer, ToolContext, ToolSpec, WrappedTool
-from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
@@ -174,7 +173,7 @@ async def _run(
 
                 settings, models = _settings(Path(folder), means.get("crews")), Models(model, cards)
                 activities = await compose(settings, os.environ, closing, wrap, models=models)
-            except (SettingsError, CrewError) as error:
+            except SettingsError as error:
                 raise UnusableSettings(str(error)) from error
             ended = await run_workflow(session, workflow, request, activities, before_waiting)
     if model.problem:
