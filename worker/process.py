@@ -10,14 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from temporalio.client import Client, Plugin
 from temporalio.converter import DataConverter
-from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Interceptor
 
 from activities.backends import SettingsError
 from activities.metrics import BUCKETS
-from chargehand.connect import grpc_compression
+from chargehand.connect import connection_settings, grpc_compression, unusable
 from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
@@ -143,7 +142,7 @@ async def _connected(
     settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
 ) -> Client | None:
     """Connect, waiting as long as the server takes to start; None if the worker is stopped first."""
-    options = ClientConfig.load_client_connect_config()
+    options = connection_settings()
     compression = grpc_compression(options.get("target_host"))
     payloads = converter(settings, options.get("namespace") or "default")
     delay = 0.05
@@ -152,6 +151,8 @@ async def _connected(
             return await Client.connect(
                 **options, grpc_compression=compression, data_converter=payloads, runtime=runtime, plugins=plugins
             )
+        except ValueError as error:
+            raise unusable(options.get("target_host", ""), error) from error
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):

@@ -4,12 +4,13 @@ import os
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from errno import EINVAL
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
 from temporalio.service import GrpcCompression, RPCError
 
 from chargehand.converter import data_converter
@@ -72,7 +73,7 @@ async def connect(
     environment: Mapping[str, str] = os.environ,
 ) -> Connected:
     """Connect, and check that the namespace can be used."""
-    options = _options(environment)
+    options = connection_settings(environment)
     if address:
         options["target_host"] = address
     local = (
@@ -101,12 +102,20 @@ def grpc_compression(address: str | None) -> GrpcCompression:
     return GrpcCompression.NONE if is_loopback(host) else GrpcCompression.GZIP
 
 
-def _options(environment: Mapping[str, str]) -> ClientConnectConfig:
+def connection_settings(environment: Mapping[str, str] = os.environ) -> ClientConnectConfig:
+    """Read Temporal's own settings, without opening what is no regular file, such as a pipe that would block.
+
+    Raises:
+        UnusableSettings: they name a file that cannot be read, or an unknown profile.
+    """
     file = environment.get("TEMPORAL_CONFIG_FILE")
-    if file and not Path(file).is_file():
+    if file and file != os.devnull and not Path(file).is_file():
         raise UnusableSettings(f"TEMPORAL_CONFIG_FILE: there is no file {file}.")
     try:
-        return ClientConfig.load_client_connect_config(override_env_vars=dict(environment))
+        profile = ClientConfigProfile.load(override_env_vars=dict(environment))
+        for source in vars(profile.tls).values() if profile.tls else ():
+            _require_regular(source)
+        return profile.to_client_connect_config()
     except OSError as error:
         what = f"{error.filename}, which a TEMPORAL_TLS_… setting or a profile names"
         raise UnusableSettings(f"{what}, cannot be read: {error.strerror}.") from error
@@ -116,15 +125,26 @@ def _options(environment: Mapping[str, str]) -> ClientConnectConfig:
         raise UnusableSettings(f"Temporal's settings cannot be used: {error}.{remedy}") from error
 
 
+def unusable(target: str, error: ValueError) -> UnusableSettings:
+    """Return the error for settings that the SDK refuses before it connects."""
+    if "private key" in str(error):
+        return UnusableSettings("TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH belong together: set both, or neither.")
+    return UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {_USUAL}.")
+
+
+def _require_regular(source: object) -> None:
+    if isinstance(source, Path) and source.exists() and not source.is_file():
+        raise OSError(EINVAL, "it is no regular file", str(source))
+
+
 @contextmanager
 def _explained(target: str) -> Generator[None]:
-    not_an_address = UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {_USUAL}.")
     if "://" in target:
-        raise not_an_address
+        raise unusable(target, ValueError())
     try:
         yield
     except ValueError as error:
-        raise not_an_address from error
+        raise unusable(target, error) from error
     except RPCError as error:
         raise of_call("", error) from error
     except RuntimeError as error:

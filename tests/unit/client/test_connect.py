@@ -1,8 +1,12 @@
 """Connecting says which setting is wrong, in words of its own."""
 
 import asyncio
+import os
+import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from temporalio.client import Client
@@ -10,6 +14,8 @@ from temporalio.service import GrpcCompression
 
 from chargehand import AccessDenied, Chargehand, ChargehandError, NoNamespace, NotReachable, UnusableSettings
 from chargehand.connect import grpc_compression
+from worker import process
+from worker.settings import Settings
 
 
 @pytest.fixture
@@ -32,6 +38,7 @@ async def _refused(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Chargeha
         ({"TEMPORAL_PROFILE": "nowhere"}, UnusableSettings, "Profile 'nowhere' not found"),
         ({"TEMPORAL_CONFIG_FILE": "/no/temporal.toml"}, UnusableSettings, "TEMPORAL_CONFIG_FILE: there is no file"),
         ({"TEMPORAL_TLS_SERVER_CA_CERT_PATH": "/no.pem"}, UnusableSettings, "/no.pem, which a TEMPORAL_TLS_"),
+        ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x"}, UnusableSettings, "belong together: set both, or neither"),
         ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x", "TEMPORAL_TLS_CLIENT_KEY_DATA": "x"}, UnusableSettings, "is not PEM"),
         ({"TEMPORAL_API_KEY": "key"}, UnusableSettings, "speaks no TLS, and this client does"),
         ({"TEMPORAL_NAMESPACE": "nowhere"}, NoNamespace, "Namespace nowhere is not found"),
@@ -48,6 +55,31 @@ async def test_a_wrong_setting_is_named(
 
     assert (type(error), words in str(error)) == (kind, True), str(error)
     assert "transport" not in str(error)
+
+
+_NAMES_FILES: Final = (
+    "TEMPORAL_CONFIG_FILE",
+    "TEMPORAL_TLS_CLIENT_CERT_PATH",
+    "TEMPORAL_TLS_CLIENT_KEY_PATH",
+    "TEMPORAL_TLS_SERVER_CA_CERT_PATH",
+)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize("name", _NAMES_FILES)
+def test_no_setting_opens_what_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[Path], None]
+) -> None:
+    """Neither a client nor a worker blocks on a pipe that a setting names, or fails without naming it."""
+    file = tmp_path / "named"
+    make(file)
+    monkeypatch.setenv(name, str(file))
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "localhost:1")
+
+    for run in (Chargehand.connect(), process.run(Settings(state_dir=tmp_path), list)):
+        with pytest.raises(UnusableSettings, match=re.escape(str(file))):
+            asyncio.run(run)
 
 
 async def test_a_wrong_api_key_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:

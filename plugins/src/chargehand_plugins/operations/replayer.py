@@ -11,10 +11,10 @@ from typing import Final, cast
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 
+from chargehand.connect import connection_settings
 from chargehand.environment import BAD_SETTINGS
 from worker.process import converter
 from worker.settings import Settings
@@ -43,7 +43,7 @@ class Replayed:
 
 async def print_replayed(settings: Settings, file: Path) -> int:
     """Replay the histories of a file and print one result per line; return 1 if any diverges."""
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    namespace = connection_settings().get("namespace") or "default"
     diverged = 0
     # Otherwise the runtime would mix its log with the results.
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
