@@ -31,7 +31,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import one_line
-from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionNotFound
+from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionFailed, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
@@ -41,7 +41,7 @@ from chargehand.messages import CommonMessages, ConversationMessages, Input, Mes
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, is_open, list_executions, pollers, result_of
-from chargehand.wire import WorkflowType
+from chargehand.wire import ErrorType, WorkflowType
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
@@ -160,12 +160,15 @@ class Execution(CommonMessages):
 
         Raises:
             InvalidInput: a worker refuses the request: an unknown crew, a limit that is too small, …
+            SessionFailed: its tenant has reached its limits.
         """
         with suppress(TimeoutError, RPCError):
             async with asyncio.timeout(_OPENING_SECONDS):
-                error = await refusal(self._client, self.id)
-            if error is not None:
-                raise InvalidInput(error)
+                refused = await refusal(self._client, self.id)
+            if refused and refused[1] is ErrorType.TENANT_LIMIT:
+                raise SessionFailed(*refused)
+            if refused:
+                raise InvalidInput(refused[0])
 
     async def cancel(self) -> None:
         """Ask it to stop without a report or reply; no effect if it has ended."""

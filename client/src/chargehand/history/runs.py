@@ -24,7 +24,7 @@ _BATCH_SECONDS: Final = 0.1
 _QUIET_SECONDS: Final = 1.0
 """Pause after an immediate empty answer, as for paused workflows."""
 _LONGEST_PAUSE_SECONDS: Final = 2.0
-_REFUSALS: Final = frozenset({ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL})
+_REFUSALS: Final = frozenset({ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.TENANT_LIMIT})
 _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
 """Status codes that a retry would not change."""
 _STARTING: Final = "Namespace "
@@ -67,14 +67,16 @@ async def _poll(client: Client, workflow_id: str, run_id: str, page: bytes) -> G
     return await client.workflow_service.get_workflow_execution_history(request, timeout=_LONG_POLL)
 
 
-async def refusal(client: Client, workflow_id: str) -> str | None:
-    """Wait until a session has been opened; return why it was refused, if its request is at fault."""
+async def refusal(client: Client, workflow_id: str) -> tuple[str, ErrorType] | None:
+    """Wait until a session or conversation has been opened; return why it was refused, if it was."""
     async with aclosing(growing_history(client, workflow_id, "")) as events:
         async for event in events:
             failure = event.workflow_execution_failed_event_attributes.failure
             if failure.application_failure_info.type in _REFUSALS:
-                return failure.message
-            if event.HasField("activity_task_scheduled_event_attributes"):
+                return failure.message, ErrorType(failure.application_failure_info.type)
+            memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+            states = await client.data_converter.decode([memo["state"]], [str]) if "state" in memo else ()
+            if event.HasField("activity_task_scheduled_event_attributes") or "awaiting_message" in states:
                 break
     return None
 

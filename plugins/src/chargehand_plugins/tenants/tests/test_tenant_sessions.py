@@ -170,6 +170,19 @@ async def test_sessions_that_wait_outlive_their_ledger(
         await _running(opened)
 
 
+async def test_a_refusal_is_told_to_who_opens(client: Client, tmp_path: Path) -> None:
+    """Of a session and of a conversation alike; a conversation that is admitted is open at once, without a time-out."""
+    async with _allowing(client, tmp_path, _held(), TenantLimits(usd_per_day=Decimal(2))) as opened:
+        session = await opened.chargehand.start(_asking("2.5"))
+        talk = await opened.chargehand.converse(tenant="acme", limits=ConversationLimits(budget_usd=Decimal("2.5")))
+        for each in (session, talk):
+            with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00"):
+                await each.opened()
+        admitted = await opened.chargehand.converse(tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1)))
+        async with asyncio.timeout(1.9):
+            await admitted.opened()
+
+
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
     """A budget above the day's dollars fails at once, with what to ask for; one that failed holds nothing."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2))) as (opened, _, running):
