@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from chargehand import Conversation, PendingCall, Reply
+    from chargehand.contracts import TextEvent
 
 app = typer.Typer()
 
 _LOOK_SECONDS: Final = 1.0
-"""Interval of checking for calls that need approval, for finished jobs, and for what happens elsewhere."""
+"""Shortest interval of looking for calls that need approval, finished jobs, and what happens elsewhere."""
 _CLOSE: Final = "/close"
 
 
@@ -55,7 +57,7 @@ async def chat(
         say(f"Conversation {talk.id}{': end it by /close, leave it by Ctrl-D' if can_ask() else ''}")
     is_closed = is_own = conversation_id is None and not sys.stdin.isatty()
     try:
-        is_closed = await _Chat(talk, as_json=as_json).hold() or is_own
+        is_closed = await Chat(talk, as_json=as_json).hold() or is_own
     finally:
         if is_closed:
             with suppress(ChargehandError):  # it has ended in the meantime
@@ -66,7 +68,7 @@ async def chat(
 
 
 @dataclass
-class _Chat:
+class Chat:
     """A conversation on the terminal: what was shown, and the typed lines."""
 
     talk: "Conversation"
@@ -82,6 +84,9 @@ class _Chat:
     """Shown part of replies being written, by subtask."""
     _replied_at: "datetime | None" = None
     _is_waiting: bool = False
+    _has_news: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_followed: bool = True
+    _looked_at: float = 0.0
 
     async def hold(self) -> bool:
         """Send typed lines until the input ends; return whether the conversation is over."""
@@ -91,7 +96,7 @@ class _Chat:
         loop = asyncio.get_running_loop()
         # A daemon thread, so that an interrupted process does not wait for a line.
         Thread(target=_read, args=(loop, self._lines), daemon=True).start()
-        following = asyncio.create_task(self._show_text())
+        following = asyncio.create_task(self._follow())
         try:
             return await self._talk()
         finally:
@@ -106,41 +111,65 @@ class _Chat:
         await self._wait_for_jobs()
         return False
 
-    async def _show_text(self) -> None:
-        """Show replies on a terminal while they are written; a new draft begins below the previous one."""
-        if self.as_json or not sys.stdout.isatty():
-            return
-        with suppress(ChargehandError):  # replies are then shown complete
+    async def _follow(self) -> None:
+        """Notice what happens, and show replies on a terminal while they are written."""
+        shows_text = not self.as_json and sys.stdout.isatty()
+        try:
             async for event in self.talk.follow():
-                if (
-                    event.kind == "text"
-                    and self._is_waiting
-                    and not (self._replied_at and event.at <= self._replied_at)
-                ):
-                    if self._asking:  # it may be decided elsewhere
-                        self._ask((await self.talk.status()).calls)
-                    if not event.offset:
-                        put_part("\n\n" if self._written else "")
-                        self._written[event.subtask] = ""
-                    self._written[event.subtask] = self._written.get(event.subtask, "") + event.text
-                    put_part(event.text)
+                if event.kind != "text":
+                    self._has_news.set()
+                elif shows_text and self._is_waiting and not (self._replied_at and event.at <= self._replied_at):
+                    await self._show_text(event)
+        except ChargehandError:
+            pass  # replies are then shown complete
+        finally:
+            self._is_followed = False
+            self._has_news.set()
+
+    async def _show_text(self, event: "TextEvent") -> None:
+        """Show the next part of a reply; a new draft begins below the previous one."""
+        if self._asking:  # it may be decided elsewhere
+            self._ask((await self.talk.status()).calls)
+        if not event.offset:
+            put_part("\n\n" if self._written else "")
+            self._written[event.subtask] = ""
+        self._written[event.subtask] = self._written.get(event.subtask, "") + event.text
+        put_part(event.text)
+
+    async def _news(self) -> None:
+        """Wait until it is worth looking again; an idle conversation is asked nothing."""
+        if self._is_followed:
+            await self._has_news.wait()
+        await asyncio.sleep(self._looked_at + _LOOK_SECONDS - time.monotonic())
+        self._has_news.clear()
+        self._looked_at = time.monotonic()
+
+    async def _ends_before_news(self, task: "asyncio.Task[Any]") -> bool:
+        news = asyncio.create_task(self._news())
+        try:
+            await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        return task.done()
 
     async def _next(self) -> str:
         """Wait for a line, empty at the end of the input; meanwhile show finished jobs and what happens elsewhere."""
-        is_new = True
-        while True:
-            if is_new and can_ask():
-                prompt("> ")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    return await self._lines.get()
-            is_new = await self._show_news()
-            status = await self.talk.status()
-            if status.state in ENDED:
-                say(f"The conversation has ended: {status.standing.words}.")
-                return _CLOSE
-            for call in status.calls:
-                is_new |= self._show_call(call, is_asked=False)
+        is_new, reading = True, asyncio.create_task(self._lines.get())
+        try:
+            while True:
+                if is_new and can_ask():
+                    prompt("> ")
+                if await self._ends_before_news(reading):
+                    return await reading
+                is_new = await self._show_news()
+                status = await self.talk.status()
+                if status.state in ENDED:
+                    say(f"The conversation has ended: {status.standing.words}.")
+                    return _CLOSE
+                for call in status.calls:
+                    is_new |= self._show_call(call, is_asked=False)
+        finally:
+            reading.cancel()
 
     async def _say(self, text: str) -> None:
         try:
@@ -152,7 +181,7 @@ class _Chat:
             return
         self._is_waiting = True
         try:
-            while not (await asyncio.wait({saying}, timeout=_LOOK_SECONDS))[0]:
+            while not await self._ends_before_news(saying):
                 self._ask((await self.talk.status()).calls)
             self._ask(())
             self._show(await saying)
@@ -215,8 +244,8 @@ class _Chat:
         return True
 
     async def _wait_for_jobs(self) -> None:
-        while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":  # noqa: ASYNC110  # it happens in another process
-            await asyncio.sleep(_LOOK_SECONDS)
+        while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":
+            await self._news()
         await self._show_news()
 
     def _show(self, reply: "Reply") -> None:
