@@ -6,7 +6,7 @@ A new adapter is a new file and a row in the `registry.py` of its folder. Adapte
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Generic, TypeVar, cast
+from typing import Annotated, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
@@ -124,14 +124,6 @@ def with_added(
     known = {row.name for row in backend.rows}
     rows = (Row(each.name, builder(each), needs=each.needs) for each in added if each.name not in known)
     return replace(backend, rows=(*backend.rows[:-1], *rows, backend.rows[-1]))
-
-
-def only_choices(added: Iterable[object]) -> list[Choice]:
-    """Return the choices that a plug-in's function returned. Raises `TypeError` for anything else."""
-    choices = [*added]
-    if wrong := [each for each in choices if not isinstance(each, Choice)]:
-        raise TypeError(f"it returned a {type(wrong[0]).__name__} instead of a Choice")
-    return cast("list[Choice]", choices)
 
 
 def secret(key: SecretStr | None) -> str:

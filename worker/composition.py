@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from activities.backends import Choice, SettingsError, only_choices, secret
+from activities.backends import Choice, SettingsError, secret
 from activities.contracts.tool import Tool, acting_tools, tool_capabilities
 from activities.credentials import credential_problems
 from activities.crews.files import load_crews, mcp_declarations, slow_queues
@@ -96,7 +97,7 @@ def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Cho
 
 def _choices_of(extension: Extension, settings: Settings) -> Sequence[Choice]:
     with extension.calling("choices"):
-        return only_choices(extension.load_function()(settings))
+        return [replace(each) for each in extension.load_function()(settings)]  # raises if one is no `Choice`
 
 
 async def compose(

@@ -16,8 +16,9 @@ from temporalio.worker import Interceptor
 
 from activities.backends import SettingsError
 from activities.metrics import BUCKETS
-from chargehand.connect import connection_settings, grpc_compression, unusable
+from chargehand.connect import USUAL, connection_settings, explained, grpc_compression
 from chargehand.converter import data_converter
+from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
@@ -143,17 +144,19 @@ async def _connected(
 ) -> Client | None:
     """Connect, waiting as long as the server takes to start; None if the worker is stopped first."""
     options = connection_settings()
-    compression = grpc_compression(options.get("target_host"))
+    target = options.setdefault("target_host", USUAL)
+    compression = grpc_compression(target)
     payloads = converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(
-                **options, grpc_compression=compression, data_converter=payloads, runtime=runtime, plugins=plugins
-            )
-        except ValueError as error:
-            raise unusable(options.get("target_host", ""), error) from error
-        except RuntimeError as error:
+            with explained(target):
+                return await Client.connect(
+                    **options, grpc_compression=compression, data_converter=payloads, runtime=runtime, plugins=plugins
+                )
+        except ChargehandError as error:
+            if not isinstance(error.__cause__, RuntimeError | RPCError):
+                raise
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):

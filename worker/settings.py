@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX
+from activities.backends import ENVIRONMENT_PREFIX, SettingsError
 from activities.documents.registry import DocumentSettings
 from activities.heartbeat import HEARTBEAT_TIMEOUT, LONGEST_HEARTBEAT_TIMEOUT
 from activities.models.registry import ModelSettings
@@ -149,18 +149,14 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     @model_validator(mode="wrap")
     @classmethod
     def _plugins_are_named(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        """Name the plug-in whose check of its settings fails unexpectedly."""
+        """Name the module of a plug-in whose check of its settings fails unexpectedly."""
         try:
             return read(values)
         except ValidationError:
             raise
         except Exception as error:
-            modules = {frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)}
-            for extension in installed().settings:
-                if extension.target.partition(":")[0] in modules:
-                    with extension.calling("check of settings"):
-                        raise
-            raise
+            module = [*walk_tb(error.__traceback__)][-1][0].f_globals["__name__"]
+            raise SettingsError(f"{module}: its check of settings failed: {type(error).__name__}: {error}") from error
 
     @model_validator(mode="after")
     def _builds_have_deployments(self) -> Self:

@@ -22,9 +22,9 @@ from chargehand.payloads.storage import Storage
 from chargehand.plugins import Hook, installed
 from chargehand.temporal_errors import of_call
 
-_USUAL: Final = "localhost:7233"
+USUAL: Final = "localhost:7233"
 _TLS: Final = "TEMPORAL_TLS_… and TEMPORAL_API_KEY decide that; TEMPORAL_TLS=true or false overrides them."
-
+_HALF: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH belong together: set both, or neither."
 _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
     "dns error": (NotReachable, "The host of {address} is unknown. TEMPORAL_ADDRESS is HOST:PORT."),
     "ConnectionRefused": (
@@ -79,12 +79,12 @@ async def connect(
     local = (
         None if options.get("target_host") else running_server(state_directory(environment, Path.home(), Path.cwd()))
     )
-    target = options["target_host"] = options.get("target_host") or (local.address if local else _USUAL)
+    target = options["target_host"] = options.get("target_host") or (local.address if local else USUAL)
     namespace = options.get("namespace") or "default"
     usual_storage = str(local.state / "payloads") if local else None
     protection = protection_from(environment, namespace, usual_storage=usual_storage)
     encryption = encryption or protection.encryption
-    with _explained(target):
+    with explained(target):
         client = await Client.connect(
             **options,
             grpc_compression=grpc_compression(target),
@@ -98,7 +98,7 @@ async def connect(
 
 def grpc_compression(address: str | None) -> GrpcCompression:
     """Enable compression across a network only; on one host it wastes a tenth of all CPU time."""
-    host = (address or _USUAL).rpartition(":")[0].strip("[]")
+    host = (address or USUAL).rpartition(":")[0].strip("[]")
     return GrpcCompression.NONE if is_loopback(host) else GrpcCompression.GZIP
 
 
@@ -125,26 +125,21 @@ def connection_settings(environment: Mapping[str, str] = os.environ) -> ClientCo
         raise UnusableSettings(f"Temporal's settings cannot be used: {error}.{remedy}") from error
 
 
-def unusable(target: str, error: ValueError) -> UnusableSettings:
-    """Return the error for settings that the SDK refuses before it connects."""
-    if "private key" in str(error):
-        return UnusableSettings("TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH belong together: set both, or neither.")
-    return UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {_USUAL}.")
-
-
 def _require_regular(source: object) -> None:
     if isinstance(source, Path) and source.exists() and not source.is_file():
         raise OSError(EINVAL, "it is no regular file", str(source))
 
 
 @contextmanager
-def _explained(target: str) -> Generator[None]:
+def explained(target: str) -> Generator[None]:
+    """Turn errors of connecting into those of `chargehand.errors`."""
+    not_an_address = UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {USUAL}.")
     if "://" in target:
-        raise unusable(target, ValueError())
+        raise not_an_address
     try:
         yield
     except ValueError as error:
-        raise unusable(target, error) from error
+        raise (UnusableSettings(_HALF) if "private key" in str(error) else not_an_address) from error
     except RPCError as error:
         raise of_call("", error) from error
     except RuntimeError as error:

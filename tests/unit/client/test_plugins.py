@@ -136,11 +136,11 @@ def register(registry): registry.{}
     [
         ("{}['tide']", "choices('own_plugin:run')", "its choices own_plugin:run failed: KeyError: 'tide'; mend it"),
         ("raise SystemExit(0)", "choices('own_plugin:run')", "own_plugin:run failed: SystemExit: 0; mend it"),
-        ("return [1]", "choices('own_plugin:run')", "TypeError: it returned a int instead of a Choice; mend it"),
+        ("return [1]", "choices('own_plugin:run')", "own_plugin:run failed: TypeError: "),
         ("None.tide", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: AttributeError: "),
         ("pass", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: TypeError: "),
         ("pass", "settings('own_plugin:Field')", "CHARGEHAND_TIDE_STATION: its check failed: KeyError: 'tide'"),
-        ("pass", "settings('own_plugin:Whole')", "its check of settings own_plugin:Whole failed: KeyError: 'tide'; m"),
+        ("pass", "settings('own_plugin:Whole')", "own_plugin: its check of settings failed: KeyError: 'tide'"),
     ],
 )
 def test_what_a_plugin_raises_while_settings_are_checked_is_named(

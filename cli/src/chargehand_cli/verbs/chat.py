@@ -114,17 +114,14 @@ class Chat:
     async def _follow(self) -> None:
         """Notice what happens, and show replies on a terminal while they are written."""
         shows_text = not self.as_json and sys.stdout.isatty()
-        try:
+        with suppress(ChargehandError):  # replies are then shown complete
             async for event in self.talk.follow():
                 if event.kind != "text":
                     self._has_news.set()
                 elif shows_text and self._is_waiting and not (self._replied_at and event.at <= self._replied_at):
                     await self._show_text(event)
-        except ChargehandError:
-            pass  # replies are then shown complete
-        finally:
-            self._is_followed = False
-            self._has_news.set()
+        self._is_followed = False
+        self._has_news.set()
 
     async def _show_text(self, event: "TextEvent") -> None:
         """Show the next part of a reply; a new draft begins below the previous one."""
@@ -138,10 +135,10 @@ class Chat:
 
     async def _news(self) -> None:
         """Wait until it is worth looking again; an idle conversation is asked nothing."""
-        if self._is_followed:
-            await self._has_news.wait()
+        await self._has_news.wait()
         await asyncio.sleep(self._looked_at + _LOOK_SECONDS - time.monotonic())
-        self._has_news.clear()
+        if self._is_followed:
+            self._has_news.clear()
         self._looked_at = time.monotonic()
 
     async def _ends_before_news(self, task: "asyncio.Task[Any]") -> bool:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from activities.backends import Choice, only_choices, secret
+from activities.backends import Choice, secret
 from activities.contracts.tool import acting_tools, tool_capabilities
 from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
@@ -43,7 +43,7 @@ async def explain(settings: Settings, _: Path) -> int:
 
 async def _examined(extension: Extension, settings: Settings) -> Sequence[Choice]:
     with extension.calling("examination"):
-        return only_choices(await extension.load_function()(settings, os.environ))
+        return [replace(each) for each in await extension.load_function()(settings, os.environ)]
 
 
 async def _tried(settings: Settings, choice: Choice) -> Choice:
