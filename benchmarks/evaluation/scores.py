@@ -89,7 +89,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
         passed=passed,
         reason=verdict.reason if verdict else "" if passed else "It used other agents.",
         said=report.answer[:_LONGEST] if verdict and not passed else "",
-        completed=report.stop_reason in {"completed", "partial"},
+        completed=report.stop_reason in {"completed", "partial", "unanswered"},
         plan_valid=not any(line.turn and line.turn.kind == "plan" and line.turn.attempt for line in lines),
         nodes=f1(len(matches), len(case.plan), len(report.subtasks)) if case.plan else None,
         edges=_edge_agreement(case.plan, report.subtasks, matches) if case.plan else None,

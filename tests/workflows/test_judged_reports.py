@@ -174,13 +174,13 @@ async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:
 @pytest.mark.parametrize(
     ("text", "ending", "gap"),
     [
-        ("I cannot help with that.", "partial", "The report states nothing."),
-        ("Which lease do you mean?", "partial", "The report states nothing."),
+        ("I cannot help with that.", "unanswered", "The report states nothing."),
+        ("Which lease do you mean?", "unanswered", "The report states nothing."),
         ("", "unwritten", ""),
         (TRUE, "completed", ""),
     ],
 )
-async def test_a_report_that_states_nothing_is_not_complete(run: RunSession, text: str, ending: str, gap: str) -> None:
+async def test_a_report_that_states_nothing_is_no_answer(run: RunSession, text: str, ending: str, gap: str) -> None:
     """A refusal or a question instead of an answer is named, whatever confidence its writer has; so is no text."""
     result, _ = await run(_written(text).on("judge_claims", claim_judge()), CLAIMS_GOAL)
 

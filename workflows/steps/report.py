@@ -207,6 +207,8 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
         return "unwritten"
     if output_problems:
         return "invalid_output"
+    if _SILENT in gaps:
+        return "unanswered"
     return "partial" if gaps else "completed"
 
 

@@ -26,6 +26,7 @@ SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "e
 StopReason = Literal[
     "completed",
     "partial",
+    "unanswered",
     "deadline",
     "out_of_turns",
     "out_of_budget",
@@ -36,9 +37,10 @@ StopReason = Literal[
     "invalid_output",
 ]
 """Why the session stopped: `completed` means that the plan was carried out completely and the report was written
-without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
-so that it lists the outcomes unedited; `invalid_output`, that the report was written, but no `output` satisfies
-the request's `output_schema`; `overcharged`, that a provider charged more than its reservation, beyond the budget."""
+without gaps; `partial`, that the report was written and names gaps; `unanswered`, that it states nothing, such as a
+refusal or a question; `unwritten`, that no model could write the report, so that it lists the outcomes unedited;
+`invalid_output`, that the report was written, but no `output` satisfies the request's `output_schema`; `overcharged`,
+that a provider charged more than its reservation, beyond the budget."""
 EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
 """Why a conversation ended: `closed` by a person, `idle` for too long, or at its limits."""
 Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
@@ -99,6 +101,7 @@ NEEDS: Final[Mapping[SessionState, str]] = {
 STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
     "completed": Standing("answered", "success"),
     "partial": Standing("answered in part", "partial"),
+    "unanswered": Standing("not answered", "partial"),
     "deadline": Standing("stopped at its deadline", "partial"),
     "out_of_turns": Standing("stopped: out of turns", "partial"),
     "out_of_budget": Standing("stopped: out of budget", "partial"),
