@@ -21,17 +21,21 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.contracts.session import SessionFacts
 from chargehand.contracts import DecisionRecord, SessionRequest, Wait
+from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
 from chargehand_plugins.notifications.settings import NotificationSettings, steps_of
 from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice
 from chargehand_plugins.webhooks.links import Links
+from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.loopback_http import LoopbackHandler, serve_http
-from tests.scripted_model import Script, answer, subtask
+from tests.scripted_model import Script, answer, request_tool, say, subtask
 from tests.waiting import until, until_state
+from tests.workflows.conftest import DESK, pending, server_of
 from worker.parts import WorkerParts
+from workflows import run_end
 
 NOW = datetime.now(UTC)
 WAIT = Wait(id="c1", kind="call", asks="refund: <!channel> 7", since=NOW, until=NOW + timedelta(hours=1))
@@ -158,7 +162,11 @@ async def reminding(
         parts.opening_steps.append(add_steps)
 
     script = Script().plan(subtask("T1")).work("", answer("It is known."))
-    async with open_environment(client, folder, script, task_queue="q", added=[send_notice], parts=[add]) as opened:
+    for number in (7, 8):
+        script = script.replies(f"message {number}", request_tool("refund", amount=number), say("Done."))
+    desk = {"own_crews": (crew_folder(folder, "desk", **DESK),), "acting": ("refund",)}
+    given = {"task_queue": "q", "added": [send_notice], "parts": [add], **desk}
+    async with open_environment(client, folder, script, **given) as opened:
         yield opened
 
 
@@ -187,6 +195,32 @@ async def test_reminders_and_a_second_address_follow_in_time(tmp_path: Path) -> 
     approved = ("first", "3", 0, "approved")
     assert sorted(told[:5]) == [*reminders, ("second", "", 0, "")]
     assert told[5:] == [approved, approved, reminders[0]]
+
+
+async def test_each_wait_is_reminded_of_across_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a conversation that continues as new after each message: no reminder is lost, and none comes twice."""
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 5)
+    told, there, runs = list[Told](), asyncio.Event(), set[str]()
+    there.set()
+    async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        for count, amount in enumerate((7, 8), start=1):
+            saying = asyncio.create_task(talk.say(text=f"message {amount}"))
+            call = await pending(talk)
+            described = await describe(opened.chargehand.client, talk.id)
+            runs.add(described.workflow_execution_info.execution.run_id)
+            server_of(opened).skip(timedelta(hours=1))
+            await until(lambda count=count: len(told) == 6 * count - 1)
+            await talk.approve_call(call)
+            await asyncio.wait_for(saying, 30)
+            await until(lambda count=count: len(told) == 6 * count)
+        server_of(opened).skip(timedelta(hours=2))
+
+    reminders = [("first", str(number - 1) if number else "", number, "") for number in range(4)]
+    for each in (told[:6], told[6:]):
+        assert sorted(each[:5]) == [*reminders, ("second", "", 0, "")]
+        assert each[5] == ("first", "3", 0, "approved")
+    assert len(runs) == 2
 
 
 @pytest.mark.slow
