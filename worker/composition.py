@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import chain
@@ -43,7 +42,7 @@ from chargehand.credentials import credential_keys
 from chargehand.errors import ChargehandError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
-from chargehand.plugins import Extension, installed
+from chargehand.plugins import installed
 from worker.parts import Traffic, TrafficWrapper, WorkerParts, add_parts
 from worker.server_gauges import Queue
 from worker.settings import Settings
@@ -61,7 +60,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         lambda: [model_backend().choose(settings)],
         lambda: [search_backend().choose(settings)],
         lambda: [code_backend().choose(settings)],
-        *(partial(_choices_of, extension, settings) for extension in installed().choices),
+        *(partial(extension.list_of, "choices", settings) for extension in installed().choices),
     )
     choices = (
         model,
@@ -93,11 +92,6 @@ def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Cho
     if problems:
         raise SettingsError(" ".join(problems))
     return chosen
-
-
-def _choices_of(extension: Extension, settings: Settings) -> Sequence[Choice]:
-    with extension.calling("choices"):
-        return [replace(each) for each in extension.load_function()(settings)]  # raises if one is no `Choice`
 
 
 async def compose(

@@ -44,6 +44,8 @@ _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: see docs/how-to/changing-a-workflow.md, Sizes."""
 _HEARTBEAT_SECONDS: Final = int(HEARTBEAT_TIMEOUT.total_seconds())
 _MOST_HEARTBEAT_SECONDS: Final = int(LONGEST_HEARTBEAT_TIMEOUT.total_seconds())
+_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
+"""Errors of the code of a plug-in, which pydantic does not turn into problems of a value."""
 _PORTS: Final = 65_536
 _Part = TypeVar("_Part", bound=BaseSettings)
 
@@ -143,7 +145,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
             return read(value)
         except OSError as error:
             raise ValueError(error.strerror) from error
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        except _FAULTS as error:
             raise ValueError(f"its check failed: {type(error).__name__}: {error}") from error
 
     @model_validator(mode="wrap")
@@ -152,9 +154,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         """Name the module of a plug-in whose check of its settings fails unexpectedly."""
         try:
             return read(values)
-        except ValidationError:
-            raise
-        except Exception as error:
+        except _FAULTS as error:
             module = [*walk_tb(error.__traceback__)][-1][0].f_globals["__name__"]
             raise SettingsError(f"{module}: its check of settings failed: {type(error).__name__}: {error}") from error
 

@@ -103,11 +103,7 @@ def grpc_compression(address: str | None) -> GrpcCompression:
 
 
 def connection_settings(environment: Mapping[str, str] = os.environ) -> ClientConnectConfig:
-    """Read Temporal's own settings, without opening what is no regular file, such as a pipe that would block.
-
-    Raises:
-        UnusableSettings: they name a file that cannot be read, or an unknown profile.
-    """
+    """Read Temporal's own settings, opening no pipe that would block. Raises `UnusableSettings`."""
     file = environment.get("TEMPORAL_CONFIG_FILE")
     if file and file != os.devnull and not Path(file).is_file():
         raise UnusableSettings(f"TEMPORAL_CONFIG_FILE: there is no file {file}.")

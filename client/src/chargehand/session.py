@@ -165,10 +165,8 @@ class Execution(CommonMessages):
         with suppress(TimeoutError, RPCError):
             async with asyncio.timeout(_OPENING_SECONDS):
                 refused = await refusal(self._client, self.id)
-            if refused and refused[1] is ErrorType.TENANT_LIMIT:
-                raise SessionFailed(*refused)
             if refused:
-                raise InvalidInput(refused[0])
+                raise SessionFailed(*refused) if refused[1] is ErrorType.TENANT_LIMIT else InvalidInput(refused[0])
 
     async def cancel(self) -> None:
         """Ask it to stop without a report or reply; no effect if it has ended."""

@@ -136,7 +136,7 @@ def register(registry): registry.{}
     [
         ("{}['tide']", "choices('own_plugin:run')", "its choices own_plugin:run failed: KeyError: 'tide'; mend it"),
         ("raise SystemExit(0)", "choices('own_plugin:run')", "own_plugin:run failed: SystemExit: 0; mend it"),
-        ("return [1]", "choices('own_plugin:run')", "own_plugin:run failed: TypeError: "),
+        ("pass", "choices('own_plugin:run')", "own_plugin:run failed: TypeError: "),
         ("None.tide", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: AttributeError: "),
         ("pass", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: TypeError: "),
         ("pass", "settings('own_plugin:Field')", "CHARGEHAND_TIDE_STATION: its check failed: KeyError: 'tide'"),

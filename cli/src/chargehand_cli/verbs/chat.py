@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from chargehand import Conversation, PendingCall, Reply
-    from chargehand.contracts import TextEvent
 
 app = typer.Typer()
 
-_LOOK_SECONDS: Final = 1.0
-"""Shortest interval of looking for calls that need approval, finished jobs, and what happens elsewhere."""
+_LOOK_SECONDS: Final = 0.5
+"""How long after something has happened it is looked at, with what else happens in that time."""
 _CLOSE: Final = "/close"
 
 
@@ -47,7 +45,7 @@ async def chat(
     quiet: Quiet = False,
 ) -> Exit:
     """Talk with the agents of a crew: a message a line, typed or piped, and the reply to standard output."""
-    typed = {"crew": crew, "agent": agent, "goal": goal, "limits": {"budget_usd": budget} if budget else None}
+    typed = {"crew": crew, "agent": agent, "goal": goal, "limits": None if budget is None else {"budget_usd": budget}}
     fields: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
     await connection.open()
     talk = await connection.chargehand.converse(documents=docs or (), conversation_id=conversation_id, **fields)
@@ -86,7 +84,6 @@ class Chat:
     _is_waiting: bool = False
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
     _is_followed: bool = True
-    _looked_at: float = 0.0
 
     async def hold(self) -> bool:
         """Send typed lines until the input ends; return whether the conversation is over."""
@@ -112,61 +109,51 @@ class Chat:
         return False
 
     async def _follow(self) -> None:
-        """Notice what happens, and show replies on a terminal while they are written."""
+        """Notice what happens, and show replies on a terminal while they are written, new drafts below earlier ones."""
         shows_text = not self.as_json and sys.stdout.isatty()
         with suppress(ChargehandError):  # replies are then shown complete
             async for event in self.talk.follow():
                 if event.kind != "text":
                     self._has_news.set()
                 elif shows_text and self._is_waiting and not (self._replied_at and event.at <= self._replied_at):
-                    await self._show_text(event)
+                    if self._asking:  # it may be decided elsewhere
+                        self._ask((await self.talk.status()).calls)
+                    if not event.offset:
+                        put_part("\n\n" if self._written else "")
+                        self._written[event.subtask] = ""
+                    self._written[event.subtask] = self._written.get(event.subtask, "") + event.text
+                    put_part(event.text)
         self._is_followed = False
         self._has_news.set()
-
-    async def _show_text(self, event: "TextEvent") -> None:
-        """Show the next part of a reply; a new draft begins below the previous one."""
-        if self._asking:  # it may be decided elsewhere
-            self._ask((await self.talk.status()).calls)
-        if not event.offset:
-            put_part("\n\n" if self._written else "")
-            self._written[event.subtask] = ""
-        self._written[event.subtask] = self._written.get(event.subtask, "") + event.text
-        put_part(event.text)
 
     async def _news(self) -> None:
         """Wait until it is worth looking again; an idle conversation is asked nothing."""
         await self._has_news.wait()
-        await asyncio.sleep(self._looked_at + _LOOK_SECONDS - time.monotonic())
+        await asyncio.sleep(_LOOK_SECONDS)
         if self._is_followed:
             self._has_news.clear()
-        self._looked_at = time.monotonic()
 
     async def _ends_before_news(self, task: "asyncio.Task[Any]") -> bool:
         news = asyncio.create_task(self._news())
-        try:
-            await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
+        await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
         return task.done()
 
     async def _next(self) -> str:
         """Wait for a line, empty at the end of the input; meanwhile show finished jobs and what happens elsewhere."""
         is_new, reading = True, asyncio.create_task(self._lines.get())
-        try:
-            while True:
-                if is_new and can_ask():
-                    prompt("> ")
-                if await self._ends_before_news(reading):
-                    return await reading
-                is_new = await self._show_news()
-                status = await self.talk.status()
-                if status.state in ENDED:
-                    say(f"The conversation has ended: {status.standing.words}.")
-                    return _CLOSE
-                for call in status.calls:
-                    is_new |= self._show_call(call, is_asked=False)
-        finally:
-            reading.cancel()
+        while True:
+            if is_new and can_ask():
+                prompt("> ")
+            if await self._ends_before_news(reading):
+                return await reading
+            is_new = await self._show_news()
+            status = await self.talk.status()
+            if status.state in ENDED:
+                say(f"The conversation has ended: {status.standing.words}.")
+                return _CLOSE
+            for call in status.calls:
+                is_new |= self._show_call(call, is_asked=False)
 
     async def _say(self, text: str) -> None:
         try:

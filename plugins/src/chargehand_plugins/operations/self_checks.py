@@ -43,7 +43,7 @@ async def explain(settings: Settings, _: Path) -> int:
 
 async def _examined(extension: Extension, settings: Settings) -> Sequence[Choice]:
     with extension.calling("examination"):
-        return [replace(each) for each in await extension.load_function()(settings, os.environ)]
+        return [*await extension.load_function()(settings, os.environ)]
 
 
 async def _tried(settings: Settings, choice: Choice) -> Choice:
