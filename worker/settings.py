@@ -7,14 +7,12 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from traceback import walk_tb
 from types import new_class
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import (
     DirectoryPath,
     Field,
-    ModelWrapValidatorHandler,
     SecretStr,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -24,7 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX, SettingsError
+from activities.backends import ENVIRONMENT_PREFIX
 from activities.documents.registry import DocumentSettings
 from activities.heartbeat import HEARTBEAT_TIMEOUT, LONGEST_HEARTBEAT_TIMEOUT
 from activities.models.registry import ModelSettings
@@ -44,8 +42,6 @@ _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: see docs/how-to/changing-a-workflow.md, Sizes."""
 _HEARTBEAT_SECONDS: Final = int(HEARTBEAT_TIMEOUT.total_seconds())
 _MOST_HEARTBEAT_SECONDS: Final = int(LONGEST_HEARTBEAT_TIMEOUT.total_seconds())
-_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
-"""Errors of the code of a plug-in, which pydantic does not turn into problems of a value."""
 _PORTS: Final = 65_536
 _Part = TypeVar("_Part", bound=BaseSettings)
 
@@ -145,18 +141,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
             return read(value)
         except OSError as error:
             raise ValueError(error.strerror) from error
-        except _FAULTS as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
             raise ValueError(f"its check failed: {type(error).__name__}: {error}") from error
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _plugins_are_named(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        """Name the module of a plug-in whose check of its settings fails unexpectedly."""
-        try:
-            return read(values)
-        except _FAULTS as error:
-            module = [*walk_tb(error.__traceback__)][-1][0].f_globals["__name__"]
-            raise SettingsError(f"{module}: its check of settings failed: {type(error).__name__}: {error}") from error
 
     @model_validator(mode="after")
     def _builds_have_deployments(self) -> Self:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 import typer
 
 from chargehand import ChargehandError
+from chargehand_cli.terminal import ended_by_signals
 from chargehand_cli.verb import Documents
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def build_request(
 def _typed(options: RequestOptions) -> dict[str, Any]:
     """Return the given options by the field that they set."""
     typed = vars(options) | {
-        "goal": sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
+        "goal": _text("-", _MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
         "criteria": options.criteria or None,
         "output_schema": read_json(str(options.output_schema)) if options.output_schema else None,
         "approval": "plan" if options.approve_plan else None,
@@ -253,7 +254,7 @@ def read_json(source: str) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def _text(source: str) -> str:
+def _text(source: str, most: int = -1) -> str:
     """Read a file, or standard input for `-`.
 
     Raises:
@@ -262,7 +263,8 @@ def _text(source: str) -> str:
     from chargehand.contracts.problems import printable
 
     try:
-        return sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
+        with ended_by_signals():
+            return sys.stdin.read(most) if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
     except (OSError, RuntimeError, ValueError) as error:  # unknown users in `~name`, and content that is not text
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadRequest(f"{printable(source, _SHOWN_CHARACTERS)} cannot be read: {reason}.") from error

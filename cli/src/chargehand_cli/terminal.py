@@ -123,6 +123,17 @@ async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
     return await task
 
 
+@contextmanager
+def ended_by_signals() -> Generator[None]:
+    """Have Ctrl-C and SIGTERM end a blocking read, until whose end the loop's own handlers would not run."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def can_ask() -> bool:
     """Whether there is a terminal for questions, and the process was not told to end."""
     return sys.stdin.isatty() and sys.stderr.isatty() and signal.SIGTERM not in _received

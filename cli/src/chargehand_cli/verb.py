@@ -39,9 +39,17 @@ def _not_empty(session_id: str) -> str:
     return session_id
 
 
+def place(path: str) -> Path:
+    """Read a path that is given; an unset variable of the shell does not mean the current folder."""
+    if not path:
+        raise typer.BadParameter("a path is not empty; . is the current folder")
+    return Path(path)
+
+
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.", callback=_not_empty)]
 Documents = Annotated[
-    list[Path] | None, typer.Option("--docs", "-d", metavar="PATH", help="Document or folder; may be repeated.")
+    list[Path] | None,
+    typer.Option("--docs", "-d", metavar="PATH", parser=place, help="Document or folder; may be repeated."),
 ]
 
 LOCAL: Final = ("state", "task_queue")

@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from inspect import iscoroutine
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from chargehand.errors import ChargehandError
 
@@ -103,10 +103,7 @@ class Extension:
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
-        loaded = self._resolve()
-        if not callable(loaded):
-            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")
-        return loaded
+        return self.load(cast("type[Callable[..., Any]]", Callable))
 
     @contextmanager
     def calling(self, kind: str) -> Generator[None]:

@@ -80,7 +80,7 @@ def _local(at: int, document: Document) -> Path | NamedContent:
             return document
     elif isinstance(document, str) and "://" in document:
         raise UploadRefused(f"documents[{at}]: {document} cannot be read; pass an https:// address, or name and bytes.")
-    else:
+    elif document != "":
         with suppress(TypeError):
             return Path(document)
     raise UploadRefused(f"documents[{at}]: pass a path, an https:// address, or a pair of name and bytes.")

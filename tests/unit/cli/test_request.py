@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import signal
+import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -12,14 +15,17 @@ from typing import Any, Final, cast
 import pytest
 
 from chargehand import RaisedLimits, SessionRequest
+from chargehand_cli.main import execute
 from chargehand_cli.run_options import (
     BadRequest,
     RequestOptions,
     build_plan_edit,
     build_raised_limits,
     build_request,
+    read_json,
     read_plan,
 )
+from chargehand_cli.terminal import Exit, run_interruptible
 
 _URI = "artifact:" + "0" * 64 + "/notes/"
 
@@ -155,3 +161,31 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
         max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
     )
     assert build_raised_limits(30, None, None) == RaisedLimits(max_turns=30)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signals) -> None:
+    """A pipe that stays open makes no command deaf to Ctrl-C."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    opened: list[int] = []
+
+    def interrupt() -> None:
+        opened.append(os.open(pipe, os.O_WRONLY))  # as soon as the command reads
+        os.kill(os.getpid(), number)
+
+    async def read() -> Exit:
+        read_json(str(pipe))
+        return Exit.DONE
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptible(read())
+    os.close(*opened)
+
+
+@pytest.mark.parametrize("verb", [("run", "What is new?"), ("chat",), ("mcp",)])
+def test_an_empty_path_is_not_the_current_folder(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """What the shell makes of an unset variable uploads nothing."""
+    assert (execute([*verb, "--docs", ""]), "a path is not empty" in capsys.readouterr().err) == (2, True)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from chargehand_cli.connection import Connection
-from chargehand_cli.verb import FILES, verb
+from chargehand_cli.verb import FILES, place, verb
 from chargehand_plugins.tokens import token_from
 
 app = typer.Typer()
@@ -21,9 +21,7 @@ async def mcp(
     *,
     docs: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--docs", "-d", metavar="FOLDER", help="Folder whose documents sessions may read; may be repeated."
-        ),
+        typer.Option("--docs", "-d", metavar="FOLDER", parser=place, help="Folder that sessions may read; repeatable."),
     ] = None,
     http: Annotated[
         int | None,
