@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from email import message_from_string, policy
 from email.message import EmailMessage, Message
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +165,8 @@ async def reminding(
     script = Script().plan(subtask("T1")).work("", answer("It is known."))
     for number in (7, 8):
         script = script.replies(f"message {number}", request_tool("refund", amount=number), say("Done."))
-    desk = {"own_crews": (crew_folder(folder, "desk", **DESK),), "acting": ("refund",)}
-    given = {"task_queue": "q", "added": [send_notice], "parts": [add], **desk}
-    async with open_environment(client, folder, script, **given) as opened:
+    desk = partial(open_environment, own_crews=(crew_folder(folder, "desk", **DESK),), acting=("refund",))
+    async with desk(client, folder, script, task_queue="q", added=[send_notice], parts=[add]) as opened:
         yield opened
 
 
@@ -207,14 +207,12 @@ async def test_each_wait_is_reminded_of_across_runs(tmp_path: Path, monkeypatch:
         for count, amount in enumerate((7, 8), start=1):
             saying = asyncio.create_task(talk.say(text=f"message {amount}"))
             call = await pending(talk)
-            described = await describe(opened.chargehand.client, talk.id)
-            runs.add(described.workflow_execution_info.execution.run_id)
+            runs.add((await describe(opened.chargehand.client, talk.id)).workflow_execution_info.execution.run_id)
             server_of(opened).skip(timedelta(hours=1))
             await until(lambda count=count: len(told) == 6 * count - 1)
             await talk.approve_call(call)
             await asyncio.wait_for(saying, 30)
             await until(lambda count=count: len(told) == 6 * count)
-        server_of(opened).skip(timedelta(hours=2))
 
     reminders = [("first", str(number - 1) if number else "", number, "") for number in range(4)]
     for each in (told[:6], told[6:]):
