@@ -297,6 +297,7 @@ def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documen
         (("run",), "either GOAL or --input FILE"),
         (("run", "--input", "-", "A question"), "either GOAL or --input FILE"),
         (("run", "--turns", "many", "A fair question"), "Invalid value for '--turns'"),
+        (("run", "--docs", "", "A fair question"), "a path is not empty"),
         (("run", "--docs", "/nowhere/at/all", "A fair question"), "No such file or folder: /nowhere/at/all"),
         (("raise", "any"), "--turns, --budget and --deadline"),
     ],

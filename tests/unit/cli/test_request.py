@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 import pytest
 
 from chargehand import RaisedLimits, SessionRequest
-from chargehand_cli.main import execute
 from chargehand_cli.run_options import (
     BadRequest,
     RequestOptions,
@@ -167,12 +166,10 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signals) -> None:
     """A pipe that stays open makes no command deaf to Ctrl-C."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    opened: list[int] = []
+    os.mkfifo(pipe := tmp_path / "pipe")
 
     def interrupt() -> None:
-        opened.append(os.open(pipe, os.O_WRONLY))  # as soon as the command reads
+        os.open(pipe, os.O_WRONLY)  # as soon as the command reads
         os.kill(os.getpid(), number)
 
     async def read() -> Exit:
@@ -182,10 +179,3 @@ def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signa
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         run_interruptible(read())
-    os.close(*opened)
-
-
-@pytest.mark.parametrize("verb", [("run", "What is new?"), ("chat",), ("mcp",)])
-def test_an_empty_path_is_not_the_current_folder(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """What the shell makes of an unset variable uploads nothing."""
-    assert (execute([*verb, "--docs", ""]), "a path is not empty" in capsys.readouterr().err) == (2, True)

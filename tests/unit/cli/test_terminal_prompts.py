@@ -1,12 +1,19 @@
 """Asking at the terminal: each question once, and no longer than it is open."""
 
 import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from chargehand import Answer, Plan, Question, SessionRequest, Status, Subtask
+from chargehand import Answer, Conversation, Plan, Question, SessionRequest, Status, Subtask
+from chargehand.contracts import EndEvent, Transcript
 from chargehand_cli.live_session import Prompts
 from chargehand_cli.live_tree import Lines
+from chargehand_cli.verbs.chat import Chat
 from chargehand_plugins.testing import StandInChargehand, StandInSession, report_of
 from tests.unit.cli.reports import at
 from tests.waiting import until
@@ -112,3 +119,32 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, caps
     await terminal.close()
 
     assert terminal.sent == [Answer(subtask="T1", text="1987")]
+
+
+async def test_an_idle_conversation_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at for what happens, and not at intervals."""
+    asked, ends = list[str](), asyncio.Event()
+
+    async def transcript() -> Transcript:
+        asked.append("transcript")
+        return Transcript()
+
+    async def status() -> Status:
+        asked.append("status")
+        return Status(session="talk", goal="", state="finished", stop_reason="closed")
+
+    async def follow() -> AsyncGenerator[EndEvent]:
+        await ends.wait()
+        yield EndEvent(session="talk", subtask="", at=at(0), state="completed")
+
+    talk = cast("Conversation", SimpleNamespace(transcript=transcript, status=status, follow=follow))
+    monkeypatch.setattr("chargehand_cli.verbs.chat._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(os.pipe()[0]))
+    holding = asyncio.create_task(Chat(talk, as_json=True).hold())
+    for _ in range(1_000):  # rounds of the loop, in which something that polls would ask
+        await asyncio.sleep(0)
+    idle = [*asked]
+    ends.set()
+
+    assert await asyncio.wait_for(holding, 10)
+    assert (idle, asked) == (["transcript"], ["transcript", "transcript", "status"])
