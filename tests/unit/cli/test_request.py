@@ -162,7 +162,6 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
     assert build_raised_limits(30, None, None) == RaisedLimits(max_turns=30)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signals) -> None:
     """A pipe that stays open makes no command deaf to Ctrl-C."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import socket
 from pathlib import Path
 
@@ -55,7 +54,6 @@ async def test_a_wrong_setting_is_named(
     assert "transport" not in str(error)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "name", ["CONFIG_FILE", "TLS_CLIENT_CERT_PATH", "TLS_CLIENT_KEY_PATH", "TLS_SERVER_CA_CERT_PATH"]
 )
@@ -65,7 +63,7 @@ def test_no_setting_opens_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(f"TEMPORAL_{name}", str(file))
 
     for run in (Chargehand.connect(), process.run(Settings(state_dir=tmp_path), list)):
-        with pytest.raises(UnusableSettings, match=re.escape(str(file))):
+        with pytest.raises(UnusableSettings, match="/pipe"):
             asyncio.run(run)
 
 

@@ -16,6 +16,7 @@ from worker.settings import Settings, settings_of, settings_type
 
 app = typer.Typer()
 _Install = Callable[..., None]
+Case = tuple[str, str, str]
 
 
 @pytest.fixture
@@ -133,11 +134,7 @@ def register(registry): registry.{}
     ],
 )
 def test_what_a_plugin_raises_while_settings_are_checked_is_named(
-    install: _Install,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    case: tuple[str, str, str],
+    install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], case: Case
 ) -> None:
     """With the plug-in, or its setting: no traceback ends `doctor`, and no worker ends without a message."""
     (folder / "own_plugin.py").write_text(_BAD_CODE.format(*case))

@@ -174,13 +174,13 @@ async def test_a_refusal_is_told_to_who_opens(client: Client, tmp_path: Path) ->
     """Of a session and of a conversation alike; a conversation that is admitted is open at once, without a time-out."""
     async with _allowing(client, tmp_path, _held(), TenantLimits(usd_per_day=Decimal(2))) as opened:
         session = await opened.chargehand.start(_asking("2.5"))
-        talk = await opened.chargehand.converse(tenant="acme", limits=ConversationLimits(budget_usd=Decimal("2.5")))
+        less, more = (ConversationLimits(budget_usd=Decimal(usd)) for usd in ("1", "2.5"))
+        talk = await opened.chargehand.converse(tenant="acme", limits=more)
         for each in (session, talk):
             with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00"):
                 await each.opened()
-        admitted = await opened.chargehand.converse(tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1)))
         async with asyncio.timeout(1.9):
-            await admitted.opened()
+            await (await opened.chargehand.converse(tenant="acme", limits=less)).opened()
 
 
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
