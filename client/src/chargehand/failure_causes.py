@@ -24,7 +24,7 @@ _DISK: Final = _Words(
     "Check the space in CHARGEHAND_STATE_DIR, and access to CHARGEHAND_ARTIFACTS and CHARGEHAND_STORAGE.",
 )
 _WORDS: Final[Mapping[str, _Words]] = {
-    ErrorType.INVALID_INPUT: _Words("The request is invalid.", "Correct the field that the error names."),
+    ErrorType.INVALID_INPUT: _Words("The request is invalid.", "Correct the field that `chargehand result` names."),
     ErrorType.INVALID_PLAN: _Words(
         "No plan of the model was valid.", "Name a crew that fits the request, or a larger model."
     ),

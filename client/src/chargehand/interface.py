@@ -103,7 +103,7 @@ def refuse_difference(workflow_id: str, original: Request | None, request: Reque
     A session's request must be identical; of a conversation's, only the given fields, since its id suffices.
     """
     if original is None or type(original) is not type(request):
-        raise AnotherRequest(workflow_id, ["workflow type"])
+        raise AnotherRequest(workflow_id, ["workflow type (a session is no conversation)"])
     goes_on = isinstance(request, ConversationRequest)
     before, now = _values(original), _values(request, exclude_unset=goes_on)
     names = now if goes_on else before | now

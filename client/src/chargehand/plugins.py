@@ -103,7 +103,7 @@ class Extension:
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
-        return self.load(cast("type[Callable[..., Any]]", Callable))
+        return self.load(cast("type[Any]", Callable))
 
     @contextmanager
     def calling(self, kind: str) -> Generator[None]:

@@ -62,7 +62,7 @@ def test_no_setting_opens_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     os.mkfifo(file := tmp_path / "pipe")
     monkeypatch.setenv(f"TEMPORAL_{name}", str(file))
 
-    for run in (Chargehand.connect(), process.run(Settings(state_dir=tmp_path), list)):
+    for run in (Chargehand.connect(), process.run(Settings(state_dir=tmp_path), lambda: None)):
         with pytest.raises(UnusableSettings, match="/pipe"):
             asyncio.run(run)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from temporalio.api.common.v1 import Payload
-from temporalio.exceptions import ApplicationError
 
 from activities.backends import Choice, SettingsError
 from activities.documents.registry import artifact_store, document_library, require_writable
@@ -58,8 +57,8 @@ async def try_search(settings: Settings, choice: Choice) -> Choice:
         except TimeoutError:
             return replace(choice, problem=f"no answer within {_SEARCH_SECONDS} s; check its address and the network")
         except Exception as error:  # noqa: BLE001  # whatever a plug-in's service raises is a finding
-            problem = error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
-            return replace(choice, problem=f"{problem}; check its address, its key and the network")
+            told = getattr(error, "message", repr(error))
+            return replace(choice, problem=f"{told}; check its address, its key and the network")
     return replace(choice, why=f"{choice.why}; a trial search succeeded")
 
 
