@@ -44,11 +44,11 @@ def start_options(request: SessionRequest) -> dict[str, Any]:
 
 
 def valid_id(text: str) -> str:
-    """Validate a session id chosen by a caller."""
-    if not text.strip() or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
+    """Validate a session id chosen by a caller, which has to fit into an address of the console."""
+    if not text.strip(". ") or "/" in text or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
         raise InvalidInput(
             f"session_id: {printable(text, 40)!r} cannot be used; "
-            f"give 1 to {LONGEST_SESSION_ID} characters that can be shown"
+            f"give 1 to {LONGEST_SESSION_ID} characters that can be shown, without slashes"
         )
     return text
 

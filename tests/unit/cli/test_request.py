@@ -167,14 +167,11 @@ def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signa
     """A pipe that stays open makes no command deaf to Ctrl-C."""
     os.mkfifo(pipe := tmp_path / "pipe")
 
-    def interrupt() -> None:
-        os.open(pipe, os.O_WRONLY)  # as soon as the command reads
-        os.kill(os.getpid(), number)
-
     async def read() -> Exit:
         read_json(str(pipe))
         return Exit.DONE
 
-    threading.Thread(target=interrupt, daemon=True).start()
+    # The pipe is opened as soon as the command reads.
+    threading.Thread(target=lambda: (os.open(pipe, os.O_WRONLY), os.kill(os.getpid(), number)), daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         run_interruptible(read())

@@ -15,6 +15,7 @@ from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from chargehand.errors import InvalidInput
+from chargehand.interface import valid_id
 from chargehand.listing import sessions_query
 from chargehand.schedules import times
 
@@ -59,6 +60,13 @@ def test_what_no_server_can_look_for_is_refused_by_name(filters: Mapping[str, An
 
     told = str(refused.value)
     assert (told.partition(":")[0], told.isprintable(), len(told) < 500) == (*filters, True, True)
+
+
+@pytest.mark.parametrize("id_", ["", " ", "..", "a/b", "a\nb", "x" * 176])
+def test_an_id_without_an_address_is_refused(id_: str) -> None:
+    """Each session has a page, so its id is one part of a path."""
+    with pytest.raises(InvalidInput, match="session_id: "):
+        valid_id(id_)
 
 
 _NO_CRONS = (

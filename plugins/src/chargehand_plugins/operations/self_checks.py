@@ -21,7 +21,7 @@ from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
 from chargehand.credentials import credential_keys
 from chargehand.plugins import Extension, installed
-from chargehand_plugins.operations.places import try_search
+from chargehand_plugins.operations.doctor_trials import try_search
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings

@@ -117,6 +117,8 @@ async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Cli
     held = _held()
     async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
         talk = await opened.chargehand.converse(crew="research", tenant="acme")
+        async with asyncio.timeout(1.9):
+            await talk.opened()
         first = await asyncio.wait_for(talk.say(text="Hello"), 30)
         session = await opened.chargehand.start(_asking("1"))
         await asyncio.wait_for(held.reached.wait(), 30)
@@ -170,24 +172,15 @@ async def test_sessions_that_wait_outlive_their_ledger(
         await _running(opened)
 
 
-async def test_a_refusal_is_told_to_who_opens(client: Client, tmp_path: Path) -> None:
-    """Of a session and of a conversation alike; a conversation that is admitted is open at once, without a time-out."""
-    async with _allowing(client, tmp_path, _held(), TenantLimits(usd_per_day=Decimal(2))) as opened:
-        session = await opened.chargehand.start(_asking("2.5"))
-        less, more = (ConversationLimits(budget_usd=Decimal(usd)) for usd in ("1", "2.5"))
-        talk = await opened.chargehand.converse(tenant="acme", limits=more)
-        for each in (session, talk):
-            with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00"):
-                await each.opened()
-        async with asyncio.timeout(1.9):
-            await (await opened.chargehand.converse(tenant="acme", limits=less)).opened()
-
-
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
     """A budget above the day's dollars fails at once, with what to ask for; one that failed holds nothing."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2))) as (opened, _, running):
         with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00") as refused:
             await (await opened.chargehand.start(_asking("2.5"))).result()
+        talk = await opened.chargehand.converse(tenant="acme", limits=ConversationLimits(budget_usd=Decimal(3)))
+        for each in (talk, await opened.chargehand.start(_asking("2.5"))):
+            with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00"):
+                await each.opened()
         with pytest.raises(SessionFailed, match="smallest that work here"):
             await (await opened.chargehand.start(_asking("0.0001"))).result()
         with pytest.raises(UpdateRefused, match=r"raise it to at most \$2\.00"):
