@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 Tree = Mapping[str, Any]
@@ -21,7 +22,7 @@ _FORMATS: Final = {"%Y": "year", "%m": "month", "%Y-%m": "month", "%Y-%m-%d": "d
 _PARTS: Final = {part: part for part in ("year", "quarter", "month", "week", "day")} | _FORMATS
 """Functions and formats that take a part of a date."""
 _TRANSPARENT: Final = frozenset(
-    {"lower", "upper", "trim", "strip_accents", "round", "replace", "regexp_replace", "try_strptime"}
+    {"lower", "upper", "trim", "strip_accents", "round", "replace", "regexp_replace", "try_strptime", "any_value"}
 )
 """Functions that do not change what a person would call the value."""
 _OPERATORS: Final = {"~~": "like", "~~*": "like", "!~~": "not like", "!~~*": "not like", "regexp_matches": "matches"}
@@ -64,22 +65,40 @@ def _parts(node: Tree) -> Iterator[str]:
     selected = node.get("select_list", ())
     names = {str(position): each for position, each in enumerate(selected, start=1)}
     names |= {each["alias"]: each for each in selected if each.get("alias")}
-    groups = [_words(names.get(_words(each), each)) for each in node.get("group_expressions", ())]
+    grouped = [names.get(_words(each), each) for each in node.get("group_expressions", ())]
+    groups = [*map(_words, grouped)]
     modifiers = {each["type"]: each for each in node.get("modifiers", ())}
     distinct = "different " if "DISTINCT_MODIFIER" in modifiers else ""
-    yield distinct + _computed(selected) + (f" by {', '.join(groups)}" if groups else "")
+    yield distinct + _computed(selected, grouped) + (f" by {', '.join(groups)}" if groups else "")
     for condition in ("where_clause", "having"):
-        yield _words(node[condition]) if condition in node else ""
+        words = _words(node[condition]) if condition in node else ""
+        yield words if words != "true" else ""
     limit = modifiers.get("LIMIT_MODIFIER", {})
     yield f"at most {_words(limit['limit'])} rows" if "limit" in limit else ""
     is_grouped_once = len(node.get("group_sets", ())) <= 1 and node["aggregate_handling"] == "STANDARD_HANDLING"
     yield "" if node.keys() <= _NAMED_PARTS and "offset" not in limit and is_grouped_once else _UNNAMED
 
 
-def _computed(selected: Any) -> str:
+def _computed(selected: Sequence[Tree], grouped: Sequence[Tree]) -> str:
     """Name the first figure of a selection, or else its first columns."""
-    figures = [_words(each) for each in selected if _is_figure(each)]
-    return figures[0] if figures else ", ".join(_words(each) for each in selected[:_MOST_VALUES])
+    keys = set(chain.from_iterable(map(_columns, grouped)))
+    is_aggregated = grouped or any(map(_is_figure, selected))
+    # What is selected beside groups and figures is a figure, by a function that may have no words here.
+    figures = [each for each in selected if _is_figure(each) or (is_aggregated and not keys.issuperset(_columns(each)))]
+    return _words(figures[0]) if figures else ", ".join(map(_words, selected[:_MOST_VALUES]))
+
+
+def _columns(tree: Any) -> Iterator[str]:
+    """Yield the names of the columns below a part of a statement."""
+    match tree:
+        case {"class": "COLUMN_REF", "column_names": names}:
+            yield names[-1]
+        case dict():
+            yield from chain.from_iterable(map(_columns, tree.values()))
+        case list():
+            yield from chain.from_iterable(map(_columns, tree))
+        case _:
+            pass
 
 
 def _is_figure(tree: Tree) -> bool:

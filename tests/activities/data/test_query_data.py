@@ -65,6 +65,15 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
             "SELECT max(day) FROM sales WHERE units >= 3 OR day < '2026'",
             "sales.csv: largest day, units ≥ 3 or day < 2026",
         ),
+        (
+            "SELECT region, any_value(units), count(*) AS n FROM sales WHERE true GROUP BY region",
+            "sales.csv: units by region",
+        ),
+        ("SELECT stddev(units), count(*) FROM sales", "sales.csv: stddev(units)"),
+        (
+            "SELECT region || '!', 1, arg_max(day, units) FROM sales GROUP BY region",
+            "sales.csv: arg_max(day, units) by region",
+        ),
         ("SELECT 1250 * 1.19", ""),
         ("WITH t AS (SELECT 1) SELECT * FROM t UNION SELECT 2", ""),
     ],
