@@ -67,6 +67,12 @@ class Field:
         return {token.word for token in tokens if lexicon.matches("event", token.word)}
 
     @cached_property
+    def _is_settled(self) -> bool:
+        """Whether rows say if they are paid, so that `pay` may mean only some of them."""
+        values = " ".join(chain.from_iterable(each.examples for each in self._table.columns if each.type == "VARCHAR"))
+        return any(lexicon.matches("settled", token.word) for token in lexicon.read_tokens(values, ""))
+
+    @cached_property
     def is_money(self) -> bool:
         """Whether it has numbers of a currency, or prices of no other unit."""
         is_amount = not self.units and self.has("priced", "amounts", "wages", "revenues")
@@ -83,6 +89,8 @@ class Field:
     def cost(self, token: Token) -> int | None:
         """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
         if lexicon.matches("paying", token.word) and self.has("durations"):
+            return None
+        if self._is_settled and lexicon.matches("settled", token.word):
             return None
         near = lexicon.nearness(token, self.title, self._file)
         if near is not None:
