@@ -414,7 +414,10 @@ class _Reading:
     def _named_by(self, part: Part) -> Iterator[Group]:
         token, is_divided = part.tokens[0], self._per is not None
         named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) is not None]
-        rows, is_title = self.fields.cost_of_rows(token), any(each.cost(token) == 0 for each in named)
+        rows = self.fields.cost_of_rows(token)
+        if rows is not None and self.fields.key and self._opener != "when" and not part.field:
+            named = [each for each in named if not each.is_day]  # orders are their numbers, not the days `ordered_on`
+        is_title = any(each.cost(token) == 0 for each in named)
         for field in named if rows != 0 or is_title or part.field else ():
             if is_divided or not field.is_number or field.is_repeated:
                 yield self._group_of(field, "" if part.field else token.stem)
