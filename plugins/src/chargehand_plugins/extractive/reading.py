@@ -37,13 +37,15 @@ def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> t
     """
     readings = _readings(question, catalog)
     if nearest := _nearest(readings):
-        named = dict.fromkeys(f"{each.measure.label}, {each.place}" for each in nearest if each.measure)
-        return "ambiguous", "", " / ".join(named if len(named) > 1 else dict.fromkeys(each.place for each in nearest))
-    able = [each for each in readings if (each.asks or is_figure) and each.known]
+        fields = [((each.group and each.group.field, each.measure), each.place) for each in nearest]
+        ways = [", ".join([" + ".join(each.label for each in named if each), place]) for named, place in fields]
+        if len(set(ways)) > 1:
+            return "ambiguous", "", " / ".join(dict.fromkeys(ways))
+    able = [each for each in readings if (nearest or each.asks or is_figure) and each.known]
     best = max(able, key=lambda each: each.known, default=None)
     if best is None:
         return None
-    word, columns = best.unknown, ", ".join(field.label for field in best.fields.all)
+    word, columns = "" if nearest else best.unknown, ", ".join(field.label for field in best.fields.all)
     key = "no_reading" if not word else "unread" if lexicon.is_grammar(word, best.fields.language) else "no_column"
     return key, word, best.fields.table.document, columns
 
@@ -322,6 +324,7 @@ class _Reading:
         if group is None:
             is_moment = self._ranked_token and any(lexicon.matches(n, self._ranked_token.word) for n in _LENGTHS)
             is_asked = not self._is_count if measure.is_time else self._aggregate in _FUNCTIONS and not is_moment
+            is_asked = is_asked and not (self._asks_names and self.fields.key)
             return ("one", extreme) if is_asked and self._opener in {"which", "count", "when", ""} else None
         if group.field is self.fields.key:
             return shape, "any_value"
