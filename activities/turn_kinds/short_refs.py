@@ -98,6 +98,8 @@ class ShortRefs:
                 return value
 
     def _expand_ref(self, value: Any, field: str) -> Any:
+        if isinstance(value, list):
+            return [self._expand_ref(each, field) for each in cast("list[Any]", value)]
         if not isinstance(value, str) or not _OF_SOURCE.search(field):
             return value
         return self._whole.get(value.strip().strip("[]"), value)

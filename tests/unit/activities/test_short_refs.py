@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.models.protocol import ModelReply
@@ -67,10 +68,11 @@ def test_an_answer_has_whole_refs_everywhere_but_in_quotations() -> None:
         ("query", "p1", "p1"),
         ("refund", "p1", "p1"),
         ("page_url", "p1", PAGE),
+        ("documents", ["p2", "p9", 3], [LEASE, "p9", 3]),
         ("first", 1, 1),
     ],
 )
-def test_a_tool_gets_whole_refs(name: str, written: str | int, used: str | int) -> None:
+def test_a_tool_gets_whole_refs(name: str, written: JsonValue, used: JsonValue) -> None:
     """An argument that may be a ref is one to the tool; a search for the same letters is not."""
     call = ToolCall(id="1", tool="t", arguments={name: written})
     reply = ModelReply(stop="tools", tool_calls=(call,), model="m", provider="p")
