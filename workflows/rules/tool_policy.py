@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.json_schema import canonical
-from chargehand.contracts import Obligation, ToolRule, Watched, left_out
+from chargehand.contracts import Obligation, PolicyMode, ToolRule, Watched, left_out
 from chargehand.contracts.problems import printable
 from workflows.carried import Carried
 from workflows.rules.own_words import is_own
@@ -50,11 +50,11 @@ def success_key(watched: Watched, arguments: Arguments) -> str:
     return sha256(canonical([watched.tool, compared]).encode()).hexdigest()
 
 
-def doubts(policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
+def doubts(policy: Iterable[Obligation], arguments: Arguments, mode: PolicyMode = "enforce") -> list[str]:
     """List the reasons why a person has to decide about a call that the rules otherwise allow."""
     return [
         f"{name}: {problem}"
-        for rule in _automatic(policy)
+        for rule in _automatic(policy, mode)
         for name, allowed in rule.within.items()
         if (problem := _beyond(arguments.get(name), allowed))
     ]
@@ -71,18 +71,17 @@ def is_listed(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool
     return any(isinstance(values, tuple) and not _beyond(value, values) for values in listed)
 
 
-def _automatic(policy: Iterable[Obligation]) -> Iterable[ToolRule]:
-    return (each.rule for each in policy if each.rule and each.rule.approval == "auto" and each.mode == "enforce")
+def _automatic(policy: Iterable[Obligation], mode: PolicyMode = "enforce") -> Iterable[ToolRule]:
+    return (each.rule for each in policy if each.rule and each.rule.approval == "auto" and each.mode == mode)
 
 
 def _beyond(value: JsonValue, allowed: float | tuple[str, ...]) -> str:
     """Explain why a value is not allowed; empty if it is. A value of the wrong type never is."""
-    if not isinstance(allowed, tuple):
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= allowed:
-            return ""
-        return f"is not a number from 0 to {allowed:g}"
-    is_listed = isinstance(value, str) and any(_matches(value, one) for one in allowed)
-    return "" if is_listed else "is not one of the values that need no approval"
+    if isinstance(allowed, tuple):
+        is_listed = isinstance(value, str) and any(_matches(value, one) for one in allowed)
+        return "" if is_listed else "is not one of the values that need no approval"
+    is_within = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= allowed
+    return "" if is_within else f"is not a number from 0 to {allowed:g}"
 
 
 def _matches(value: str, listed: str) -> bool:

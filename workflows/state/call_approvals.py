@@ -189,12 +189,13 @@ class Approvals(Carried):
         return [*self.policy.violations(policy, arguments), *self.policy.too_early(policy, arguments)]
 
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
-        """Allow a call and count it; note what a report-only policy would have denied."""
+        """Allow a call and count it; note what a report-only policy would have denied or passed to a person."""
         if request.acts:
             self._begin(request, arguments)
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments, -1)
         against = self._against(request, arguments, "report")
+        against += doubts(request.policy, arguments, "report") if verdict == "allowed" else []
         self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
         reply = CallReply(verdict=verdict, reason=reason)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
 from activities.models.replies import LONGEST_ARGUMENTS
+from activities.turn_kinds.judgements import JudgeCallTask
 from chargehand.contracts import CallDecision, Obligation, ToolRule, Watched
 from chargehand.converter import PayloadConverter
 from workflows.mailbox.contracts import CallRequest, Envelope
@@ -307,6 +308,24 @@ def test_no_argument_gets_round_what_is_listed(name: str, value: JsonValue) -> N
 
     assert approvals.judge(request) is None
     assert _open(approvals, request).shown.why.startswith(f"{name}: is not ")
+
+
+@pytest.mark.parametrize(("changed", "said"), [({}, ""), ({"to": "eve"}, "to: is not"), ({"amount": 51}, "amount: is")])
+def test_a_dry_run_names_what_a_person_would_have_decided(changed: Mapping[str, JsonValue], said: str) -> None:
+    """A rule that only reports holds no call back, and says of each beyond its bounds why it would have."""
+    request = _beside(**changed)
+    reply = Approvals().judge(request.model_copy(update={"policy": (_AUTO.model_copy(update={"mode": "report"}),)}))
+
+    assert reply is not None
+    assert (reply.verdict, said in reply.reason, bool(reply.reason)) == ("allowed", True, bool(said))
+
+
+def test_a_judge_reads_all_that_the_user_has_said_or_nothing() -> None:
+    """Of more than 40,000 characters, the request among them, none is left out: a person decides instead."""
+    said = [("x" * length, "y") for length in (19_999, 20_000)]
+    tasks = [JudgeCallTask(goal="x" * 20_000, said=each, tool="refund", arguments={}) for each in said]
+
+    assert [task.is_short for task in tasks] == [True, False]
 
 
 def test_a_judge_only_adds_doubt() -> None:
