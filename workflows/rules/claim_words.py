@@ -123,14 +123,14 @@ def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
 
 def is_courtesy(text: str) -> bool:
     """Whether a sentence greets, refuses or addresses the reader, without stating a figure."""
-    says_nothing = not any(map(str.isdigit, text))
-    return says_nothing and any(languages()[code].courtesy.match(text) for code in spoken_in(text))
+    is_polite = any(languages()[code].courtesy.match(text) for code in spoken_in(text))
+    return is_polite and not has_number(text, but="1")  # in many languages an article
 
 
-def has_number(text: str) -> bool:
-    """Whether a text has a figure or a number word."""
-    numbers = (words for code in spoken_in(text) for words in languages()[code].numbers.values())
-    return any(map(str.isdigit, text)) or any(_whole(each).search(text) for each in numbers)
+def has_number(text: str, *, but: str = "") -> bool:
+    """Whether a text has a figure or a number word, except those of one number."""
+    numbers = (each for code in spoken_in(text) for each in languages()[code].numbers.items())
+    return any(map(str.isdigit, text)) or any(each != but and _whole(words).search(text) for each, words in numbers)
 
 
 def month_names(number: int) -> str:

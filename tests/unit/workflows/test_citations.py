@@ -336,6 +336,12 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         assert weakest([claim.claim]) == claim.claim.verification
 
 
+@pytest.mark.parametrize("said", ["Sorry, the notice period is six months.", "In short, the lease is void."])
+def test_politeness_hides_no_claim(said: str) -> None:
+    """A sentence that begins politely and states a figure, be it in words, or that sums up, needs a source."""
+    assert [each.claim.verification for each in claims_of(said, Evidence((), {}))] == ["unsupported"]
+
+
 @pytest.mark.parametrize("nothing", ["[S0]", "[S0.3]", "[p7]", "[a.md#L99]", "[sql:1f3a]"])
 def test_a_statement_with_a_citation_of_nothing_rests_on_no_other(nothing: str) -> None:
     """What stands beside it in its paragraph is not its source, and it is no courtesy that needs none."""
