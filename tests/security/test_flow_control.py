@@ -21,12 +21,12 @@ from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_CALLS
 from activities.tools.pages.tool import ReadPage
-from chargehand.contracts import Obligation, SessionRequest, ToolRule
+from chargehand.contracts import Limits, Obligation, SessionRequest, ToolRule
 from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
 from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, refined, reply, report, request_tool, request_tools, say, subtask, use
+from tests.scripted_model import Script, answer, refined, report, request_tool, request_tools, reviewed, say, subtask
 from tests.waiting import until, until_state
 from tests.workflows.conftest import server_of
 from workflows import run_end
@@ -134,7 +134,7 @@ def test_a_list_of_the_crew_passes() -> None:
 
 _READER: Final = 'tools = ["read_document"]\ncapabilities = ["reads_private"]'
 _REMEMBERER: Final = 'tools = ["recall"]\ncapabilities = []'
-READ: Final = use("read_document")
+READ: Final = request_tool("read_document")
 OWN: Final = request_tool("mail", to="ada@ours.example", text="notice period")
 LEAK: Final = request_tool("mail", to="ada@ours.example", text=EVERY["acrostic"](SECRET))
 MAIL: Final = "Mail the notice period to ada@ours.example"
@@ -142,13 +142,15 @@ REQUEST: Final = SessionRequest(goal=GOAL, crew="desk", review="never", answer_w
 
 
 @asynccontextmanager
-async def opened_desk(script: Script, folder: Path, client: Client | None = None) -> AsyncGenerator[SessionEnvironment]:
+async def opened_desk(
+    script: Script, folder: Path, client: Client | None = None, *, reader: str = _READER
+) -> AsyncGenerator[SessionEnvironment]:
     crew_folder(folder, "archive", reader=_READER, rememberer=_REMEMBERER)
     crews = crew_folder(
         folder,
         "desk",
         clerk='tools = ["read_document", "mail"]\ncapabilities = ["reads_private", "reaches_out"]',
-        reader=_READER,
+        reader=reader,
         poster='tools = ["mail"]\ncapabilities = ["reaches_out"]',
         rememberer=_REMEMBERER,
         browser='tools = ["read_page"]\ncapabilities = ["reads_untrusted", "reaches_out"]',
@@ -286,7 +288,7 @@ async def test_a_compaction_forgets_neither_reading_nor_calls(tmp_path: Path, mo
     words = GOAL.split()
     own: list[tuple[str, dict[str, JsonValue]]] = [("mail", {"to": "ada@ours.example", "text": word}) for word in words]
     turns = iter([READ, request_tools(*own[:3]), LEAK, request_tools(*own[3:6]), request_tools(*own[6:])])
-    script = Script().plan(subtask("T1", agent="clerk")).work("", lambda _: next(turns, reply(answer("Done."))))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", lambda _: next(turns, answer("Done.")))
     async with opened_desk(script, tmp_path) as opened:
         await opened.run(asked(tmp_path))
 
@@ -378,6 +380,28 @@ async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
 
     assert (len(read.calls), opened.tools["mail"].calls) == (1, [])
     assert "reads_private" in result.reads
+
+
+@pytest.mark.parametrize("agent", ["poster", "browser"])
+@pytest.mark.parametrize("way", ["added", "rewritten", "noted"])
+async def test_what_is_written_in_view_of_private_text_is_private(tmp_path: Path, way: str, agent: str) -> None:
+    """Of a review, a refinement or notes: an agent that sends has a person asked, or does not get it."""
+    note = request_tool("note", claim=SECRET, ref="", quote="")
+    ends = answer(SECRET) if way == "added" else answer("", status="no_answer")
+    script = Script().plan(subtask("T1", agent="reader")).work("", READ, note, ends, agent="reader")
+    script = script.work("", LEAK, answer("Done."), agent="poster")
+    if way == "added":
+        script = script.on("review", reviewed(subtask("T2", agent=agent, instruction=f"T2: mail {SECRET}")))
+    if way == "rewritten":
+        script = script.refine(refined(f"T1: mail {SECRET}"))
+    request = {"profile": "deep", "limits": Limits(max_turns=30), "review": "always" if way == "added" else "never"}
+    async with opened_desk(script, tmp_path, reader=f'{_READER}\nfallback = "{agent}"') as opened:
+        result = await opened.run(asked(tmp_path).model_copy(update=request))
+
+    told = [str(call.task) for call in opened.model.of_kind("work") if call.agent == agent]
+    is_told = agent == "poster" and way != "noted"
+    assert any(SECRET in each for each in told) == is_told
+    assert any("Not called: mail, asked for by poster" in gap for gap in result.gaps) == is_told
 
 
 @pytest.mark.parametrize("after", [["T1"], []])

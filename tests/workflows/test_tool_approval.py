@@ -121,7 +121,7 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
 
 async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: Desk) -> None:
     """A person sees what is beyond the rule, what the judge does not expect, and what no judge could or should read."""
-    rule = """[[agents.policy]]
+    rule = """tier = "small"\n[[agents.policy]]
         tool = "refund"
         approval = "auto"
         within = { amount = 50 }
@@ -151,7 +151,7 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
         60: "amount: is not a number from 0 to 50",
     }
     assert [call["amount"] for call in opened.tools["refund"].calls] == [10]
-    assert {call.model for call in opened.model.of_kind("judge_call")} == {"scripted-small"}
+    assert {call.model for call in opened.model.of_kind("judge_call")} == {"scripted-medium"}  # not the agent's own
 
 
 async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agent_no_time(desk: Desk) -> None:

@@ -132,6 +132,7 @@ async def test_what_cannot_be_used_at_once_is_used_by_an_activity_and_no_turn_is
 
 
 _BOTH = 'capabilities = ["reads_private", "reaches_out"]'
+_RULE = f'[[agents.policy]]\ntool = "{QUICK}"\napproval = "auto"\nwithin = {{ about = ["what nobody asks"] }}'
 
 
 @pytest.mark.real_server
@@ -139,6 +140,7 @@ _BOTH = 'capabilities = ["reads_private", "reaches_out"]'
     ("reader", "made", "decided"),
     [
         pytest.param(f'tools = ["{QUICK}"]\napprove = ["{QUICK}"]\n{READS_DOCUMENTS}', [], QUICK, id="by the crew"),
+        pytest.param(f'tools = ["{QUICK}"]\n{READS_DOCUMENTS}\n{_RULE}', [], QUICK, id="by a rule"),
         pytest.param(f'tools = ["{QUICK}", "mail"]\n{_BOTH}', [QUICK], "mail", id="private text has been read"),
     ],
 )

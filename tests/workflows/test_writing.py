@@ -1,6 +1,7 @@
 """The report: what its writer reads, how long it is, and what becomes of what it leaves without a source."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -11,6 +12,7 @@ from activities.turn_kinds.synthesis import CompressTask, OutlineTask, ReopenDra
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
 from chargehand.tools import failed
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.scripted_model import (
     Script,
     answer,
@@ -247,8 +249,13 @@ async def test_the_writer_of_a_section_reads_a_source_again(run: RunSession, tur
         assert [source.ref for source in result.sources] == ["read_document.md#L1", REF]
 
 
-async def test_a_section_is_written_without_what_cannot_be_read_again(environment: OpenEnvironment) -> None:
-    """Its writer is asked once more all the same, and is told of no source."""
+@pytest.mark.parametrize(("needs", "turns"), [("", 4), ('approve = ["read_document"]', 2)])
+async def test_a_section_is_written_without_what_cannot_be_read_again(
+    environment: OpenEnvironment, tmp_path: Path, needs: str, turns: int
+) -> None:
+    """Its writer is asked once more, and is told of no source; what a person has to approve is not offered to it."""
+    tools = 'tools = ["search_documents", "read_document"]'
+    crews = crew_folder(tmp_path, "careful", reader=f"{tools}\n{needs}\n{READS_DOCUMENTS}")
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
@@ -256,11 +263,11 @@ async def test_a_section_is_written_without_what_cannot_be_read_again(environmen
         return report("" if wanted else "It is so [S1.1].").model_copy(update={"reopen": wanted})
 
     script = _long("Known.", 2).on("outline", outlined("Topics", "One", "Two")).on("synthesis", write)
-    async with environment(script) as opened:
+    async with environment(script, own_crews=(crews,)) as opened:
         opened.tools["read_document"].answer = failed("There is no such document.")
-        result = await opened.run(GOAL.model_copy(update={"length_words": 3_000, "limits": ROOMY}))
+        result = await opened.run(GOAL.model_copy(update={"crew": "careful", "length_words": 3_000, "limits": ROOMY}))
 
-    assert [task.reopened for task in opened.model.tasks(SynthesisTask)] == [()] * 4
+    assert [task.reopened for task in opened.model.tasks(SynthesisTask)] == [()] * turns
     assert result.answer == "# Topics\n\n## One\n\nIt is so [S1].\n\n## Two\n\nIt is so [S1]."
 
 
