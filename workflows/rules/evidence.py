@@ -301,14 +301,13 @@ class Notes:
 
     def answer(self, call: ToolCall, read: Mapping[str, Source]) -> ToolResult:
         """Answer a call of the tool `note`."""
+        claim, ref, quote = (call.arguments.get(name, "") for name in ("claim", "ref", "quote"))
         if call.malformed:
             problem = f"The arguments could not be read: {call.malformed}"
+        elif isinstance(claim, str) and isinstance(ref, str) and isinstance(quote, str):
+            problem = self.add(claim, ref, quote, read)
         else:
-            claim, ref, quote = (call.arguments.get(name, "") for name in ("claim", "ref", "quote"))
-            if isinstance(claim, str) and isinstance(ref, str) and isinstance(quote, str):
-                problem = self.add(claim, ref, quote, read)
-            else:
-                problem = "claim, ref and quote are texts."
+            problem = "claim, ref and quote are texts."
         output = {"error": problem} if problem else {"notes": len(self._kept)}
         return ToolResult(call_id=call.id, tool=NOTE.name, ok=not problem, output={**output})
 

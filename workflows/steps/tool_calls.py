@@ -284,15 +284,13 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
         count_refusal("permission")
         return call.refuse(f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.recent, work.effects, calls)
+    if repetition is None and call.tool in request.agent.acting:
+        repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], work.effects)
+        # The first one may turn out not to be made.
+        repetition = repetition and repetition.replace(may_be_repeated=True)
     if repetition is not None:
         count_refusal("loop_guard")
         return repetition
-    if call.tool in request.agent.acting:
-        repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], work.effects)
-        if repetition is not None:
-            count_refusal("loop_guard")
-            # The first one may turn out not to be made.
-            return repetition.replace(may_be_repeated=True)
     if call.malformed:
         return call.refuse(f"The arguments could not be read: {call.malformed}. Send them again.")
     return None
