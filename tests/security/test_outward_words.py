@@ -92,9 +92,9 @@ async def test_a_plan_that_sends_words_of_documents_out_is_refused(
 
 @pytest.mark.parametrize("is_approved", [False, True])
 async def test_queries_with_words_of_documents_are_not_sent(tmp_path: Path, folder: Path, *, is_approved: bool) -> None:
-    """In words, in any encoding, in any argument; what a person has approved may be sent."""
-    nested: dict[str, JsonValue] = {"query": "shipping", "filters": [{"about": HEADING}]}
-    asked: list[dict[str, JsonValue]] = [*({"query": query} for query in QUERIES), nested]
+    """In words, in any encoding, in any argument or its name; what a person has approved may be sent."""
+    asked: list[dict[str, JsonValue]] = [{"query": query} for query in QUERIES]
+    asked.extend([{"query": "x", "in": [{"about": HEADING}]}, {"query": "x", "in": [{HEADING: "about"}]}])
     instruction = f"Search the web for {HEADING} and its price." if is_approved else CLEAN
     script = planned(instruction).work(
         "", uses("search", *asked[:4]), uses("search", *asked[4:], {"query": "shipping"}), answer("Done.")
