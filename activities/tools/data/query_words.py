@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Tree = Mapping[str, Any]
 
@@ -90,15 +90,11 @@ def _computed(selected: Sequence[Tree], grouped: Sequence[Tree]) -> str:
 
 def _columns(tree: Any) -> Iterator[str]:
     """Yield the names of the columns below a part of a statement."""
-    match tree:
-        case {"class": "COLUMN_REF", "column_names": names}:
-            yield names[-1]
-        case dict():
-            yield from chain.from_iterable(map(_columns, tree.values()))
-        case list():
-            yield from chain.from_iterable(map(_columns, tree))
-        case _:
-            pass
+    if isinstance(tree, dict):
+        parts = cast("Tree", tree)
+        yield from parts["column_names"][-1:] if parts.get("class") == "COLUMN_REF" else _columns([*parts.values()])
+    elif isinstance(tree, list):
+        yield from chain.from_iterable(map(_columns, cast("list[Any]", tree)))
 
 
 def _is_figure(tree: Tree) -> bool:

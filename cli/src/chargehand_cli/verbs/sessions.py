@@ -9,7 +9,6 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.text import dollars
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import put_json, put_row, say
 from chargehand_cli.verb import AsJson, SessionId, verb
@@ -86,6 +85,8 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
     """Write a line per session, and one for what it waits for; follow-ups are listed below what they follow."""
+    from chargehand_cli.rendering.text import dollars
+
     words = {each.id: each.standing.words if has_worker or each.ended_at else "no worker" for each in found}
     state_width = max(map(len, words.values()), default=0)
     crew_width = max((len(each.crew) for each in found), default=0)

@@ -24,9 +24,9 @@ DollarLimit = Annotated[
     Dollars,
     Field(gt=0, le=10_000),
     BeforeValidator(_unquoted_number),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
+    WithJsonSchema({"type": "number", "minimum": 1e-9, "maximum": 10_000}),
 ]
-"""US dollars that a session may spend (more than 0, at most 10,000)."""
+"""US dollars that a session may spend (a nanodollar or more, at most 10,000)."""
 
 
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]

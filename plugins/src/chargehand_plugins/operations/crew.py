@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import typer
 
-from chargehand.contracts.base import NAME
 from chargehand.errors import MissingExtra
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -58,6 +57,8 @@ async def new(
 ) -> None:
     """Write a crew file to start from."""
     del connection
+    from chargehand.contracts.base import NAME
+
     if not re.fullmatch(NAME, name):
         raise BadRequest(f"'{one_safe_line(name, 60)}' is no crew name: use a-z, 0-9, '_' and '-', 40 at most.")
     file = folder / f"{name}.toml"
