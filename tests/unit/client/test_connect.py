@@ -61,6 +61,7 @@ def test_no_setting_opens_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Neither a client nor a worker waits for one to be written to; the message names it."""
     os.mkfifo(file := tmp_path / "pipe")
     monkeypatch.setenv(f"TEMPORAL_{name}", str(file))
+    monkeypatch.setenv("OPENAI_API_KEY", "unused")
 
     for run in (Chargehand.connect(), process.run(Settings(state_dir=tmp_path), lambda: None)):
         with pytest.raises(UnusableSettings, match="/pipe"):
