@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from inspect import iscoroutine
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from chargehand.errors import ChargehandError
 
@@ -103,7 +103,10 @@ class Extension:
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
-        return self.load(cast("type[Any]", Callable))
+        loaded = self._resolve()
+        if not callable(loaded):
+            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")
+        return loaded
 
     @contextmanager
     def calling(self, kind: str) -> Generator[None]:
@@ -113,7 +116,8 @@ class Extension:
         except ChargehandError:
             raise
         except (Exception, SystemExit) as error:
-            raise _unusable(self.plugin, f"its {kind} {self.name or self.target} failed", error) from error
+            problem = f"its {kind} {self.name or self.target} failed"
+            raise _unusable(self.plugin, problem, error, is_registered=True) from error
 
     def list_of(self, kind: str, *arguments: object) -> list[Any]:
         """Call the function, and list what it returns. Raises `PluginError`."""
@@ -346,10 +350,10 @@ def _import(module: str) -> Any:
     return import_module(module)
 
 
-def _unusable(plugin: str, problem: str, error: BaseException) -> PluginError:
+def _unusable(plugin: str, problem: str, error: BaseException, *, is_registered: bool = False) -> PluginError:
     if isinstance(error, ModuleNotFoundError):
         remedy = f"install it, or take '{plugin}' out of {SETTING} or of this environment"
-    elif isinstance(error, AttributeError) and not problem.endswith("failed"):
+    elif isinstance(error, AttributeError) and not is_registered:
         remedy = "it needs a function `register(registry)` that names what is there"
     else:
         remedy = f"mend it, or take '{plugin}' out of {SETTING} or of this environment"

@@ -86,7 +86,8 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
 
 
 def _roots(word: str) -> set[str]:
-    return {word, *(root for root in [_ENDING.sub("", word)] if len(root) >= _SHORTEST_ROOT)}
+    root = _ENDING.sub("", word)
+    return {word, root} if len(root) >= _SHORTEST_ROOT else {word}
 
 
 @lru_cache(maxsize=10_000)

@@ -2,29 +2,25 @@
 
 import asyncio
 import re
-from itertools import accumulate
 from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts.rounds import InputOutcome, ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.registry import Task
-from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import ConverseTask, WorkAnswer, WorkTask
-from chargehand.contracts import Failure, Usage
+from chargehand.contracts import Usage
+from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence
 from chargehand_plugins.extractive.figures import declined, state
-from chargehand_plugins.extractive.lexicon import data, language_of, sentence
+from chargehand_plugins.extractive.lexicon import language_of
 from chargehand_plugins.extractive.planner import QUOTE, plan, point, read_instruction
 from chargehand_plugins.extractive.reading import read_query
 
 MODEL_NAME: Final = "extractive"
 _UNHEARD: Final = "A message was not taken into account: no language model was used that could read it."
-_PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 _BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
@@ -84,58 +80,3 @@ def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall,
     if not results:
         return (ToolCall(id="query-1", tool="query_data", arguments={"sql": query.sql()}),)
     return state(query, results[-1]) if results[-1].ok and results[-1].sources else None
-
-
-def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
-    """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
-    match task:
-        case SynthesisTask():
-            return synthesise(task)
-        case JudgeTask():
-            return judge(task)
-        case CompressTask():
-            return compress(task)
-        case _:
-            return answer_type.model_validate(data()["undecided"][task.kind])
-
-
-def judge(task: JudgeTask) -> JudgeAnswer:
-    """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
-    best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
-    if best is None:
-        return JudgeAnswer(chosen="", reason="No candidate has an answer.", confidence=0)
-    reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
-    return JudgeAnswer(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
-
-
-def compress(task: CompressTask) -> CompressAnswer:
-    """Keep whole sentences and lines from the beginning, as many as fit."""
-    pieces: list[str] = _PIECE.findall(task.content.strip())
-    lengths = accumulate(len(piece.split()) for piece in pieces)
-    kept = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]
-    text = "".join(kept)
-    return CompressAnswer(content=text if kept == pieces or not text else f"{text.rstrip()} […]")
-
-
-def synthesise(task: SynthesisTask) -> SynthesisAnswer:
-    language = language_of(task.goal)
-    answered = [given for given in task.outcomes if _has_answer(given)]
-    nothing = sentence("nothing", language)
-    missing = [given for given in task.outcomes if given not in answered]
-    lost = [f"- *{_title(given)}: {getattr(given.outcome, 'message', nothing)}*" for given in missing]
-    parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
-    parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
-    parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
-    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
-    confidence = min([given.outcome.confidence for given in answered] + [30] * bool(lost), default=0)
-    answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
-    return SynthesisAnswer(answer=answer, gaps=gaps, contradictions=[], confidence=confidence if answered else 0)
-
-
-def _has_answer(given: InputOutcome) -> bool:
-    return not isinstance(given.outcome, Failure) and bool(given.outcome.content)
-
-
-def _title(given: InputOutcome) -> str:
-    question = read_instruction(given.instruction)[1].rstrip(" .?")
-    return f"{question[:1].upper()}{question[1:200]}?"

@@ -17,7 +17,7 @@ from activities.documents.words import words
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
 
-DAY, _MONTHLY, _YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
+DAY, _MONTHLY, YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
 """How long the moments of a calendar are."""
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
@@ -38,7 +38,7 @@ class Period(NamedTuple):
 
     @property
     def has_year(self) -> bool:
-        return len(self.first or self.last) in {_YEARLY, _MONTHLY, DAY}
+        return len(self.first or self.last) in {YEARLY, _MONTHLY, DAY}
 
     @property
     def text(self) -> str:
@@ -139,7 +139,7 @@ class Calendar(NamedTuple):
 
     def is_outside(self, period: Period) -> bool:
         """Whether no row is of a period."""
-        start = 0 if period.has_year or self.length == _YEARLESS else _YEARLY + 1
+        start = 0 if period.has_year or self.length == _YEARLESS else YEARLY + 1
         held = {moment[start : start + len(period.first)] for moment in self.moments}
         return not (period.side or any(period.first <= moment <= period.last for moment in held or [period.first]))
 
@@ -147,7 +147,7 @@ class Calendar(NamedTuple):
         """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
         first, last, side = period
         if self.length == _YEARLESS and period.has_year:
-            if not first[:4] == last[:4] in name:
+            if first[:4] != last[:4] or first[:4] not in name:
                 return None
             first, last = first[5:] or "01", last[5:] or "12"
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
@@ -157,7 +157,7 @@ class Calendar(NamedTuple):
             return None
         moment = self.sql if start == 1 else self.part(start, len(first))
         if start == 1:  # the whole column, so that a source names the period and no part of a text
-            last = f"{last}-12" if len(last) == _YEARLY else last
+            last = f"{last}-12" if len(last) == YEARLY else last
             days = f"-{monthrange(int(last[:4]), int(last[5:]))[1]}" if len(last) == _MONTHLY else ""
             first, last = f"{first}-01-01"[: self.length], f"{last}{days}"[: self.length]
         end = last if side in {">", "<="} else first
@@ -165,7 +165,7 @@ class Calendar(NamedTuple):
 
     def part(self, start: int, length: int) -> str:
         if self.date:
-            said = {(1, _YEARLY): "%Y", (1, _MONTHLY): "%Y-%m", (6, 5): "%m-%d", (1, DAY): "%Y-%m-%d"}
+            said = {(1, YEARLY): "%Y", (1, _MONTHLY): "%Y-%m", (6, 5): "%m-%d", (1, DAY): "%Y-%m-%d"}
             return f"strftime({self.date}, '{said.get((start, length), '%m')}')"
         return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
 
@@ -188,7 +188,7 @@ def read_calendar(column: Column) -> Calendar | None:
         title = words((column.title or column.name).replace("_", " "))
         is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
         is_held = is_year or all(map(_YEAR.fullmatch, values or "-"))
-        return Calendar(f"CAST({sql} AS VARCHAR)", _YEARLY, is_series=is_year) if is_held else None
+        return Calendar(f"CAST({sql} AS VARCHAR)", YEARLY, is_series=is_year) if is_held else None
     names = month_names(values)
     found = _read_texts(tuple(values), names) if column.type == "VARCHAR" and values else []
     if len(found) != 1:

@@ -10,13 +10,12 @@ from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.fields import Field, Fields, fields_of, only
 from chargehand_plugins.extractive.lexicon import RANKS, Token
 from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts, without_joints
-from chargehand_plugins.extractive.periods import Calendar
+from chargehand_plugins.extractive.periods import YEARLY, Calendar
 from chargehand_plugins.extractive.query import Group, Query
 
 _SUPPOSED: Final = 4
 """What it costs to take a column for what no word names."""
-_YEARLY: Final = 4
-_LENGTHS: Final = {"days": 10, "months_of": 7, "years": _YEARLY}
+_LENGTHS: Final = {"days": 10, "months_of": 7, "years": YEARLY}
 """How long moments are by which rows are put together."""
 _FUNCTIONS: Final = {"mean": "avg", "median": "median", "max": "max", "min": "min"}
 _MOST_TOKENS: Final = 40
@@ -228,7 +227,7 @@ class _Reading:
         days = [field for field in self.fields.all if field.is_day]
         begun = only([field for field in days if field.has("begun")])
         dated_by = self.fields.dated_by(frozenset(said))
-        if dated_by and dated_by.calendar and self._period and len(self._period.first) != _YEARLY:
+        if dated_by and dated_by.calendar and self._period and len(self._period.first) != YEARLY:
             dated_by = dated_by if dated_by.is_day or dated_by.calendar.months else None
         return dated_by or begun or only(days)
 
@@ -380,7 +379,7 @@ class _Reading:
     def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
         """List what makes figures unsure: several years in a period that names none, or rows that are no whole."""
         calendar, found = self._calendar, list[str]()
-        if calendar and calendar.length > _YEARLY and self._period and not self._period.has_year:
+        if calendar and calendar.length > YEARLY and self._period and not self._period.has_year:
             found.append(f"count(DISTINCT {calendar.part(1, 4)}) > 1")
         if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
             # The most customers of one month are not the most of all months.

@@ -90,7 +90,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
             )
             with pytest.raises(ContentTypeNotSupportedError):
                 _ = [each async for each in agent.send_message(a2a.SendMessageRequest(message=picture))]
-            await client.start_workflow("NoSession", id="no-session", task_queue="nobody-polls-this")
+            await client.start_workflow("NoSession", id="no-session", task_queue="not-polled")
             for unknown in ("no-such-task", "no-session"):
                 with pytest.raises(TaskNotFoundError):
                     await agent.cancel_task(a2a.CancelTaskRequest(id=unknown))

@@ -21,7 +21,7 @@ from worker.settings import Settings
 
 
 async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever asks for it is told what is missing; nothing weaker takes its place."""
+    """An operator who asks for it is told what is missing; nothing weaker takes its place."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
 

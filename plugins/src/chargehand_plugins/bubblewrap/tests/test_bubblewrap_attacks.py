@@ -30,7 +30,7 @@ async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.Mo
 
 @inside
 async def test_every_piece_of_code_starts_clean() -> None:
-    """Nothing of one piece of code is there for the next, whoever's it is."""
+    """Nothing of one piece of code is there for the next, of any session."""
     await ran("open('secret.txt', 'w').write('canary')")
 
     result = await ran("import os\nprint(os.listdir('.'), os.listdir('artifacts'))")
@@ -179,7 +179,7 @@ async def test_only_regular_files_come_back() -> None:
 
 @inside
 async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
-    """Whoever writes the sandbox's own answer can only say what a program may say anyhow."""
+    """Code that writes the sandbox's own answer can only say what a program may say anyhow."""
     code = (
         "import json, os\n"
         "told = {'value': 'v', 'error': '', 'files': [{'name': '../../x', 'bytes': 3}, {'name': 'y', 'bytes': -1},"

@@ -36,7 +36,7 @@ def decide(program: bytes, machine: int, number: int, first_argument: int = 0) -
 
 @pytest.mark.parametrize("machine", AUDIT)
 def test_every_call_of_the_list_is_refused(machine: str) -> None:
-    """Whatever its arguments; the list has what gets out of namespaces, and memory and sockets that nobody counts."""
+    """Whatever its arguments; the list has what gets out of namespaces, and memory and sockets that are not counted."""
     program = filter_program(machine)
     refused = refused_calls(machine)
 

@@ -180,7 +180,7 @@ def test_openness_is_refused() -> None:
 
 
 async def test_a_taken_port_is_said(url: str) -> None:
-    """A port that somebody else serves is an error that names it."""
+    """A port that another program serves is an error that names it."""
     port = int(url.rpartition(":")[2])
 
     with pytest.raises(ProtectionSettingsError, match=f"cannot listen on 127.0.0.1:{port}"):

@@ -1,4 +1,4 @@
-"""Who may talk to the console: nobody but programs with the token, and its own pages in browsers that are signed in."""
+"""Who may talk to the console: programs with the token, and its own pages in browsers that are signed in."""
 
 import asyncio
 import os
@@ -66,7 +66,7 @@ async def browser(console: OpenConsole) -> AsyncIterator[AsyncClient]:
 
 @pytest.fixture
 async def stranger(console: OpenConsole) -> AsyncIterator[AsyncClient]:
-    """Whoever else reaches the console."""
+    """Another person who reaches the console."""
     async with AsyncClient(base_url=console.running.url, trust_env=False) as opened:
         yield opened
 
@@ -101,7 +101,7 @@ async def test_no_other_host(console: OpenConsole) -> None:
 
 
 async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None:
-    """What another page sends with a browser's cookie is refused, and so is a form that was made for nobody."""
+    """What another page sends with a browser's cookie is refused, and so is a form that was made for no sign-in."""
     own = console.running.url
     foreign = [
         *({"Origin": each} for each in ("http://evil.example", "null", own.replace("http:", "https:"), f"{own}/")),
@@ -158,7 +158,7 @@ async def test_a_link_signs_in_once(console: OpenConsole, stranger: AsyncClient)
 
 async def test_every_answer_is_guarded(browser: AsyncClient) -> None:
     """No page may run what is not its own, be framed, or be kept; nor may an error or a refusal."""
-    for path in ("/", "/sessions", "/spend", "/login", "/static/console.js", "/nowhere", "/sessions/nobody"):
+    for path in ("/", "/sessions", "/spend", "/login", "/static/console.js", "/nowhere", "/sessions/unknown"):
         headers = (await browser.get(path)).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -311,7 +311,7 @@ def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:
     ],
 )
 def test_insecure_settings_are_refused(settings: dict[str, str]) -> None:
-    """Nobody serves the console in the open by mistake."""
+    """The console is not served in the open by mistake."""
     with pytest.raises(UnusableConsole):
         ConsoleSettings(**settings)  # pyright: ignore[reportArgumentType]  # strings only
 

@@ -246,7 +246,7 @@ async def _await_equal(view: View, figures: Figures, latest_seconds: float) -> s
 async def test_every_view_says_how_a_session_has_ended(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, words: str
 ) -> None:
-    """In the same words and to the same cent, with no agent at work and no call to approve, whoever has ended it."""
+    """In the same words and to the same cent, with no agent at work and no call to approve, however it ended."""
     held = Held(answer("Late."))
     async with open_console(
         client, tmp_path, Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("T1", held)

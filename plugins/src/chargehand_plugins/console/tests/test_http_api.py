@@ -180,8 +180,8 @@ async def test_a_document_that_cannot_be_used_is_refused(
 
 async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
     """Every operation on a session that does not exist says so, and so does one on a workflow that is no session."""
-    other = await client.start_workflow("NoSession", id="payroll", task_queue="nobody-polls-this")
-    for each, session in product(OPERATIONS, ("nobody", other.id)):
+    other = await client.start_workflow("NoSession", id="payroll", task_queue="not-polled")
+    for each, session in product(OPERATIONS, ("unknown", other.id)):
         if "{session}" in each.path:
             path = f"/api/v1{each.path}".format(session=session, number=1)
             answered = await console.api.request(each.method, path, json={} if each.takes else None)

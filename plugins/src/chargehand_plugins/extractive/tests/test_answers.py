@@ -14,7 +14,7 @@ from benchmarks.extractive import ask_all, is_right, is_wrong
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 from chargehand.contracts import Failure, Success
-from chargehand_plugins.extractive.model import decide
+from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.planner import plan
 from chargehand_plugins.extractive.tests.conftest import HarnessOf
 from tests.parameters import first_fast

@@ -269,7 +269,7 @@ async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_proces
 
 @pytest.mark.nightly
 async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
-    """The kernel tells nobody of SIGKILL; the server and what it started end all the same."""
+    """No process is told of SIGKILL; the server and what it started end all the same."""
     program = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})

@@ -135,7 +135,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
     session = f"claim-{uuid4().hex[:8]}"
     async with open_environment(client, tmp_path, Script().plan(subtask("T1"))) as opened:
         ordered = _Ordered(endpoint=await _endpoint(opened), session=session, held=f"other-{session}")
-        await client.start_workflow("NoSession", id=ordered.held, task_queue="nobody-polls-this")
+        await client.start_workflow("NoSession", id=ordered.held, task_queue="not-polled")
         seen = await asyncio.wait_for(
             elsewhere.execute_workflow(ClaimWorkflow.run, ordered, id=session, task_queue="claims"), 60
         )
@@ -151,7 +151,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
 
 
 async def test_cancelling_the_operation_cancels_the_session(client: Client, elsewhere: Client, tmp_path: Path) -> None:
-    """A caller that is cancelled takes the session with it; nothing works on for nobody."""
+    """A caller that is cancelled takes the session with it; nothing works on without it."""
     session = f"long-{uuid4().hex[:8]}"
     held = Held(answer("Late."))
     async with open_environment(client, tmp_path, Script().plan(subtask("T1")).work("", held)) as opened:

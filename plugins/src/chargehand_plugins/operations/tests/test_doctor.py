@@ -256,7 +256,7 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
 
         worst, lines = await _found(server, queue)
 
-    nobody = "✘ No worker polls task queue"
+    absent = "✘ No worker polls task queue"
     own = {
         kind: f'CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_QUEUES={{"{kind}": 10}}{also} whose CHARGEHAND_ROLES, if '
         f"set, include {kind}"
@@ -265,12 +265,12 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
         )
     }
     of_kinds = [
-        f"{nobody} '{queue}-{kind}' for activities; {calling[kind]} is waiting on it. Start a worker with {own[kind]}."
+        f"{absent} '{queue}-{kind}' for activities; {calling[kind]} is waiting on it. Start a worker with {own[kind]}."
         for kind in kinds
     ]
     waiting = f"{elsewhere[1]} and 1 more are waiting on it"
     other = (
-        f"{nobody} '{queue}-other' for workflows; {waiting}. Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
+        f"{absent} '{queue}-other' for workflows; {waiting}. Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
     )
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, sorted([*of_kinds, other]))
 

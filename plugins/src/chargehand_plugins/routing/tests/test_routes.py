@@ -184,7 +184,7 @@ async def test_a_slow_queue_brings_in_the_backup(
 async def test_a_backup_does_not_reach_out_in_an_approved_plan(
     environment: OpenEnvironment, tmp_path: Path, client: Client
 ) -> None:
-    """Who approved an agent that reaches nobody has not approved another that does, however slow the first is."""
+    """Who approved an agent that reaches no host has not approved another that does, however slow the first is."""
     crews = desk(tmp_path, queue="approved", backup='agent = "scout"', scout=SCOUT)
     request = asked("What do I owe you now?").model_copy(update={"approval": "plan"})
     async with (

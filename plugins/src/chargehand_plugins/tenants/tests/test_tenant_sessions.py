@@ -132,7 +132,7 @@ async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Cli
 
 
 async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Client, tmp_path: Path) -> None:
-    """What waits begins once it was terminated, which nobody has told the ledger; what it had spent stays spent."""
+    """What waits begins once it was terminated, of which the ledger was not told; what it had spent stays spent."""
     held = _held()
     held.released.set()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
@@ -151,7 +151,7 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
 async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_its_budget(
     client: Client, tmp_path: Path
 ) -> None:
-    """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent."""
+    """It is unknown what the provider bills for it, so the whole budget of the session counts as spent."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2)), "1.5") as (opened, _, ended):
         waiting = await _queued(opened)
         await _terminate(client, ended.id)

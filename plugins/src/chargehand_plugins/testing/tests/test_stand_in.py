@@ -86,8 +86,8 @@ async def test_a_conversation_replies_in_order_until_it_is_closed() -> None:
     ("ending", "state", "temporals_word"),
     [
         (FAILED, "failed", "failed"),
-        (SessionCancelled("Somebody cancelled it."), "cancelled", "canceled"),
-        (SessionTerminated("Somebody terminated it."), "failed", "terminated"),
+        (SessionCancelled("It was cancelled."), "cancelled", "canceled"),
+        (SessionTerminated("It was terminated."), "failed", "terminated"),
     ],
 )
 async def test_a_session_ends_in_its_error(ending: SessionEnded, state: str, temporals_word: str) -> None:

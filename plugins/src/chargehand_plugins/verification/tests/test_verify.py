@@ -109,7 +109,7 @@ async def test_a_false_quote_is_found_out(made: str, documents: DocumentLibrary)
 
 
 async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path: Path) -> None:
-    """Whoever looks in the wrong place is told that nothing could be read there, whatever a quotation names."""
+    """A reader who looks in the wrong place is told that nothing could be read there, whatever a quotation names."""
     uri = f"artifact:{'0' * 64}/docs/"
     source = Source(ref="a.md#L5", quote="Everyone gets 28 days")
 

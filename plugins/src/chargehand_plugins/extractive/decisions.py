@@ -1,0 +1,72 @@
+"""Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
+
+import re
+from itertools import accumulate
+from typing import Final
+
+from pydantic import BaseModel
+
+from activities.contracts.rounds import InputOutcome
+from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import CompressAnswer, CompressTask, SynthesisAnswer, SynthesisTask
+from chargehand.contracts import Failure
+from chargehand_plugins.extractive.lexicon import data, language_of, sentence
+from chargehand_plugins.extractive.planner import read_instruction
+
+_PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
+
+
+def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
+    """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
+    match task:
+        case SynthesisTask():
+            return synthesise(task)
+        case JudgeTask():
+            return judge(task)
+        case CompressTask():
+            return compress(task)
+        case _:
+            return answer_type.model_validate(data()["undecided"][task.kind])
+
+
+def judge(task: JudgeTask) -> JudgeAnswer:
+    """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
+    best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
+    if best is None:
+        return JudgeAnswer(chosen="", reason="No candidate has an answer.", confidence=0)
+    reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
+    return JudgeAnswer(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
+
+
+def compress(task: CompressTask) -> CompressAnswer:
+    """Keep whole sentences and lines from the beginning, as many as fit."""
+    pieces: list[str] = _PIECE.findall(task.content.strip())
+    lengths = accumulate(len(piece.split()) for piece in pieces)
+    kept = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]
+    text = "".join(kept)
+    return CompressAnswer(content=text if kept == pieces or not text else f"{text.rstrip()} […]")
+
+
+def synthesise(task: SynthesisTask) -> SynthesisAnswer:
+    language = language_of(task.goal)
+    answered = [given for given in task.outcomes if _has_answer(given)]
+    nothing = sentence("nothing", language)
+    missing = [given for given in task.outcomes if given not in answered]
+    lost = [f"- *{_title(given)}: {getattr(given.outcome, 'message', nothing)}*" for given in missing]
+    parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
+    parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
+    parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
+    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    confidence = min([given.outcome.confidence for given in answered] + [30] * bool(lost), default=0)
+    answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
+    return SynthesisAnswer(answer=answer, gaps=gaps, contradictions=[], confidence=confidence if answered else 0)
+
+
+def _has_answer(given: InputOutcome) -> bool:
+    return not isinstance(given.outcome, Failure) and bool(given.outcome.content)
+
+
+def _title(given: InputOutcome) -> str:
+    question = read_instruction(given.instruction)[1].rstrip(" .?")
+    return f"{question[:1].upper()}{question[1:200]}?"
