@@ -5,8 +5,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
@@ -117,10 +119,20 @@ def _settings(settings: type[BaseSettings]) -> str:
         for name in (name for name in part.__annotations__ if name in settings.model_fields):
             field = settings.model_fields[name]
             variable = field.validation_alias or f"{settings.model_config.get('env_prefix', '')}{name}".upper()
-            default = "none" if field.default in (None, "") else f"`{json.dumps(field.default, default=str)}`"
-            default = default if len(default) < 40 else "see the source"
-            lines.append(f"| `{variable}` | {default} | {' '.join((field.description or '').split())} |")
+            meaning = " ".join((field.description or "").split())
+            lines.append(f"| `{variable}` | {_default(field.default)} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _default(value: object) -> str:
+    """Return a default as a variable would write it; a folder, below that of the checkout."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, Path):
+        return f"`{value.relative_to(DOCS.parent)}`"
+    if isinstance(value, AbstractSet):
+        value = sorted(value)
+    return f"`{json.dumps(to_jsonable_python(value, exclude_none=True))}`"
 
 
 def _schemas() -> str:
