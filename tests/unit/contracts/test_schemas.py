@@ -37,9 +37,10 @@ def test_schemas_change_only_on_purpose(tmp_path: Path) -> None:
 
 
 def test_schemas_are_json_schema() -> None:
-    """Every schema is valid by the metaschema that it names."""
+    """Every schema is valid by the metaschema that it names, and says of what it is the schema."""
     for name in sorted(schemas()):
         Draft202012Validator.check_schema(schemas()[name])
+        assert schemas()[name].get("description"), name
 
 
 def test_every_field_says_what_it_means() -> None:

@@ -228,9 +228,8 @@ Event = Annotated[
     | AgentTextEvent
     | StateEvent
     | EndEvent,
-    Field(discriminator="kind"),
+    Field(discriminator="kind", description="One event of a session; its `kind` says which."),
 ]
-"""One event of a session."""
 
 
 class LiveText(Contract):

@@ -216,5 +216,7 @@ class Escalation(_Ended):
     """What has to be decided, for people."""
 
 
-Outcome = Annotated[Success | Partial | Failure | Escalation, Field(discriminator="kind")]
-"""How a subtask ended, discriminated by `kind`."""
+Outcome = Annotated[
+    Success | Partial | Failure | Escalation,
+    Field(discriminator="kind", description="How a subtask ended; its `kind` says which."),
+]
