@@ -143,14 +143,26 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
 
 
 @pytest.mark.nightly
-def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) -> None:
-    """A program that exits ends the run, not with a wait for ever."""
-    with process("run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_WORKER="false") as run:
-        out, said = run.communicate(timeout=100)
+@pytest.mark.parametrize(
+    ("settings", "code", "reason"),
+    [
+        ({"CHARGEHAND_WORKER": "false"}, 4, "The worker keeps exiting."),
+        ({"OPENAI_API_KEY": "sk-none", "CHARGEHAND_MODELS": '{"small": "unheard-of"}'}, 2, "CHARGEHAND_PRICES="),
+    ],
+)
+def test_a_worker_that_cannot_start_is_reported(
+    state: Path, documents: Path, settings: dict[str, str], code: int, reason: str
+) -> None:
+    """It ends the run, and the next worker cancels the session instead of answering it."""
+    run = ("run", "--state-dir", state, "--docs", documents)
+    failed = chargehand(*run, "A fair question", **settings)
+    held = is_held(state / "keeper.lock")
+    chargehand(*run, "What happens to a lamp that flickers?")
+    listed = json.loads(chargehand("list", "--state-dir", state, "--json").out)
 
-    assert (run.returncode, out) == (4, "")
-    assert "The worker keeps exiting." in said
-    assert not is_held(state / "keeper.lock")
+    assert (failed.code, failed.out, held) == (code, "", False)
+    assert reason in failed.said
+    assert {each["goal"]: each["state"] for each in listed}["A fair question"] == "canceled"
 
 
 def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:

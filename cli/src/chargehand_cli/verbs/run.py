@@ -19,6 +19,7 @@ from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, ReportOptions, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
+from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from chargehand import Session, SessionRequest
@@ -58,9 +59,9 @@ async def run_session(
     session = await _start(connection, options, base, before_start, follows=follows, quiet=shown.quiet)
     try:
         return await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
-    except NotReachable:
-        # No worker took the request: it must not start unexpectedly days later.
-        if connection.location.is_embedded:
+    except (NotReachable, WrongSettings):
+        # No worker took the request: it must not start unexpectedly days later. With `--id`, it may be an earlier one.
+        if connection.location.is_embedded and options.id is None:
             with suppress(ChargehandError, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await session.cancel()
