@@ -142,27 +142,32 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
     assert "every six months" in answer
 
 
+_UNPRICED = {"OPENAI_API_KEY": "sk-none", "CHARGEHAND_MODELS": '{"small": "unheard-of"}'}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("settings", "code", "reason"),
+    ("verb", "settings", "code", "reason"),
     [
-        ({"CHARGEHAND_WORKER": "false"}, 4, "The worker keeps exiting."),
-        ({"OPENAI_API_KEY": "sk-none", "CHARGEHAND_MODELS": '{"small": "unheard-of"}'}, 2, "CHARGEHAND_PRICES="),
+        (("run", "A fair question"), {"CHARGEHAND_WORKER": "false"}, 4, "The worker keeps exiting."),
+        (("run", "A fair question"), _UNPRICED, 2, "CHARGEHAND_PRICES="),
+        (("start", "A fair question"), _UNPRICED, 2, "CHARGEHAND_PRICES="),
+        (("chat",), _UNPRICED, 2, "CHARGEHAND_PRICES="),
     ],
 )
 def test_a_worker_that_cannot_start_is_reported(
-    state: Path, documents: Path, settings: dict[str, str], code: int, reason: str
+    state: Path, documents: Path, *, verb: tuple[str, ...], settings: dict[str, str], code: int, reason: str
 ) -> None:
-    """It ends the run, and the next worker cancels the session instead of answering it."""
-    run = ("run", "--state-dir", state, "--docs", documents)
-    failed = chargehand(*run, "A fair question", **settings)
+    """It ends the command, and the next worker cancels the session instead of answering it."""
+    where = ("--state-dir", state, "--docs", documents)
+    failed = chargehand(*verb, *where, given="Hello", **settings)
     held = is_held(state / "keeper.lock")
-    chargehand(*run, "What happens to a lamp that flickers?")
+    chargehand("run", *where, "What happens to a lamp that flickers?")
     listed = json.loads(chargehand("list", "--state-dir", state, "--json").out)
 
     assert (failed.code, failed.out, held) == (code, "", False)
     assert reason in failed.said
-    assert {each["goal"]: each["state"] for each in listed}["A fair question"] == "canceled"
+    assert {each["state"] for each in listed[1:]} <= {"canceled"}
 
 
 def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:

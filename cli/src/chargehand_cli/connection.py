@@ -117,11 +117,13 @@ class Connection:
         Raises:
             SessionNotFound: the session does not exist.
             AlreadyEnded: it has ended.
+            NotReachable, WrongSettings: the embedded worker cannot start.
         """
         await self.open(worker=False)
         if not await self.is_unfinished(session_id):
             raise AlreadyEnded(session_id, await self.session(session_id).ending())
         await self.open()
+        await self.until_worker_polls()
         await self.say_resumed(session_id)
         self.farewell = (
             "The embedded worker ended with this command, so that the session waits. To resume it: "
@@ -248,11 +250,11 @@ class Connection:
             raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{last_lines(log)}")
 
     async def until_worker_polls(self) -> None:
-        """Wait until the embedded worker polls or is slow to start; raises like `check_worker`."""
+        """Wait until this command's embedded worker, if any, polls or is slow to start; raises like `check_worker`."""
         from chargehand.visibility import pollers
 
         give_up_at = time.monotonic() + WORKER_SECONDS
-        while time.monotonic() < give_up_at:
+        while self._server and time.monotonic() < give_up_at:
             self.check_worker()
             if await pollers(self.chargehand.client, self.location.task_queue):
                 return

@@ -96,6 +96,7 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
 
     report = await open_report(connection, session)
     await connection.open()
+    await connection.until_worker_polls()
     await connection.say_resumed(session)
     found = await connection.session(session).verify()
     if as_json:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -54,30 +54,40 @@ async def run_session(
     """Start a session, show its progress, and print its report, for verbs such as `run`.
 
     The options override the fields of `base`, which may supply the goal. `before_start` is called with the whole
-    request once it is valid and a worker is available.
+    request once it is valid.
     """
     session = await _start(connection, options, base, before_start, follows=follows, quiet=shown.quiet)
-    try:
+    async with _cancelling_without_worker(connection, session, options):
         return await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
-    except (NotReachable, WrongSettings):
-        # No worker took the request: it must not start unexpectedly days later. With `--id`, it may be an earlier one.
-        if connection.location.is_embedded and options.id is None:
-            with suppress(ChargehandError, TimeoutError):
-                async with asyncio.timeout(_CANCEL_SECONDS):
-                    await session.cancel()
-        raise
 
 
 @verb(app, location=FILES)
 async def start(connection: Connection, options: RequestOptions) -> None:
     """Start a session and print its ID, without waiting for its report."""
     session = await _start(connection, options)
-    await session.opened()
+    async with _cancelling_without_worker(connection, session, options):
+        await connection.until_worker_polls()
+        await session.opened()
     put(session.id)
     connection.farewell = (
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"
         f"  chargehand up    or    chargehand watch {session.id}"
     )
+
+
+@asynccontextmanager
+async def _cancelling_without_worker(
+    connection: Connection, session: "Session", options: RequestOptions
+) -> AsyncGenerator[None]:
+    """Cancel the session if no worker can take it: it must not start unexpectedly days later."""
+    try:
+        yield
+    except (NotReachable, WrongSettings):
+        if connection.location.is_embedded and options.id is None:  # with `--id`, it may be an earlier one
+            with suppress(ChargehandError, TimeoutError):
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await session.cancel()
+        raise
 
 
 async def _start(
