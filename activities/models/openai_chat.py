@@ -201,7 +201,8 @@ class ChatFold:
             if isinstance(delta, dict):
                 self._grow(delta)
             self._finish = within(choices[0], "finish_reason") or self._finish
-        return self.is_complete() and self._usage is not None
+        is_count = bool(event.get("usage")) and not choices  # the last event, even if the one before it said nothing
+        return is_count or (self.is_complete() and self._usage is not None)
 
     def is_complete(self) -> bool:
         """Whether the model stopped; servers that do not count tokens send nothing after that."""
