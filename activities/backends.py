@@ -66,6 +66,11 @@ class Choice:
     replaces_all: bool = False
     """Whether it replaces all models and tools, so that none of their servers is needed."""
 
+    def __post_init__(self) -> None:
+        for name in ("backend", "adapter", "why", "problem"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} of a choice must be a string")
+
 
 @dataclass(frozen=True)
 class Row(Generic[BuildType_co]):

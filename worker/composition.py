@@ -60,7 +60,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         lambda: [model_backend().choose(settings)],
         lambda: [search_backend().choose(settings)],
         lambda: [code_backend().choose(settings)],
-        *(partial(extension.list_of, "choices", settings) for extension in installed().choices),
+        *(partial(extension.list_of, Choice, "choices", settings) for extension in installed().choices),
     )
     choices = (
         model,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from activities.backends import SettingsError
@@ -74,3 +75,6 @@ async def add_parts(parts: WorkerParts) -> None:
     for extension in installed().parts:
         with extension.calling("parts"):
             await extension.load_function()(parts)
+            called = chain(parts.activities, parts.request_checks, parts.opening_steps, parts.document_checks)
+            if wrong := [each for each in chain(called, parts.traffic_wrappers) if not callable(each)]:
+                raise TypeError(f"{wrong[0]!r} is no function")

@@ -50,7 +50,9 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
             closing.callback(asyncio.create_task(watch).cancel)
         activities = await compose(settings, os.environ, closing)
         added = installed().client_plugins
-        plugins = [each for extension in added for each in extension.list_of("client plug-ins", settings, closing)]
+        plugins = [
+            each for extension in added for each in extension.list_of(Plugin, "client plug-ins", settings, closing)
+        ]
         client = await _connected(settings, stop, runtime, plugins)
         if client is None:
             return
@@ -71,11 +73,15 @@ async def polling(
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     async with AsyncExitStack() as running:
         await take_over(client, settings.state_dir)
-        workers = build_workers(client, settings, activities, interceptors=_list_activities(settings, running))
+        try:
+            workers = build_workers(client, settings, activities, interceptors=_list_activities(settings, running))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SettingsError(f"What a plug-in adds to the worker is unusable: {error}; mend the plug-in.") from error
         await check_builds(client, settings)
         await _warn_if_unlisted(client)
-        for prepare in installed().functions(Hook.WORKER_START):
-            await prepare(client, settings)
+        for extension in installed().hooks.get(Hook.WORKER_START, ()):
+            with extension.calling("start of a worker"):
+                await extension.load_function()(client, settings)
         for worker in workers:
             await running.enter_async_context(worker)
         await running.enter_async_context(health_file(settings.health_file, member=member, members=settings.processes))

@@ -21,12 +21,12 @@ from chargehand.contracts.problems import printable
 from chargehand.credentials import credential_keys
 from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
 from chargehand.errors import ChargehandError
-from chargehand.plugins import installed, require_usable
+from chargehand.plugins import installed, require, require_usable
 from worker.composition import choose, encryption
 from worker.logs import configure_logging, disable_core_dumps, writes_json
 from worker.process import announce_polling, run
 from worker.process_group import ProcessGroup
-from worker.settings import Settings, describe_unusable, settings_type
+from worker.settings import Settings, describe_unusable, read_settings
 
 _logger = logging.getLogger("chargehand.worker")
 _LONGEST_PROBLEM: Final = 4_000
@@ -58,7 +58,7 @@ def _settings() -> Settings:
     require_usable(installed())
     if absent := absent_plugin_settings(os.environ):
         raise SettingsError(". ".join(absent) + ".")
-    return settings_type()()
+    return read_settings()
 
 
 def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_worker: bool) -> int:
@@ -89,7 +89,8 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         if verb not in added:
             raise SettingsError(f"there is no option {verb}; the plug-in that adds it may not be installed")
         logging.basicConfig(level=logging.ERROR)
-        return asyncio.run(added[verb].load_function()(settings, Path(file)))
+        with added[verb].calling("option"):
+            return require(int, asyncio.run(added[verb].load_function()(settings, Path(file))))
     configure_logging(settings.log_level, settings.log_format, names_process=settings.processes > 1)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -188,6 +189,23 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         return self
 
 
+def read_settings(**given: Any) -> Settings:
+    """Read the settings that are not given from the environment.
+
+    Raises:
+        PluginError: a plug-in's settings cannot be read.
+    """
+    try:
+        return settings_type()(**given)
+    except ValidationError:
+        raise
+    except (Exception, SystemExit):
+        for extension in installed().settings:
+            with extension.calling("settings"), suppress(ValidationError):
+                _settings_with(extension)()
+        raise
+
+
 def settings_type() -> type[Settings]:
     """Return the settings class with the plug-ins' settings as base classes."""
     return _settings_with(*installed().settings)
@@ -195,7 +213,7 @@ def settings_type() -> type[Settings]:
 
 @cache
 def _settings_with(*extensions: Extension) -> type[Settings]:
-    added = [extension.load(type) for extension in extensions]
+    added = [extension.load(type(BaseSettings)) for extension in extensions]
     if not added:
         return Settings
     kept = {"model_config": Settings.model_config}  # otherwise that of the last base counts

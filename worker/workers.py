@@ -86,7 +86,7 @@ def build_worker(
         PacedSlots(settings.max_activities),
         activities=activities,
         workflows=[*WORKFLOWS, *added_workflows(with_versioning=bool(settings.deployment))],
-        nexus_handlers=[extension.load(type)() for extension in installed().nexus_handlers],
+        nexus_handlers=[each.build(object, "Nexus handler") for each in installed().nexus_handlers],
         cached_workflows=cached_workflows,
         interceptors=[
             *interceptors,
@@ -140,7 +140,7 @@ def _worker(
 
 def _added(client: Client, settings: Settings) -> list[Interceptor]:
     added = installed().interceptors
-    return [each for extension in added for each in extension.list_of("interceptors", settings, client)]
+    return [each for extension in added for each in extension.list_of(Interceptor, "interceptors", settings, client)]
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

@@ -149,6 +149,7 @@ class ModelReply(Content):
     """Tokens and cost; None if not reported, in which case the call is charged at its reservation."""
 
 
+@runtime_checkable
 class Model(Protocol):
     """A provider's models; a failure of the provider is raised as `activities.models.failures.ProviderError`."""
 

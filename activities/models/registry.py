@@ -155,13 +155,10 @@ def model_backend() -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]
 
 
 def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    with extension.calling("provider"):
-        adapter = extension.load_function()(settings, closing)
-        if not callable(getattr(adapter, "complete", None)):
-            raise TypeError(f"it is a {type(adapter).__name__}, which has no `complete`")
-        if isinstance(adapter, ProviderModel):
-            own = cast("ProviderModel[Any]", adapter)
-            return _models(own, own.price_list or extension.name, {}, settings, closing)
+    adapter = extension.build(Model, "provider", settings, closing)
+    if isinstance(adapter, ProviderModel):
+        own = cast("ProviderModel[Any]", adapter)
+        return _models(own, own.price_list or extension.name, {}, settings, closing)
     return priced_models(adapter, extension.name, {}, settings)
 
 

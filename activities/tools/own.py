@@ -16,7 +16,8 @@ from activities.contracts.tool import LookUp, LookUpResult, Tool, ToolAnswer, To
 from activities.models.schemas import UnfitSchema, strict
 from activities.tools.recall import NOTE
 from chargehand.contracts import Capability
-from chargehand.plugins import Extension, PluginError
+from chargehand.errors import ChargehandError
+from chargehand.plugins import Extension
 from chargehand.tool_signature import Given, Provider, open_dependency
 from chargehand.tools import Tool as Definition
 from chargehand.wire import ErrorType
@@ -74,13 +75,10 @@ class FunctionTool:
 
 
 def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
-    """Collect the tools that plug-ins add to those whose names are taken. Raises `SettingsError`."""
+    """Collect the tools that plug-ins add to those whose names are taken. Raises `PluginError`, `SettingsError`."""
     found: dict[int, _Definition] = {}
     for extension in extensions:
-        try:
-            loaded = extension.load(object)
-        except PluginError as error:
-            raise SettingsError(str(error)) from error
+        loaded = extension.load(object)
         values: Iterable[object] = vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]
         tools = [cast("_Definition", value) for value in values if isinstance(value, Definition)]
         if not tools:
@@ -122,7 +120,7 @@ def choose_own_tools(extensions: Sequence[Extension], taken: Iterable[str] = ())
     where = f"added by {plugins}" if plugins else "no plug-in adds any"
     try:
         definitions = find_own_tools(extensions, taken)
-    except SettingsError as error:
+    except ChargehandError as error:
         return Choice("own tools", plugins, where, problem=str(error))
     return Choice("own tools", ", ".join(map(_described, definitions)) or "none", where)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -45,6 +45,7 @@ class CodeResult(Contract):
     """`name: reason` for files that were not returned."""
 
 
+@runtime_checkable
 class CodeRunner(Protocol):
     """A sandbox. Faults of the code are results; `ApplicationError` is raised only for faults of the sandbox."""
 

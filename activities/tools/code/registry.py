@@ -3,16 +3,14 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Host, Row, secret, with_added
-from chargehand.plugins import Extension, installed
-
-if TYPE_CHECKING:
-    from activities.tools.code.protocol import CodeRunner
+from activities.tools.code.protocol import CodeRunner
+from chargehand.plugins import Extension, installed, require
 
 
 class CodeSettings(BaseSettings):
@@ -30,13 +28,13 @@ class CodeSettings(BaseSettings):
     """Domain of your own E2B; the vendor's if absent."""
 
 
-async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":
+async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> CodeRunner:
     from activities.tools.code.e2b import E2BRunner
 
     return E2BRunner(secret(settings.e2b_api_key), domain=settings.e2b_domain, internet=settings.code_internet)
 
 
-async def _monty(_: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
+async def _monty(_: CodeSettings, closing: AsyncExitStack) -> CodeRunner:
     from activities.tools.code.monty import MontyRunner
 
     runner = MontyRunner()
@@ -44,9 +42,9 @@ async def _monty(_: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
     return runner
 
 
-async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
+async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> CodeRunner:
     with extension.calling("sandbox"):
-        return await extension.load_function()(settings, closing)
+        return require(CodeRunner, await extension.load_function()(settings, closing))
 
 
 _CODE: Final = Backend(
@@ -57,6 +55,6 @@ _CODE: Final = Backend(
 )
 
 
-def code_backend() -> Backend[Callable[[CodeSettings, AsyncExitStack], Awaitable["CodeRunner"]]]:
+def code_backend() -> Backend[Callable[[CodeSettings, AsyncExitStack], Awaitable[CodeRunner]]]:
     """Return the sandboxes, with those of plug-ins."""
     return with_added(_CODE, installed().code_sandboxes, lambda each: partial(_added, each))

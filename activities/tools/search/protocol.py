@@ -3,7 +3,7 @@
 A new engine is one module with an adapter, and one registry row.
 """
 
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
@@ -53,6 +53,7 @@ class SearchResults(Contract):
     """What the agent should know about the search itself, such as engines that did not answer."""
 
 
+@runtime_checkable
 class SearchBackend(Protocol):
     """One search engine.
 

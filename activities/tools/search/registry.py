@@ -9,11 +9,11 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, WebAddress, secret, with_added
+from activities.tools.search.protocol import SearchBackend
 from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
     from activities.documents.library import DocumentLibrary
-    from activities.tools.search.protocol import SearchBackend
 
 
 class SearchSettings(BaseSettings):
@@ -29,7 +29,7 @@ class SearchSettings(BaseSettings):
     """Another address for Tavily."""
 
 
-def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":
+def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> SearchBackend:
     from activities.tools.search.tavily import TavilySearch
 
     engine = TavilySearch(
@@ -39,7 +39,7 @@ def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitSt
     return engine
 
 
-def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) -> "SearchBackend":
+def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) -> SearchBackend:
     from activities.tools.search.local import LocalSearch
 
     return LocalSearch(library)
@@ -47,9 +47,8 @@ def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) ->
 
 def _added(
     extension: Extension, settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack
-) -> "SearchBackend":
-    with extension.calling("search service"):
-        return extension.load_function()(settings, closing)
+) -> SearchBackend:
+    return extension.build(SearchBackend, "search service", settings, closing)
 
 
 _SEARCH: Final = Backend(
@@ -60,6 +59,6 @@ _SEARCH: Final = Backend(
 )
 
 
-def search_backend() -> Backend[Callable[[SearchSettings, "DocumentLibrary", AsyncExitStack], "SearchBackend"]]:
+def search_backend() -> Backend[Callable[[SearchSettings, "DocumentLibrary", AsyncExitStack], SearchBackend]]:
     """Return the search services, with those of plug-ins."""
     return with_added(_SEARCH, installed().search_services, lambda each: partial(_added, each))

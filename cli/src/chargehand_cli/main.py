@@ -82,11 +82,12 @@ class VerbGroups(TyperGroup):
             say(f"Warning: {problem}")
         for extension in plugins.verbs:
             try:
-                family = extension.load(typer.Typer)
+                with extension.calling("verbs"):
+                    commands = typer.main.get_group(extension.load(typer.Typer)).commands
             except PluginError as error:
                 say(f"Warning: {error}")
                 continue
-            for name, command in typer.main.get_group(family).commands.items():
+            for name, command in commands.items():
                 command.rich_help_panel = extension.name  # pyright: ignore[reportAttributeAccessIssue]  # of Typer's own
                 self.commands.setdefault(name, command)
 

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol, runtime_checkable
 
 from chargehand.errors import BucketError
 from chargehand.plugins import PluginError, installed
@@ -51,6 +51,7 @@ def artifact_key(digest: str) -> str:
     return f"{digest[:2]}/{digest}"
 
 
+@runtime_checkable
 class Bucket(Protocol):
     """Objects by key below a location's prefix. Methods block, are thread-safe and raise `BucketError`."""
 
@@ -180,11 +181,12 @@ def _is_in_private(folder: Path) -> bool:
 def open_bucket(location: BucketLocation, **options: str) -> Bucket:
     """Build the client of a bucket without sending a request. S3 takes the options `region` and `endpoint`."""
     try:
-        (adapter,) = (each.load_function() for each in installed().buckets if each.name == location.scheme)
+        (added,) = (each for each in installed().buckets if each.name == location.scheme)
+        added.load_function()
     except (PluginError, ValueError) as error:
         extra = _EXTRAS[location.scheme]
         raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error
-    return adapter(location, **options)
+    return added.build(Bucket, "bucket", location, **options)
 
 
 def open_folder(place: Path | str, folder: str = "") -> Bucket:

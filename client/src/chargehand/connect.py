@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
+from temporalio.client import Client, Interceptor
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
 from temporalio.service import GrpcCompression, RPCError
 
@@ -89,7 +89,9 @@ async def connect(
             **options,
             grpc_compression=grpc_compression(target),
             data_converter=data_converter(encryption, storage or protection.storage),
-            interceptors=[make() for make in installed().functions(Hook.CONNECTION)],
+            interceptors=[
+                each.build(Interceptor, "interceptor") for each in installed().hooks.get(Hook.CONNECTION, ())
+            ],
         )
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     usual_artifacts = str(local.state / "artifacts") if local else None

@@ -93,6 +93,7 @@ class Extension:
     """The variable that it needs, and whose presence selects it."""
 
     def __post_init__(self) -> None:
+        require_each(str, (self.name, self.needs))
         if not _TARGET.fullmatch(self.target):
             raise ValueError(f"{self.target!r} is no `module:attribute`")
 
@@ -119,10 +120,15 @@ class Extension:
             problem = f"its {kind} {self.name or self.target} failed"
             raise _unusable(self.plugin, problem, error, is_registered=True) from error
 
-    def list_of(self, kind: str, *arguments: object) -> list[Any]:
-        """Call the function, and list what it returns. Raises `PluginError`."""
-        with self.calling(kind):
-            return [*self.load_function()(*arguments)]
+    def build(self, kind: type[_T] | tuple[type[_T], ...], described: str, *given: object, **options: object) -> _T:
+        """Call the function, and return its result, which must be of this kind. Raises `PluginError`."""
+        with self.calling(described):
+            return require(kind, self.load_function()(*given, **options))
+
+    def list_of(self, kind: type[_T], described: str, *arguments: object) -> list[_T]:
+        """Call the function, and list its results, which must be of this kind. Raises `PluginError`."""
+        with self.calling(described):
+            return require_each(kind, self.load_function()(*arguments))
 
     def _resolve(self) -> object:
         try:
@@ -219,7 +225,7 @@ class Registry:
     def settings(self, target: str, *variables: str) -> None:
         """Add a pydantic settings model of the worker, and the `CHARGEHAND_*` variables that it reads."""
         self._plugins.settings.append(Extension(self.plugin, target))
-        self._plugins.variables.update(variables)
+        self._plugins.variables.update(require_each(str, variables))
 
     def choices(self, target: str) -> None:
         """Add rows to `chargehand doctor`: a function from the settings, which it may refuse, to `Choice`s."""
@@ -276,7 +282,7 @@ class Registry:
 
     def variables(self, *names: str) -> None:
         """Name environment variables that commands read."""
-        self._plugins.variables.update(names)
+        self._plugins.variables.update(require_each(str, names))
         self._plugins.command_variables.update(names)
 
     def hook(self, hook: Hook, target: str) -> None:
@@ -319,6 +325,18 @@ def require_usable(plugins: Plugins) -> None:
     """
     if plugins.problems:
         raise plugins.problems[0]
+
+
+def require_each(kind: type[_T], values: Iterable[object]) -> list[_T]:
+    return [require(kind, each) for each in values]
+
+
+def require(kind: type[_T] | tuple[type[_T], ...], value: object) -> _T:
+    """Return a value that must be of a kind. Raises `TypeError`."""
+    if not isinstance(value, kind):
+        expected = kind[0] if isinstance(kind, tuple) else kind
+        raise TypeError(f"a value of type {type(value).__name__} is no {expected.__name__}")
+    return value
 
 
 def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:

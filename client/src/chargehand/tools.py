@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Final, Generic, ParamSpec, TypeVar, get_args
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
@@ -189,30 +189,49 @@ def tool(
         acts: whether it has side effects. It is then applied once: after a crash it is not called again
             unless its `lookup` returns that it was not applied, or it is idempotent.
         idempotent: whether calls with the same `ToolContext.idempotency_key` take effect once.
-        repeatable: whether the same call may return another result at any time, like a clock or a queue. An
-            agent may then repeat it freely; otherwise only after something in the session has acted.
+        repeatable: whether the same call may return another result at any time, like a clock. An agent may then
+            repeat it freely; otherwise only after something in the session has acted.
         approval: whether a person must approve each call.
         time_limit: maximum duration of a call, up to 10 minutes; without one, it may be silent for 90 seconds.
         settles_within: how long after its start a call may still be applied, up to 5 minutes; its `lookup` is called
             after that. By default, a call that is not applied is looked up twice, and then a person decides.
-        own_step: whether each call is a separate activity. By default, a call that changes nothing, needs no
-            approval and cannot send out private text runs within the turn that requests it, as long as it takes less
-            than 5 seconds; one that takes longer or fails is repeated as an activity.
+        own_step: whether each call is a separate activity. By default, a call that changes nothing, needs no approval
+            and cannot send out private text runs within its turn for up to 5 seconds, and then again as an activity.
         credentials: names of the calling user's credentials that it needs, passed in `ToolContext.credentials`. A call
             for a request without them is refused; results that repeat one are redacted for models.
 
     Raises:
         ToolDefinitionError: the function is not usable as a tool; the message names file, function and remedy.
     """
-    options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step, tuple(credentials))
+    flags = {"acts": acts, "idempotent": idempotent, "repeatable": repeatable, "approval": approval}
+    times = {"time_limit": time_limit, "settles_within": settles_within}
+    names = {"capabilities": capabilities, "credentials": credentials}
+    wrong = _wrong_types(flags | {"own_step": own_step}, times, names)
 
     def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
-        made = Tool(function, frozenset(capabilities), *options, read_signature(function))
+        signature = read_signature(function)
+        if wrong:
+            raise ToolDefinitionError(signature.where, wrong)
+        options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step, tuple(credentials))
+        made = Tool(function, frozenset(capabilities), *options, signature)
         if problems := list(_problems(made)):
             raise ToolDefinitionError(made.where, problems)
         return made
 
     return make
+
+
+def _wrong_types(flags: Mapping[str, object], times: Mapping[str, object], names: Mapping[str, object]) -> list[str]:
+    return [
+        *(f"{name}: must be True or False" for name, value in flags.items() if not isinstance(value, bool)),
+        *(f"{name}: must be a timedelta" for name, value in times.items() if not isinstance(value, timedelta | None)),
+        *(f"{name}: must be a list of names" for name, value in names.items() if not _are_names(value)),
+    ]
+
+
+def _are_names(value: object) -> bool:
+    listed = isinstance(value, Collection) and not isinstance(value, str)
+    return listed and all(isinstance(each, str) for each in cast("Collection[object]", value))
 
 
 def _problems(made: Tool[..., Any]) -> Iterator[str]:

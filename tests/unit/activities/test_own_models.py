@@ -104,7 +104,7 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
     [
         ({"provider": "mansion"}, r"CHARGEHAND_PROVIDER: 'mansion' is not one of .*house"),
         ({"provider": "broken"}, r"The plug-in 'wrong': no_such_module:open cannot be imported: ModuleNotFoundError"),
-        ({"provider": "list"}, r"'wrong': its provider list failed|has no `complete`"),
+        ({"provider": "list"}, r"'wrong': its provider list failed|is no Model"),
         ({"models": {}}, r"CHARGEHAND_MODELS: name a model for the tiers small, medium, large"),
         ({"prices": {}}, r"the price of the small model 'house-s' is unknown.*CHARGEHAND_PRICES"),
         (

@@ -13,6 +13,7 @@ import pytest
 from activities.backends import Choice, SettingsError
 from activities.contracts.tool import ToolContext, look_up_of
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
+from chargehand.errors import ChargehandError
 from chargehand.plugins import Extension
 from chargehand.tools import Depends, tool
 
@@ -80,7 +81,7 @@ def test_a_wrong_tool_is_refused_with_the_remedy(folder: Path, text: str, proble
     (folder / "shop.py").write_text(text)
 
     added = [Extension("shop", "shop")]
-    with pytest.raises(SettingsError, match=problem) as refused:
+    with pytest.raises(ChargehandError, match=problem) as refused:
         find_own_tools(added, taken=["search"])
 
     assert choose_own_tools(added, taken=["search"]).problem == str(refused.value)

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings
 
 from chargehand.environment import describe_unknown
 from chargehand.plugins import Extension, PluginError, Registry, add_modules, installed, require_usable
+from chargehand_cli.main import VerbGroups
 from worker.program import main
 from worker.settings import Settings, settings_of, settings_type
 
@@ -117,6 +118,7 @@ def test_a_target_of_another_kind_is_named() -> None:
 
 _BAD_CODE = """
 import pydantic, pydantic_settings, typing
+from activities.backends import Choice
 def run(_): {}
 class Tides(pydantic_settings.BaseSettings):
     tide_station: typing.Annotated[str, pydantic.AfterValidator(run)] = "Dover"
@@ -129,6 +131,11 @@ def register(registry): registry.{}
     "case",
     [
         ("{}['tide']", "choices('own_plugin:run')", "its choices own_plugin:run failed: KeyError: 'tide'; mend it"),
+        (
+            "Choice('tide', 3, '')",
+            "choices('own_plugin:run')",
+            "its choices own_plugin:run failed: TypeError: adapter of a choice must be a string; mend it",
+        ),
         ("None.tide", "examinations('own_plugin:wait')", "its examination own_plugin:wait failed: AttributeError: "),
         ("{}['tide']", "settings('own_plugin:Tides')", "CHARGEHAND_TIDE_STATION: its check failed: KeyError: 'tide'"),
     ],
@@ -143,6 +150,105 @@ def test_what_a_plugin_raises_while_settings_are_checked_is_named(
     install(operations="chargehand_plugins.operations:register", offline="chargehand_plugins.extractive:register")
 
     assert (main(["--explain"]), case[2] in capfd.readouterr().err) == (2, True)
+
+
+_WRONG_VALUES = (
+    "4.5",
+    "None",
+    "[3]",
+    "['x']",
+    "[None]",
+    "{}['tide']",
+    "None.tide",
+    "sys.exit(3)",
+    "Choice('a', 3, [])",
+)
+_USES: list[Case] = [
+    ("choices('own_plugin:run')", "--explain", ""),
+    ("examinations('own_plugin:wait')", "--explain", ""),
+    ("model_provider('tide', 'own_plugin:run')", "--explain", "CHARGEHAND_PROVIDER"),
+    ("search_service('tide', 'own_plugin:run')", "--explain", "CHARGEHAND_SEARCH"),
+    ("code_sandbox('tide', 'own_plugin:wait')", "--crews", "CHARGEHAND_CODE"),
+    ("parts('own_plugin:add')", "--crews", ""),
+    ("worker_verb('--tide', 'own_plugin:run')", "--tide", ""),
+    ("settings('own_plugin:Before')", "--explain", ""),
+    ("settings('own_plugin:After')", "--explain", ""),
+    ("settings('own_plugin:value')", "--explain", ""),
+    ("tools('own_plugin:value')", "--crews", ""),
+]
+_WRONG_CODE = """
+import sys, pydantic, pydantic_settings
+from activities.backends import Choice
+def run(*_): return {value}
+async def wait(*_): return {value}
+async def add(parts): parts.request_checks.append({value})
+class Before(pydantic_settings.BaseSettings):
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def check(cls, given): return ({value}).tide
+class After(pydantic_settings.BaseSettings):
+    @pydantic.model_validator(mode="after")
+    def check(self): return ({value}).tide
+def __getattr__(name):
+    if name == "value": return {value}
+    raise AttributeError(name)
+def register(registry): registry.{registered}
+"""
+
+
+@pytest.mark.parametrize("case", [(*use, value) for use in _USES for value in _WRONG_VALUES])
+def test_what_a_plugin_has_instead_is_named_with_the_remedy(
+    install: _Install,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    case: tuple[str, str, str, str],
+) -> None:
+    """Whatever it registers, and of whatever type: one line, no traceback, and the exit code of wrong settings."""
+    registered, verb, selected_by, value = case
+    (folder / "own_plugin.py").write_text(_WRONG_CODE.format(value=value, registered=registered))
+    monkeypatch.setenv(selected_by or "CHARGEHAND_PLUGINS", "tide")
+    monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
+    install(operations="chargehand_plugins.operations:register", offline="chargehand_plugins.extractive:register")
+
+    code = main([verb])
+
+    told = capfd.readouterr().err
+    assert (code, told.count("\n"), "The plug-in 'own_plugin': " in told) == (2, 1, True)
+    assert any(remedy in told for remedy in ("mend", "@tool", "names what is there"))
+    assert "cannot be registered" not in told
+
+
+_VERBS = """
+import typer
+def run(tide: "int | str"): ...
+unfit, value = typer.Typer(), {}
+unfit.command("tide")(run)
+def register(registry): registry.verbs("Operate", "own_plugin:{}")
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong", [("3", "value"), ("None", "value"), ("typer.Typer", "value"), ("3", "unfit"), ("3", "absent")]
+)
+def test_verbs_of_a_plugin_that_cannot_be_used_end_no_command(
+    install: _Install,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    wrong: tuple[str, str],
+) -> None:
+    """The others are listed, after a warning that names the plug-in and the remedy."""
+    (folder / "own_plugin.py").write_text(_VERBS.format(*wrong))
+    monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
+    install(tides=f"{__name__}:register")
+    group = VerbGroups(commands={})
+
+    group.add_plugin_verbs()
+
+    told = capfd.readouterr().err
+    assert (told.count("\n"), told.startswith("Warning: The plug-in 'own_plugin': ")) == (1, True)
+    assert "mend" in told or "names what is there" in told
 
 
 def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
@@ -204,6 +204,27 @@ def test_wrong_options_are_refused() -> None:
 
         with pytest.raises(ToolDefinitionError, match=problem):
             tool(**options)(read)
+
+
+_WRONG_OPTIONS: Final = [
+    *((name, "must be True or False") for name in ("acts", "idempotent", "repeatable", "approval", "own_step")),
+    *((name, "must be a timedelta") for name in ("time_limit", "settles_within")),
+    *((name, "must be a list of names") for name in ("capabilities", "credentials")),
+]
+
+
+@pytest.mark.parametrize("value", [1, "yes", [3, "x"], object()], ids=["1", "text", "list", "object"])
+@pytest.mark.parametrize(("option", "told"), _WRONG_OPTIONS)
+def test_options_of_another_type_are_named(option: str, told: str, value: object) -> None:
+    """Each says the type it takes, and where the tool is."""
+    options: dict[str, Any] = {"capabilities": [], option: value}
+
+    def read() -> str:
+        """Read."""
+        return ""
+
+    with pytest.raises(ToolDefinitionError, match=f":{read.__code__.co_firstlineno}: read: {option}: {told}"):
+        tool(**options)(read)
 
 
 def test_a_lookup_tells_what_is_not_applied_from_what_is_not_yet_known() -> None:

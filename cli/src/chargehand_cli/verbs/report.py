@@ -2,10 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -19,13 +19,10 @@ from chargehand_cli.verb import FILES, SessionId, verb
 
 if TYPE_CHECKING:
     from chargehand import Report, Status
-    from chargehand_cli.attachments import Attachments
 
 app = typer.Typer()
 
 
-Write = Callable[[str, "Report | None", "Attachments"], bytes | None]
-"""Writes a page and its report in another format; None if it needs a report and there is none."""
 _OWN_FORMATS: Final = ("html", "md", "json")
 _OWN_TRACE_FORMATS: Final = ("json", "html")
 _EXTRAS: Final = {"docx": "docx", "pdf": "pdf", "otlp": "cli"}
@@ -85,7 +82,7 @@ async def trace(
     write = _writer(form, _OWN_TRACE_FORMATS, installed().trace_formats)
     steps = await open_trace(connection, session)
     if write:
-        text = write(steps)
+        text = write.build(str, "format", steps)
     elif form == "json":
         text = steps.model_dump_json(indent=2)
     else:
@@ -113,7 +110,7 @@ def _format_of(to: Path | None) -> str:
     return {"htm": "html", "markdown": "md"}.get(ending, ending)
 
 
-def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callable[..., Any] | None:
+def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Extension | None:
     """Return the writer of a format; None for those of the core.
 
     Raises:
@@ -124,7 +121,8 @@ def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callab
         return None
     by_name = {each.name: each for each in added}
     if form in by_name:
-        return by_name[form].load_function()
+        by_name[form].load_function()
+        return by_name[form]
     if form in _EXTRAS:
         raise MissingExtra(f"The format {form}", _EXTRAS[form])
     raise typer.BadParameter(
@@ -132,7 +130,9 @@ def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callab
     )
 
 
-async def _write_report(connection: Connection, found: "Report", form: str, write: Write | None) -> tuple[bytes, Exit]:
+async def _write_report(
+    connection: Connection, found: "Report", form: str, write: Extension | None
+) -> tuple[bytes, Exit]:
     from chargehand_cli.rendering.text import report_markdown
     from chargehand_cli.session_files import exit_of, find_attachments
 
@@ -144,8 +144,8 @@ async def _write_report(connection: Connection, found: "Report", form: str, writ
         page = await _page_of(connection, found)
         content = page.encode()
         if write:
-            content = await asyncio.to_thread(write, page, found, await find_attachments(connection, found))
-            assert content is not None, "there is a report"
+            files = await find_attachments(connection, found)
+            content = await asyncio.to_thread(write.build, bytes, "format", page, found, files)
     return content, exit_of(found)
 
 
@@ -166,7 +166,7 @@ async def _page_of(connection: Connection, found: "Report") -> str:
 
 
 async def _write_standing(
-    connection: Connection, standing: "_Standing", form: str, write: Write | None
+    connection: Connection, standing: "_Standing", form: str, write: Extension | None
 ) -> tuple[bytes, Exit]:
     """Write the progress of a session without a report.
 
@@ -182,7 +182,10 @@ async def _write_standing(
     if form not in ("json", "md"):
         trace = await connection.session(status.session).trace()
         page = unfinished_page(status, trace, problem=problem, action=user_action(status))
-        content = await asyncio.to_thread(write, page, None, Attachments()) if write else page.encode()
+        content = page.encode()
+        if write:
+            kinds = (bytes, type(None))
+            content = await asyncio.to_thread(write.build, kinds, "format", page, None, Attachments())
     if content is None:
         reason = problem or f"{status.standing.words}."
         raise BadRequest(

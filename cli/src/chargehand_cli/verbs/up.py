@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from chargehand.plugins import SETTING, Hook, installed
+from chargehand.plugins import SETTING, Hook, installed, require_each
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import WorkerCommand
 from chargehand_cli.embedded.user import EmbeddedServer
@@ -73,8 +73,11 @@ async def stay_up(connection: Connection) -> None:
     await connection.open()
     await connection.until_worker_polls()
     async with AsyncExitStack() as stack:
-        companions = installed().functions(Hook.BESIDE_UP)
-        announced = [await stack.enter_async_context(companion(connection)) for companion in companions]
+        announced: list[list[str]] = []
+        for each in installed().hooks.get(Hook.BESIDE_UP, ()):
+            with each.calling("companion of `up`"):
+                beside = stack.enter_async_context(each.load_function()(connection))
+                announced.append(require_each(str, await beside))
         say(connection.describe())
         await connection.say_resumed()
         say(f"Worker log: {connection.location.worker_log}")

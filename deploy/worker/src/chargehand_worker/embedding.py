@@ -18,7 +18,7 @@ from chargehand.errors import ChargehandError, UnusableSettings
 from chargehand.plugins import add_modules
 from worker.process import serving
 from worker.program import main
-from worker.settings import Settings, describe_unusable, settings_type
+from worker.settings import Settings, describe_unusable, read_settings
 
 __all__ = ["Worker", "run"]
 
@@ -94,13 +94,14 @@ def _choose(plugins: Sequence[str], **settings: object) -> Settings:
     with _usable():
         add_modules(plugins)
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    known = settings_type().model_fields
+    with _usable():
+        read = read_settings(**given)
+    known = type(read).model_fields
     for name in given.keys() - known.keys():
         similar = get_close_matches(name, known, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""
         raise UnusableSettings(f"{name} is not a setting of the worker{hint}")
-    with _usable():
-        return settings_type()(**given)
+    return read
 
 
 @contextmanager

@@ -127,8 +127,8 @@ def _build_app(backend: Backend, settings: ConsoleSettings, access: Access, port
 
 
 def _plugin_routes(backend: Backend, url: str) -> list[Route]:
-    routes = installed().functions(Hook.CONSOLE_ROUTES)
-    return [route for build in routes for route in build(backend.connect, url)]
+    added = installed().hooks.get(Hook.CONSOLE_ROUTES, ())
+    return [route for each in added for route in each.list_of(Route, "routes", backend.connect, url)]
 
 
 def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:

@@ -77,8 +77,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
         findings.bad(unknown)
     for extension in installed().hooks.get(Hook.CHECK_SETTINGS, ()):
         try:
-            with extension.calling("check of settings"):
-                extension.load_function()()
+            extension.build(object, "check of settings")
         except ChargehandError as error:
             findings.bad(one_safe_line(str(error)))
     await _check_worker_program(connection, findings)

@@ -20,7 +20,7 @@ from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.tools.registry import absent_tools
 from chargehand.credentials import credential_keys
-from chargehand.plugins import Extension, installed
+from chargehand.plugins import Extension, installed, require_each
 from chargehand_plugins.operations.doctor_trials import try_search
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.parts import WorkerParts, add_parts
@@ -43,7 +43,7 @@ async def explain(settings: Settings, _: Path) -> int:
 
 async def _examined(extension: Extension, settings: Settings) -> Sequence[Choice]:
     with extension.calling("examination"):
-        return [*await extension.load_function()(settings, os.environ)]
+        return require_each(Choice, await extension.load_function()(settings, os.environ))
 
 
 async def _tried(settings: Settings, choice: Choice) -> Choice:
