@@ -132,12 +132,15 @@ class OutputInvalid(ChargehandError):  # noqa: N818  # as above
 
 
 class SessionNotFound(ChargehandError):  # noqa: N818  # as above
-    """No session has this id."""
+    """No session, or no conversation, has this id."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, kind: str = "session", *, is_session: bool = False) -> None:
+        found = f"There is no {kind} '{session_id}' here."
+        if is_session:
+            found = f"'{session_id}' is a session, not a conversation."
         super().__init__(
-            f"There is no session '{session_id}' here. `chargehand list` shows the sessions of this server; "
-            "servers forget closed ones when their retention ends."
+            f"{found} `chargehand list` shows the sessions of this server; servers forget closed ones when their "
+            "retention ends."
         )
 
 

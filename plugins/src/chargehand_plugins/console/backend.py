@@ -114,9 +114,12 @@ class Backend:
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Find a conversation, as `find` does."""
-        _, found = await self.find(conversation_id)
+        try:
+            _, found = await self.find(conversation_id)
+        except SessionNotFound:
+            raise SessionNotFound(conversation_id, "conversation") from None
         if found.type.name != WorkflowType.CONVERSATION:
-            raise SessionNotFound(conversation_id)
+            raise SessionNotFound(conversation_id, is_session=True)
         return self.connect().conversation(conversation_id)
 
     async def find(self, session_id: str) -> tuple[Session, WorkflowExecutionInfo]:

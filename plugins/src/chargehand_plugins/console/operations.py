@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeVar, cast
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -22,6 +23,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _JSON: Final = "application/json"
 _LONGEST_ID: Final = 1_000
+_SLASH: Final = "\0"
+"""A slash within a part of a path."""
 _CONVERTER: Final = PayloadConverter()
 
 
@@ -102,10 +105,15 @@ def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Mod
 
 def session_id_of(request: Request) -> str:
     """Return the session id in the path. Raises `Problem` if it is too long."""
-    session_id: str = request.path_params["session"]
+    session_id: str = request.path_params["session"].replace(_SLASH, "/")
     if len(session_id) > _LONGEST_ID:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such session.")
     return session_id
+
+
+def path_for_routes(raw: bytes) -> str:
+    """Unquote a path, and keep the quoted slashes of a session's id apart from those between the parts of the path."""
+    return unquote(raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00"))
 
 
 def answer(model: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

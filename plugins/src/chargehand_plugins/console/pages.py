@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -85,7 +85,7 @@ def error_page(request: Request, problem: Problem, form: FormData = _NO_FORM) ->
         return RedirectResponse("/login", _SEE_OTHER)
     heading = problem.status.phrase
     values = {"heading": heading, "problem": problem.detail.removeprefix(heading), "csrf": _csrf(request), "here": ""}
-    values |= {"action": quote(request.scope["path"]), "kept": kept_fields(form), "has_files": has_files(request)}
+    values |= {"action": request.scope["raw_path"].decode(), "kept": kept_fields(form), "has_files": has_files(request)}
     return HTMLResponse(render("error.html", **values), problem.status, problem.headers)
 
 
@@ -116,7 +116,7 @@ def _require_own(request: Request, form: FormData) -> None:
 def with_typed(response: Response, request: Request, form: FormData) -> Response:
     """Keep what was typed into a form in the page that refuses it."""
     if response.status_code >= HTTPStatus.BAD_REQUEST:
-        response.body = refill(bytes(response.body).decode(), request.scope["path"], form).encode()
+        response.body = refill(bytes(response.body).decode(), unquote(request.scope["raw_path"]), form).encode()
         response.headers["Content-Length"] = str(len(response.body))
     return response
 

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from chargehand_cli.rendering.text import size
 from chargehand_cli.terminal import say
 from chargehand_plugins.console.access import Access, Rates, digest
+from chargehand_plugins.console.operations import path_for_routes
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.uploads import read_form
@@ -80,6 +81,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        scope["path"] = path_for_routes(scope["raw_path"])
         stream = _BoundedStream(scope, receive, send, self._settings)
         request = Request(scope)
         try:

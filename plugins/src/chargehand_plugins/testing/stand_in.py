@@ -273,7 +273,7 @@ class StandInChargehand(Chargehand):
             SessionNotFound: it was not.
         """
         if conversation_id not in self.talks:
-            raise SessionNotFound(conversation_id)
+            raise SessionNotFound(conversation_id, "conversation", is_session=conversation_id in self._runs)
         return StandInConversation(conversation_id, self.talks[conversation_id])
 
     async def schedule(

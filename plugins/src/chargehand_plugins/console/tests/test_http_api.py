@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from openapi_spec_validator import validate
@@ -14,6 +16,7 @@ from temporalio.client import Client
 from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, SessionEnded, SessionNotFound
+from chargehand.wire import WorkflowType
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
@@ -194,6 +197,28 @@ async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Clie
     await other.terminate()
 
 
+@pytest.mark.parametrize("name", ["team/tides", "a/stream", "a/../b", "/", "c%2Fd"])
+async def test_a_session_whose_id_has_slashes_has_its_addresses(console: OpenConsole, name: str) -> None:
+    """Temporal's clients start sessions under any id: the list links to its page, forms and the API."""
+    chargehand = console.environment.chargehand
+    request, path = SessionRequest(goal=STEERED), f"/sessions/{quote(name, safe='')}"
+    await chargehand.client.start_workflow(WorkflowType.SUPERVISOR, request, id=name, task_queue=chargehand.task_queue)
+    await until_state(chargehand.session(name), "executing")
+
+    async with console.browser() as browser:
+        listed, page = (await browser.get("/sessions")).text, await browser.get(path)
+        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
+        assert token
+        form = {"csrf": token[1], "text": "typed text", "subtask": "T9"}
+        refused = await browser.post(f"{path}/tell", data=form)
+    status = await console.api.get(f"/api/v1{path}/status")
+    await console.api.post(f"/api/v1{path}/cancel")
+
+    assert (f'href="{path}"' in listed, page.status_code, f'action="{path}/tell"' in page.text) == (True, 200, True)
+    assert "typed text" in refused.text
+    assert (status.status_code, status.json()["session"]) == (200, name)
+
+
 async def test_the_document_describes_every_operation(console: OpenConsole) -> None:
     """The OpenAPI document is valid, and has each operation that is served."""
     document = (await console.api.get("/api/v1/openapi.json")).json()
@@ -295,7 +320,10 @@ async def test_a_conversation_by_http(console: OpenConsole) -> None:
     transcript = await console.api.get(f"{path}/transcript")
     closed = await console.api.post(f"{path}/close")
     session = await start(console, goal=STEERED)
-    no_conversation = await console.api.post(f"/api/v1/conversations/{session}/say", json={"text": "Hello"})
+    no_conversation, unknown = [
+        await console.api.post(f"/api/v1/conversations/{each}/say", json={"text": "Hello"})
+        for each in (session, "unknown")
+    ]
     await console.api.post(f"/api/v1/sessions/{session}/cancel")
 
     assert first.status_code == 201, first.text
@@ -305,4 +333,6 @@ async def test_a_conversation_by_http(console: OpenConsole) -> None:
     assert "loud: is not a known field" in wrong.json()["detail"]
     assert [line["text"] for line in transcript.json()["lines"]] == ["Hello", "I see."]
     assert closed.status_code == 200
-    assert no_conversation.status_code == 404
+    assert (no_conversation.status_code, unknown.status_code) == (404, 404)
+    assert no_conversation.json()["detail"].startswith(f"'{session}' is a session, not a conversation.")
+    assert unknown.json()["detail"].startswith("There is no conversation 'unknown' here.")
