@@ -1,5 +1,6 @@
 """A session's progress: its plan, outcomes and open questions, and the status shown to people."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -62,6 +63,8 @@ class Waits(Carried):
     open: dict[str, Wait] = present({})
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
     """Verdicts on open waits that are not applied yet, and who decided."""
+    announcements: set[asyncio.Task[None]] = present(set[asyncio.Task[None]]())
+    """Those of waits and decisions that are not all started yet."""
     claimed: set[str] = present(set[str]())
     """Waits that have received a decision, applied or not, and accept no other."""
 

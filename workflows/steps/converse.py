@@ -25,7 +25,7 @@ from workflows.state.dialogue import Dialogue
 from workflows.state.session import ConversationRunState, Session
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
 from workflows.steps.decisions import steer
-from workflows.steps.effects import announce_reply, enter, list_state
+from workflows.steps.effects import announce_reply, enter, is_settled, list_state
 from workflows.steps.open import Place
 
 _TITLE_CHARACTERS: Final = 4_000
@@ -112,9 +112,9 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
 
 
 async def _continue_as_new(talk: Talk) -> None:
-    """Continue as new once every update is answered; return only if a message arrives first."""
+    """Continue as new once all is settled; return only if a message arrives first."""
     dialogue = talk.dialogue
-    await workflow.wait_condition(lambda: workflow.all_handlers_finished() or dialogue.has_message)
+    await workflow.wait_condition(lambda: is_settled(talk.session) or dialogue.has_message)
     raise_if_cancelled()
     if not dialogue.has_message and not dialogue.is_closing:
         state = ConversationRunState(session=talk.session.state(), dialogue=dialogue)

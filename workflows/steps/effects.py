@@ -160,8 +160,16 @@ def _line(text: str) -> str:
 
 
 def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
+    started = session.progress.waits.announcements
     for announce in installed().functions(Hook.WAIT):
-        asyncio.create_task(announce(session, wait, decision))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
+        task = asyncio.create_task(announce(session, wait, decision))
+        started.add(task)
+        task.add_done_callback(started.discard)
+
+
+def is_settled(session: Session) -> bool:
+    """Whether every message is answered, and every wait and decision announced, so that the run may end."""
+    return workflow.all_handlers_finished() and not session.progress.waits.announcements
 
 
 def enter(session: Session, state: SessionState) -> None:

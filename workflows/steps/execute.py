@@ -23,7 +23,7 @@ from workflows.rules.templates import MOST_ITEMS, expand_template, item_ids
 from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
-from workflows.steps.effects import ask_parent, publish, take_turn, wait_for_budget
+from workflows.steps.effects import ask_parent, is_settled, publish, take_turn, wait_for_budget
 from workflows.steps.plan import validate
 from workflows.steps.review import is_look_due
 
@@ -73,11 +73,11 @@ def _must_continue_as_new(session: Session) -> bool:
 
 
 async def _continue_as_new(session: Session) -> None:
-    """Continue as new once every message is answered; return only if the work ends first.
+    """Continue as new once all is settled; return only if the work ends first.
 
     Continuing as new stops running children, so it happens only when there are none.
     """
-    await workflow.wait_condition(lambda: workflow.all_handlers_finished() or session.clock.work_is_over)
+    await workflow.wait_condition(lambda: is_settled(session) or session.clock.work_is_over)
     raise_if_cancelled()
     if not session.clock.work_is_over:
         request = session.original.replace(state=session.state().model_dump_json())

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
@@ -54,7 +55,7 @@ from workflows.rules.report_content import (
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.steps.claims import CheckedText, check_claims, grade
-from workflows.steps.effects import finish, list_state, publish, take_turn, try_turn, write_memo
+from workflows.steps.effects import finish, is_settled, list_state, publish, take_turn, try_turn, write_memo
 from workflows.steps.open import Place, list_end
 from workflows.steps.review import (
     DOUBTFUL,
@@ -342,8 +343,8 @@ def _problems(problems: Sequence[str]) -> tuple[str, ...]:
 
 
 async def close(session: Session, report: Report, place: Place) -> Report:
-    """Close a session with its report once every message is answered."""
-    await workflow.wait_condition(workflow.all_handlers_finished)
+    """Close a session with its report once all is settled."""
+    await workflow.wait_condition(lambda: is_settled(session))
     report = with_late_messages(session, report)
     finish(session, report.stop_reason, report)
     await place.leave(session.budget.close())
@@ -352,8 +353,8 @@ async def close(session: Session, report: Report, place: Place) -> Report:
 
 
 async def close_conversation(session: Session, place: Place, reason: EndReason) -> None:
-    """Close a conversation once every message is answered or refused."""
-    await workflow.wait_condition(workflow.all_handlers_finished)
+    """Close a conversation once all is settled."""
+    await workflow.wait_condition(lambda: is_settled(session))
     finish(session, reason)
     await place.leave(session.budget.close())
     await _announce(session, stop_reason=reason)
@@ -367,9 +368,10 @@ async def close_early(error: BaseException, session: Session | None, progress: P
         progress.fail(cause_of(error))
     if session is not None:
         session.clock.stop()
-    if not workflow.all_handlers_finished():
+    settled = partial(is_settled, session) if session else workflow.all_handlers_finished
+    if not settled():
         with suppress(TimeoutError):
-            await workflow.wait_condition(workflow.all_handlers_finished, timeout=options.HANDLER_TIMEOUT)
+            await workflow.wait_condition(settled, timeout=options.HANDLER_TIMEOUT)
     if session is None:
         list_end(progress.state)
     else:

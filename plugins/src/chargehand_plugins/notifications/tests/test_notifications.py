@@ -21,7 +21,7 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.contracts.session import SessionFacts
-from chargehand.contracts import DecisionRecord, SessionRequest, Wait
+from chargehand.contracts import DecisionRecord, Limits, SessionRequest, Wait
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
@@ -143,7 +143,7 @@ Told = tuple[str, str, int, str]
 
 @asynccontextmanager
 async def reminding(
-    client: Client | None, folder: Path, told: list[Told], there: asyncio.Event, **options: Any
+    client: Client | None, folder: Path, told: list[Told], there: asyncio.Event, *, tasks: int = 1, **options: Any
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker that reminds the first address three times, and a second one once."""
     steps = steps_of(NotificationSettings(notify=(FIRST,), notify_later=(SECOND,), **options))
@@ -154,7 +154,11 @@ async def reminding(
         decision = notice.about.decision.decision if notice.about.decision else ""
         if not decision:
             await there.wait()
-        told.append((notice.channel[7:-10], notice.after[-1:], notice.about.times_before, decision))
+        told.append((notice.channel[7:-10] or "url", notice.after[-1:], notice.about.times_before, decision))
+
+    @activity.defn(name=ActivityType.CALL_WEBHOOK)
+    async def call_webhook(notice: WebhookNotice) -> None:
+        await send_notice(notice)
 
     async def add_steps(_: SessionRequest, facts: SessionFacts) -> SessionFacts:
         return facts.model_copy(update={"notices": steps})
@@ -162,11 +166,12 @@ async def reminding(
     async def add(parts: WorkerParts) -> None:
         parts.opening_steps.append(add_steps)
 
-    script = Script().plan(subtask("T1")).work("", answer("It is known."))
+    chain = [subtask(f"T{number}", after=[f"T{number - 1}"] if number > 1 else []) for number in range(1, tasks + 1)]
+    script = Script().plan(*chain).work("", answer("It is known."))
     for number in (7, 8):
         script = script.replies(f"message {number}", request_tool("refund", amount=number), say("Done."))
     desk = partial(open_environment, own_crews=(crew_folder(folder, "desk", **DESK),), acting=("refund",))
-    async with desk(client, folder, script, task_queue="q", added=[send_notice], parts=[add]) as opened:
+    async with desk(client, folder, script, task_queue="q", added=[send_notice, call_webhook], parts=[add]) as opened:
         yield opened
 
 
@@ -217,6 +222,34 @@ async def test_each_wait_is_reminded_of_across_runs(tmp_path: Path, monkeypatch:
     reminders = [("first", str(number - 1) if number else "", number, "") for number in range(4)]
     each = [*reminders, ("first", "3", 0, "approved"), ("second", "", 0, "")]
     assert (sorted(told), len(runs)) == (sorted(2 * each), 2)
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_waits_of_a_session_are_announced_across_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool
+) -> None:
+    """Of a session that continues as new as soon as a wait is decided: each reminder comes once, and the decision to
+    all; what a channel has not accepted by then is not sent after it."""
+    told, there = list[Told](), asyncio.Event()
+    limits = Limits(max_turns=4, max_parallel=1, on_limit="pause")
+    request = WAITING.replace(approval="none", limits=limits, webhook="http://a.example")
+    began = [("url", "", 0, ""), ("first", "", 0, "")]
+    reminders = [("first", str(number), number + 1, "") for number in range(3)]
+    async with reminding(None, tmp_path, told, there, tasks=5, notify_again_every=AGAIN) as opened:
+        server, session = server_of(opened), await opened.chargehand.start(request)
+        if not is_slow:
+            there.set()
+        await until_state(session, "paused")
+        server.skip(timedelta(hours=1))
+        await until(lambda: is_slow or len(told) == 6)
+        monkeypatch.setattr(run_end, "MOST_EVENTS", 5)
+        await session.raise_limits(max_turns=5)
+        there.set()
+        await until(lambda: len(told) == (5 if is_slow else 10))
+
+    accepted = [("url", "", 0, "")] if is_slow else [*began, *reminders, ("second", "", 0, "")]
+    decided = [("url", "k", 0, "raised"), ("first", "3", 0, "raised")]
+    assert (server.runs(session.id), sorted(told)) == (2, sorted([*accepted, *decided, *began]))
 
 
 @pytest.mark.slow
