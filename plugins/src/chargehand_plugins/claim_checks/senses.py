@@ -23,8 +23,6 @@ _SAME: Final = 0.65
 """The same, of two that are alike but for a figure, or a negation of the claim's."""
 _COPIED: Final = 0.9
 """The same, of a claim that may deny what it copies, and has no other word of its own."""
-_REPEATED: Final = 0.85
-"""The same, of one that says for sure what may be."""
 _LEAST_REST: Final = 3
 """Words of a claim, besides a name, that its source says of another name."""
 _ALL, _PART = 0, 1
@@ -158,12 +156,12 @@ def _clause_of(own: frozenset[str], sentence: str) -> str:
 
 def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     codes, own = spoken_in(claim, nearest), content(claim)
+    is_repeated = own <= content(nearest)  # else a word of its own may say so: `likely`, `depends on`
     duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
         # Who may only do so afterwards must not before, and what may be 4 to 6 must be between 4 and 6.
         is_narrow = _MAY in duties or phrase_in("denials", nearest)
-        is_copied = covered(own, content(nearest)) == 1 and is_in_order(claim, nearest)
-        is_certain = (is_copied or not is_narrow) and not _RANGE.search(claim)
+        is_certain = is_repeated and not _RANGE.search(claim) and (not is_narrow or is_in_order(claim, nearest))
         yield Objection("It says more than its source (duty).", is_certain=is_certain)
     extent = sides_of("extent", _each_time().sub(" ", claim), codes)
     other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
@@ -175,5 +173,4 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
     if is_open and not (duties or phrase_in("planned", claim) or is_negated(claim)):
-        is_certain = covered(own, content(nearest)) >= _REPEATED
-        yield Objection("Its source says that it may be, or is planned.", is_certain=is_certain)
+        yield Objection("Its source says that it may be, or is planned.", is_certain=is_repeated)

@@ -419,14 +419,18 @@ def _totals(cells: Sequence[Cell]) -> list[Quantity]:
 
 
 def _measure(title: str) -> Quantity:
-    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`."""
-    words = [word.casefold() for word in _WORD.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)] or [""]
+    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`; of a rate, `eur_kg`, that of euros."""
+    words = [word.casefold() for word in _WORD.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)]
     scales = [(word, factor) for word in words for factor in factors_of(word) if len(word) > 1]
-    words = [word for word in words if word not in dict(scales)] or [""]
+    words = [word for word in words if word not in dict(scales)]
+    words = words[: words.index("per")] if "per" in words else words
+    if len(words) > 1 and words[-2] != "min" and all(unit_of(word)[0] for word in words[-2:]):  # else the least of it
+        words.pop()
+    words = words or [""]
     if scaled := _SCALED.fullmatch(words[-1]):
         unit, size = unit_of(scaled[2])
         return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])
-    is_named = "per" not in words and (len(words) > 1 or len(words[-1]) > 2)  # m, l or h alone may be anything
+    is_named = len(words) > 1 or len(words[-1]) > 2  # m, l or h alone may be anything
     unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
     return Quantity(title, frozenset(), unit, size, scale=next((factor for _, factor in scales), Decimal(1)))
 

@@ -166,6 +166,15 @@ def test_a_figure_is_of_the_row_and_column_that_are_named(cells: list[int], row:
     assert objections(PORTS[row], titles[1 - column])
 
 
+@pytest.mark.parametrize("title", ["price_eur_kg", "price_eur_per_kg", "price_min_eur", "price_eur"])
+def test_a_rate_counts_in_what_stands_before_its_base(title: str) -> None:
+    """A price per kilogram is in euros, and so is what it has become cheaper by; a weight is none."""
+    table = f"fruit | jan_{title} | jun_{title}\nPears | 3.20 | 1.90\nPlums | 2.75 | 1.45"
+
+    assert not objections_of("Pears became 1.30 euros cheaper", [], [table])
+    assert objections_of("Pears became 1.30 kg cheaper", [], [table])
+
+
 @given(values=st.lists(st.integers(100, 99_999), min_size=2, max_size=5, unique=True), error=st.integers(1, 50))
 def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) -> None:
     """Sums, and differences of two rows, of any column are found; a sum that is wrong is not."""
