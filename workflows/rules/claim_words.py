@@ -17,6 +17,8 @@ _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
 """Minimum number of a language's common words for a text to be in this language."""
+_MOST_COURTESIES: Final = 8
+"""Of one sentence; one with more is taken to state something."""
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mayo"})
 """Months that are also other words; they count next to a number, or capitalised inside a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
@@ -42,6 +44,10 @@ class Language:
     """Words that deny without a negation, and words for plans."""
     courtesy: re.Pattern[str]
     """Beginnings of greetings, refusals and remarks to the reader."""
+    greeting: re.Pattern[str]
+    """A greeting and whom it addresses, up to its comma."""
+    turn: re.Pattern[str]
+    """What ends a courtesy before its sentence ends."""
 
 
 @cache
@@ -74,6 +80,7 @@ def not_ended() -> re.Pattern[str]:
 
 
 def _language(words: Mapping[str, Any]) -> Language:
+    greeting, but, also = words["greeting"], words["phrases"]["but"], words["phrases"]["also"]
     compiled: dict[str, Any] = {
         "common": frozenset(words["common"]),
         "letters": frozenset(words["letters"]),
@@ -82,7 +89,9 @@ def _language(words: Mapping[str, Any]) -> Language:
         "sides": {subject: tuple(map(_whole, sides)) for subject, sides in words["sides"].items()},
         "alternatives": tuple(tuple(map(_whole, group)) for group in words["alternatives"]),
         "phrases": {kind: _whole(phrases) for kind, phrases in words["phrases"].items()},
-        "courtesy": re.compile(rf"(?:{words['courtesy']})(?!\w)", re.IGNORECASE),
+        "courtesy": re.compile(rf"(?:{greeting}|{words['courtesy']})(?!\w)", re.IGNORECASE),
+        "greeting": re.compile(rf"(?:{greeting})(?!\w)[^,;:!–—]*,\s+(?:(?:{but}|{also})\s+)?", re.IGNORECASE),
+        "turn": re.compile(rf"[;:!–—]\s+|,?\s+(?:{but})\s+", re.IGNORECASE),
     }
     return Language(**{**words, **compiled})
 
@@ -122,9 +131,23 @@ def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
 
 
 def is_courtesy(text: str) -> bool:
-    """Whether a sentence greets, refuses or addresses the reader, without stating a figure."""
-    is_polite = any(languages()[code].courtesy.match(text) for code in spoken_in(text))
+    """Whether a sentence greets, refuses or addresses the reader, and states nothing besides, not even a figure."""
+    is_polite = any(_is_polite(text, languages()[code]) for code in spoken_in(text))
     return is_polite and not has_number(text, but="1")  # in many languages an article
+
+
+def _is_polite(text: str, language: Language) -> bool:
+    """Whether a text begins as a courtesy, does not say what was not found, and goes on with a name or a courtesy."""
+    if language.phrases["found"].search(text):
+        return False
+    for _ in range(_MOST_COURTESIES):
+        if not language.courtesy.match(text):
+            return False
+        end = language.greeting.match(text) or language.turn.search(text)
+        text = text[end.end() :] if end else ""
+        if not text or text.istitle():
+            return True
+    return False
 
 
 def has_number(text: str, *, but: str = "") -> bool:

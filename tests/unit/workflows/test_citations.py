@@ -151,7 +151,10 @@ def test_many_links_are_looked_up_soon(link: str) -> None:
 
 
 @pytest.mark.parametrize("check", first_fast([claims_of, mark_uncited, list_uncited]))
-@pytest.mark.parametrize("piece", ["A fact. ", "a? ", "**A.** ", "- a b c\n", "a [S1]. ", "[S1", "(a ", "\n**a", "“a"])
+@pytest.mark.parametrize(
+    "piece",
+    ["A fact. ", "a? ", "**A.** ", "- a b c\n", "a [S1]. ", "[S1", "(a ", "\n**a", "“a", "leider kann ich keine "],
+)
 def test_a_long_text_is_checked_soon(piece: str, check: Callable[[str, Evidence], object]) -> None:
     """Whatever it repeats, in one paragraph or in many."""
     began = time.thread_time()
@@ -296,6 +299,17 @@ def test_a_quotation_is_found_however_it_is_set(quote: str, text: str) -> None:
         "I'm sorry, I cannot give legal advice.",
         "I was unable to find any information about the deposit.",
         "As an AI, I do not give legal advice.",
+        "Hello Ms Weber, and thank you for your letter on rents.",
+        "Good morning, Anna Weber!",
+        "Kind regards, the housing desk",
+        "If you want, I can draft a letter.",
+        "Unfortunately, I cannot open the page.",
+        "Hope this helps!",
+        "Liebe Frau Weber, vielen Dank, aber leider kann ich keine Auskunft geben.",
+        "Bonjour Madame Weber, malheureusement, je ne peux pas répondre.",
+        "Buongiorno, purtroppo non posso aprire il documento.",
+        "Olá, infelizmente não posso ajudar.",
+        "Goedemorgen, helaas kan ik u niet helpen.",
     ],
 )
 def test_greetings_refusals_and_remarks_are_no_claims(text: str) -> None:
@@ -336,9 +350,38 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         assert weakest([claim.claim]) == claim.claim.verification
 
 
-@pytest.mark.parametrize("said", ["Sorry, the notice period is six months.", "In short, the lease is void."])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Sorry, the notice period is six months.",
+        "In short, the lease is void.",
+        "Hello, the valve is broken.",
+        "Dear Ms Weber, thank you: the valve is broken.",
+        "I can't find any clause on pets.",
+        "I'm sorry, but I could not identify a defect in the valve.",
+        "I cannot give legal advice, but the lease is void.",
+        "I'm afraid the lease is void.",
+        "If you have a lease, the landlord pays.",
+        "Please note that the lease is void.",
+        "This report shows that the valve is broken.",
+        "Liebermann trat zurück.",
+        "Hallo, das Ventil ist defekt.",
+        "Leider kann ich im Vertrag keine Klausel zu Haustieren finden.",
+        "Bonjour, la vanne est cassée.",
+        "Je ne peux pas trouver de clause sur les animaux.",
+        "Hola, la válvula está rota.",
+        "Lo siento, no puedo encontrar ninguna cláusula sobre animales.",
+        "A continuación, el alcalde dimitió.",
+        "Buongiorno, la valvola è rotta.",
+        "Non posso trovare alcuna clausola sugli animali.",
+        "Olá, a válvula está partida.",
+        "Não posso encontrar nenhuma cláusula sobre animais.",
+        "Hallo, het ventiel is kapot.",
+        "Helaas kan ik geen bepaling over dieren vinden.",
+    ],
+)
 def test_politeness_hides_no_claim(said: str) -> None:
-    """A sentence that begins politely and states a figure, be it in words, or that sums up, needs a source."""
+    """What begins politely needs a source if it goes on to state something, or says what is not to be found."""
     assert [each.claim.verification for each in claims_of(said, Evidence((), {}))] == ["unsupported"]
 
 
