@@ -176,9 +176,9 @@ class SessionActivities:
         usual, by = PROFILES[terms.profile], "" if terms.profile == "standard" else f" of the profile {terms.profile}"
         return [
             f"limits.{name}: {asked}{by if asked == getattr(usual, name) else ''} is above this installation's ceiling "
-            f"of {ceiling}; ask for less"
-            for name in Limits.model_fields
-            if name != "on_limit" and (asked := getattr(terms.limits, name)) > (ceiling := getattr(self.ceilings, name))
+            f"of {getattr(self.ceilings, name)}; ask for less"
+            for name in terms.limits.above(self.ceilings)
+            for asked in [getattr(terms.limits, name)]
         ]
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:

@@ -76,7 +76,7 @@ class Allowance(Contract):
     usd: Dollars
     minutes: int
     max_rounds: int
-    """Maximum rounds of one agent."""
+    """Maximum rounds of one attempt."""
     max_parallel: int
 
 

@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,12 +12,14 @@ from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
+from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest, Source, Tier
+from chargehand.contracts.limits import PROFILES
 from tests.environment import SessionEnvironment, open_environment
 from tests.parameters import first_fast
 from tests.scripted_model import Respond, Script, answer, keep_using, reply, report, subtask, use, work_task
-from tests.workflows.conftest import RunSession
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the pages say about the ferries?", review="never")
 MODEL = "claude-sonnet-5-5"
@@ -189,3 +192,28 @@ async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
     assert "T2 (researcher) had to answer without looking further: its turns were used up." in result.gaps
     assert (result.stop_reason, result.answer) == ("partial", "All late.")
     assert result.usage.cost_usd <= request.limits.budget_usd
+
+
+@pytest.mark.parametrize(
+    ("request_of", "ceilings", "named"),
+    [
+        ({}, {}, "deep"),
+        ({"profile": "quick"}, {}, "standard"),
+        ({"profile": "deep"}, {}, ""),
+        ({}, {"max_turns": 100}, ""),
+        ({}, {"deadline": 1_800}, ""),
+        ({"limits": Limits(max_turns=12)}, {}, ""),
+        ({"limits": Limits(budget_usd=Decimal(3))}, {}, ""),
+    ],
+)
+async def test_a_larger_profile_is_named_only_if_it_may_be_chosen(
+    environment: OpenEnvironment, request_of: dict[str, Any], ceilings: dict[str, Any], named: str
+) -> None:
+    """To a session whose limits are its profile's, if this installation allows all limits of the larger one."""
+    most = Limits.model_validate({**dict(PROFILES["deep"]), "max_rounds": 250, **ceilings})
+    draft = PlanAnswer(subtasks=[subtask("T1")], omitted=["The winter timetable."])
+    async with environment(Script().plans(draft).work("T1", answer("It is said.")), ceilings=most) as opened:
+        result = await (await opened.chargehand.start(GOAL.model_copy(update=request_of))).result()
+
+    advice = f" The profile '{named}' has room for more." if named else ""
+    assert result.gaps == (f"Not planned, for want of room in the limits: The winter timetable.{advice}",)

@@ -91,10 +91,10 @@ class RequestOptions:
     deadline: Annotated[
         str | None, typer.Option(help="Maximum duration: 90s, 10m, 1h30m or ISO 8601.", show_default="10m")
     ] = None
-    parallel: Annotated[int | None, typer.Option(help="Maximum number of parallel subtasks.", show_default="5")] = None
+    parallel: Annotated[int | None, typer.Option(help="Maximum number of agents at once.", show_default="5")] = None
     depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
     attempts: Annotated[int | None, typer.Option(help="Maximum attempts per subtask.", show_default="3")] = None
-    rounds: Annotated[int | None, typer.Option(help="Maximum rounds per agent.", show_default="10")] = None
+    rounds: Annotated[int | None, typer.Option(help="Maximum rounds of one attempt.", show_default="10")] = None
     reviews: Annotated[int | None, typer.Option(help="Maximum reviews of the outcomes.", show_default="2")] = None
     subtask_deadline: Annotated[
         str | None, typer.Option(help="Maximum duration of one attempt at a subtask.", show_default="5m")

@@ -61,7 +61,7 @@ class Limits(TypedByPeople):
     max_attempts: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 3
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[int, Field(strict=True, ge=1, le=250), WHOLE] = 10
-    """Rounds of model turn and tool calls in one subtask (1 to 250)."""
+    """Rounds of model turn and tool calls in one attempt at a subtask (1 to 250)."""
     max_reviews: Annotated[int, Field(strict=True, ge=1, le=6), WHOLE] = 2
     """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
@@ -72,6 +72,11 @@ class Limits(TypedByPeople):
     (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
     """At a limit: write the report from the results so far, or wait for higher limits."""
+
+    def above(self, ceilings: "Limits") -> list[str]:
+        """List the names of the limits that are higher than an installation's ceilings."""
+        names = (name for name in type(self).model_fields if name != "on_limit")
+        return [name for name in names if getattr(self, name) > getattr(ceilings, name)]
 
     if TYPE_CHECKING:  # fields accept more types than they hold
 
