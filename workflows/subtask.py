@@ -66,7 +66,7 @@ class SubtaskWorkflow:
             try:
                 result = await self._take(request, task)
             except CannotPay as error:
-                return self._unfinished(error.reason, "Its grant was used up.")
+                return self._unfinished(error.reason, "Its grant could not pay for another turn.")
             except TurnLost as error:
                 return self._unfinished(error.reason, error.message)
             agent.inbox.confirm()

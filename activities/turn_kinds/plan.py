@@ -140,8 +140,8 @@ class PlanTask(TurnTask):
         return (
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
             f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once at most. An agent without tools takes "
-            f"1 turn; one with tools 3 to {allowed.max_rounds}: at most {self.max_subtasks} of those fit"
-            f"{self._more()}. {nesting_note(may_nest=self.may_nest)}"
+            f"1 turn; one with tools counts as 3, and has {allowed.max_rounds} at most: at most {self.max_subtasks} of "
+            f"those fit{self._more()}. {nesting_note(may_nest=self.may_nest)}"
         )
 
     def _more(self) -> str:

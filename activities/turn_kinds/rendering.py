@@ -72,7 +72,7 @@ def catalog_text(catalog: Catalog) -> str:
     for number, line in enumerate(lines):
         length += len(line.encode()) + 1
         if length > CATALOG_BYTES:
-            return "\n".join([*lines[:number], f"(and {len(lines) - number} more; search finds them too)"])
+            return "\n".join([*lines[:number], f"(and {len(lines) - number} more that are not listed)"])
     return "\n".join(lines)
 
 

@@ -144,6 +144,16 @@ async def test_a_forced_answer_is_a_gap_with_a_name(run: RunSession) -> None:
     assert len(opened.model.of_kind("review")) == 1
 
 
+async def test_what_is_left_is_not_said_to_be_used_up(run: RunSession) -> None:
+    """What is too little for an agent to start is still there: the report is paid from it."""
+    planned = Script().plan(subtask("T1", "researcher"), subtask("T2", "researcher", after=["T1"]))
+    script = planned.work("T1", keep_using("search"))
+    result, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=8)}))
+
+    assert opened.model.of_kind("synthesis")
+    assert "T2 (researcher) failed: The limits left too little for it to start." in result.gaps
+
+
 @pytest.mark.parametrize(
     ("agents", "rounds", "limits"),
     [

@@ -33,7 +33,7 @@ _TIME_TO_ANSWER: Final = 0.2
 """The final part of an attempt's time, in which the agent must answer instead of using tools."""
 _WHY: Final[Mapping[str, str]] = {
     "out_of_turns": "its turns were used up",
-    "out_of_budget": "its dollars were used up",
+    "out_of_budget": "its dollars could not pay for more",
     "out_of_rounds": "its rounds were used up",
     "truncated": "its reply was cut off",
     "cancelled": "it was asked to stop",

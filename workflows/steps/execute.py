@@ -141,7 +141,7 @@ async def _wait_for_budget(session: Session) -> bool:
         needed = session.budget.least_start(subtask)
         if not session.budget.unspent.covers(needed):
             reason: FailureReason = "out_of_turns" if session.budget.unspent.turns < needed.turns else "out_of_budget"
-            _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
+            _end(session, subtask, Failure(reason=reason, message="The limits left too little for it to start."))
     return True
 
 

@@ -165,7 +165,7 @@ def _roomier_profile(session: Session) -> Profile | None:
 
 
 def _planning_error(error: TurnLost) -> ApplicationError:
-    spent = "The limits were used up before there was a plan; raise max_turns or budget_usd."
+    spent = "The limits could not pay for a plan; raise max_turns or budget_usd."
     message = spent if isinstance(error, CannotPay) else error.message
     return non_retryable_error(error.error_type, message, *error.details)
 

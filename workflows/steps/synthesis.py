@@ -236,7 +236,9 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:
         session.budget.spending.waste_since(before)
-        session.progress.add_gaps(["The limits or the outline left no room for a report by section; it is shorter."])
+        session.progress.add_gaps(
+            ["The report could not be outlined in sections; in one piece it may be shorter than asked."]
+        )
         return None
     headings = tuple(_line(each.heading) for each in outline.sections[:most])
     usual = words // len(headings)

@@ -81,7 +81,7 @@ def test_a_catalogue_is_cut_between_lines(count: int, length: int) -> None:
     kept = [line for line in shown if line.startswith("- ")]
     assert kept == lines[: len(kept)]
     assert len("\n".join(kept).encode()) <= 9_000
-    left_out = [f"(and {count - len(kept)} more; search finds them too)"]
+    left_out = [f"(and {count - len(kept)} more that are not listed)"]
     assert shown[len(kept) :] == (left_out if len(kept) < count else [])
 
 
