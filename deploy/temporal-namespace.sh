@@ -3,7 +3,7 @@
 # The port opens before the server is ready, so it is asked again for up to two minutes.
 set -eu
 
-: "${TEMPORAL_ADDRESS:?}" "${TEMPORAL_NAMESPACE:?}"
+: "${TEMPORAL_ADDRESS:?}" "${TEMPORAL_NAMESPACE:?}" "${RETENTION:?}"
 
 attempts=60
 while ! temporal operator cluster health >/dev/null 2>&1; do
@@ -18,7 +18,7 @@ done
 if temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1; then
     echo "Namespace $TEMPORAL_NAMESPACE is there."
 else
-    temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "${RETENTION:-168h}"
+    temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
 fi
 
 # Those that exist are left as they are. A new namespace takes some seconds until it has them.

@@ -13,17 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, cast
 
 from activities.processes.limits import die_with_parent
 from chargehand.environment import BAD_SETTINGS
+from chargehand.restarts import Restarts
 
-_BACK_OFF_SECONDS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-_WELL_AFTER_SECONDS: Final = 20.0
-"""An exit after this long does not count as a consecutive failure."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _logger: Final = logging.getLogger("chargehand.worker")
 
@@ -41,7 +39,7 @@ class _Member:
     started_at: float = 0.0
     due_at: float | None = None
     """When to start it; None while it runs or must not."""
-    failures: int = 0
+    restarts: Restarts = field(default_factory=Restarts)
 
 
 class ProcessGroup:
@@ -128,8 +126,7 @@ class ProcessGroup:
             self._code = code
             self.stop()
             return
-        member.failures = 1 if lived > _WELL_AFTER_SECONDS else member.failures + 1
-        pause = _BACK_OFF_SECONDS[min(member.failures, len(_BACK_OFF_SECONDS)) - 1]
+        pause = member.restarts.pause_after(lived)
         member.due_at = time.monotonic() + pause
         _logger.warning("a worker process ended, and is started again", extra={"exit_code": code, "in_seconds": pause})
 

@@ -32,13 +32,13 @@ from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
 from chargehand.contracts.base import Form
+from chargehand.contracts.limits import MOST_REVIEWS, MOST_ROUNDS, MOST_TURNS
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.plugins import Extension, installed
 from chargehand.strict_json import each_once
 from chargehand.wire import TASK_QUEUE
 from worker.logs import LogFormat
 
-_TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: see docs/how-to/changing-a-workflow.md, Sizes."""
 _HEARTBEAT_SECONDS: Final = int(HEARTBEAT_TIMEOUT.total_seconds())
@@ -71,8 +71,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
         max_parallel=20,
-        max_rounds=250,
-        max_reviews=6,
+        max_rounds=MOST_ROUNDS,
+        max_reviews=MOST_REVIEWS,
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )
@@ -180,7 +180,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     def _histories_stay_small(self) -> Self:
         if self.storage and self.storage != "off":
             if "ceilings" not in self.model_fields_set:
-                self.ceilings = self.ceilings.model_copy(update={"max_turns": _TURNS_WITH_STORAGE})
+                self.ceilings = self.ceilings.model_copy(update={"max_turns": MOST_TURNS})
         elif self.ceilings.max_turns > _TURNS_WITHOUT_STORAGE:
             raise ValueError(
                 f"CHARGEHAND_CEILINGS: max_turns above {_TURNS_WITHOUT_STORAGE} lets a session outgrow Temporal's "

@@ -21,7 +21,7 @@ from chargehand.contracts import (
     Usage,
     left_out,
 )
-from chargehand.contracts.base import Overcharge
+from chargehand.contracts.base import LARGEST_STORED_BYTES, MOST_STORED_VALUES, Overcharge
 from workflows.budget.ledger import Amount, Spending
 from workflows.mailbox.contracts import MailboxState, SteeringItem
 
@@ -95,7 +95,7 @@ class LimitUsage(Contract):
 class SupervisorRequest(SessionRequest, title="SessionRequest"):
     """The workflow's input: a client's request, plus the state of a session that continues as new."""
 
-    largest_bytes: ClassVar[int] = 50 << 20
+    largest_bytes: ClassVar[int] = LARGEST_STORED_BYTES
     """The state contains all outcomes."""
 
     state: str = left_out("")
@@ -106,9 +106,9 @@ class SupervisorRequest(SessionRequest, title="SessionRequest"):
 class SubtaskRequest(Message):
     """One subtask for one agent, with its grant."""
 
-    largest_bytes: ClassVar[int] = 50 << 20
+    largest_bytes: ClassVar[int] = LARGEST_STORED_BYTES
     """It contains outcomes of other subtasks, or a conversation."""
-    most_values: ClassVar[int] = 500_000
+    most_values: ClassVar[int] = MOST_STORED_VALUES
 
     session: str
     goal: str
@@ -202,8 +202,8 @@ class QueuedMessage(Contract):
 class ConversationStartRequest(ConversationRequest, title="ConversationRequest"):
     """The workflow's input: a client's request, plus the state of a conversation that continues as new."""
 
-    largest_bytes: ClassVar[int] = 50 << 20
-    most_values: ClassVar[int] = 500_000
+    largest_bytes: ClassVar[int] = LARGEST_STORED_BYTES
+    most_values: ClassVar[int] = MOST_STORED_VALUES
 
     state: str = left_out("")
     """The previous run's `ConversationRunState` as JSON, as for a session."""

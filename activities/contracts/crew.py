@@ -21,7 +21,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import Form, Name
 from chargehand.contracts.durations import UpToADay
-from chargehand.contracts.limits import Profile, Words
+from chargehand.contracts.limits import Profile, Rounds, Words
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
@@ -117,7 +117,7 @@ class Agent(TypedByPeople):
     """Whether its text cites the source of each statement; not for text that is sent unchanged."""
     fallback: Name | None = None
     """Agent to try if this one fails."""
-    rounds: Annotated[int, Field(strict=True, ge=1, le=250)] | None = None
+    rounds: Rounds | None = None
     """Maximum rounds of model turn and tool calls, if less than the request's `max_rounds`."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature, on models that support it."""

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from activities.contracts.rounds import Elicitation
 from chargehand.contracts import Capability, Contract, left_out
-from chargehand.tools import NotYetKnown, ToolAnswer, ToolContext
+from chargehand.tools import LONGEST_RESULT, NotYetKnown, ToolAnswer, ToolContext
 
-OUTPUT_CAP_CHARACTERS: Final = 8_000
+OUTPUT_CAP_CHARACTERS: Final = LONGEST_RESULT
 """Maximum text per call of a searching or computing tool, output and quotes together."""
 READING_CHARACTERS: Final = 25_000
 """Maximum text per call of a reading tool."""

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts import Contract, Dollars, Message, Obligation, left_out
+from chargehand.contracts.limits import MOST_TURNS, Parallel
 
-Turns = Annotated[int, Field(ge=0, le=1_000)]
+Turns = Annotated[int, Field(ge=0, le=MOST_TURNS)]
 Token = Annotated[str, Field(max_length=40)]
 Key = Annotated[str, Field(min_length=1, max_length=100)]
 """The run that opened a session; its tenant's ledger keeps identifying it by this run."""
@@ -110,7 +111,7 @@ class Places(Contract):
     """A session tells a nested one how many agents may run at once and whether its clock runs; there is no reply."""
 
     kind: Literal["places"] = "places"
-    total: Annotated[int, Field(ge=1, le=100)]
+    total: Parallel
     """Never decreases."""
     is_paused: bool = left_out(False)
     """Whether the root waits for a person, which stops the clocks of the tree."""

@@ -19,6 +19,7 @@ from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Capability, Plan, Subtask
+from chargehand.contracts.plan import LONGEST_INSTRUCTION, MOST_SUBTASKS
 from chargehand.contracts.problems import describe_problems, join_problems, printable
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
@@ -29,11 +30,8 @@ SUPERVISOR: Final = "supervisor"
 """The agent name of a nested session."""
 LEAST_TURNS_OF_SESSION: Final = 3
 """One turn to plan, and two for an agent that looks and answers."""
-_MOST_CHARACTERS: Final = 4_000
 _INPUT_STEPS: Final = 5_000
 """About a tenth of a second of a workflow task."""
-_MOST_SUBTASKS: Final = 200
-"""A longer plan is refused without further checks."""
 _MOST_BYTES: Final = 200_000
 """Total of all instructions, since the status and every client's copy of the plan repeat them."""
 _NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
@@ -108,7 +106,7 @@ def check_plan(
         _delivery_errors(draft),
         () if is_approved_by_person else _leak_errors(draft, crew, inherited),
     )
-    errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
+    errors = list(islice(found, 1 if len(draft.subtasks) > MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
     plan = Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
@@ -182,8 +180,8 @@ def _limit_errors(
 def _count_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     if not draft.subtasks:
         yield "subtasks: there are none; a plan has at least one"
-    if len(draft.subtasks) > _MOST_SUBTASKS:
-        yield f"subtasks: there are {len(draft.subtasks)}; a plan has {_MOST_SUBTASKS} at most"
+    if len(draft.subtasks) > MOST_SUBTASKS:
+        yield f"subtasks: there are {len(draft.subtasks)}; a plan has {MOST_SUBTASKS} at most"
     size = sum(len(subtask.instruction.encode()) + len(to_json(subtask.input)) for subtask in draft.subtasks)
     if size > _MOST_BYTES:
         yield f"subtasks: instructions and inputs have {size:,} bytes together; {_MOST_BYTES:,} at most are allowed"
@@ -233,7 +231,7 @@ def _name(subtask_id: str) -> str:
 
 def _is_too_long(instruction: str) -> bool:
     """Whether it is refused for its length, which the shape errors report."""
-    return len(instruction.strip()) > _MOST_CHARACTERS
+    return len(instruction.strip()) > LONGEST_INSTRUCTION
 
 
 def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:

@@ -31,6 +31,7 @@ from chargehand.contracts import (
     without_control_characters,
 )
 from chargehand.contracts.problems import shorten
+from chargehand.contracts.request import LONGEST_GOAL
 from chargehand.state_words import reason_words
 from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import CITES_NOTHING, cited_numbers, number_more_refs, number_refs, replace_citations
@@ -41,7 +42,6 @@ _LONG_REPORT: Final = 3_000
 """A report of at least this many words is written by section."""
 _SECTION_WORDS: Final = 1_000
 _MOST_SECTIONS: Final = 20
-_GOAL_CHARACTERS: Final = 20_000
 _NOTES_CHARACTERS: Final = 12_000
 """Maximum of an earlier attempt's notes in the goal of a nested session."""
 _REPORT_BYTES: Final = 1_000_000
@@ -248,9 +248,7 @@ def nested_goal(
     noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {entry.id}:\n{entry.outcome.content}" for entry in inputs if entry.outcome.content]
     data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
-    return without_control_characters("\n\n".join([subtask.instruction, *told, *data, *noted, *known]))[
-        :_GOAL_CHARACTERS
-    ]
+    return without_control_characters("\n\n".join([subtask.instruction, *told, *data, *noted, *known]))[:LONGEST_GOAL]
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:

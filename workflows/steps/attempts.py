@@ -15,6 +15,7 @@ from activities.contracts.tool import READS_DOCUMENTS
 from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
+from chargehand.contracts.plan import LONGEST_INSTRUCTION
 from chargehand.contracts.problems import UNSEEN
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount, Reservation
@@ -309,7 +310,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
     draft = await try_turn(session, task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
-    return draft.instruction.strip()[:4_000]
+    return draft.instruction.strip()[:LONGEST_INSTRUCTION]
 
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:

@@ -12,6 +12,7 @@ from temporalio import workflow
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
+from chargehand.contracts.plan import LONGEST_INSTRUCTION
 from chargehand.state_words import EndReason, reason_words
 from workflows import options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
@@ -28,7 +29,6 @@ from workflows.steps.decisions import steer
 from workflows.steps.effects import announce_reply, enter, is_settled, list_state
 from workflows.steps.open import Place
 
-_TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
 """Maximum messages and jobs in the status."""
 _NOTHING_SAID: Final = {"content": "", "findings": (), "sources": (), "data": None, "issues": (), "artifacts": ()}
@@ -161,7 +161,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
 async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None) -> SubtaskResult:
     """Have the agent with the floor work on a message in a child workflow, if the budget allows."""
     session, dialogue = talk.session, talk.dialogue
-    title = message.text[:_TITLE_CHARACTERS]
+    title = message.text[:LONGEST_INSTRUCTION]
     subtask = Subtask(
         id=dialogue.begin_attempt(), agent=dialogue.floor, instruction=title, depends_on=dialogue.known_jobs
     )
@@ -247,7 +247,7 @@ def _begin_job(talk: Talk, goal: str) -> list[str]:
     if places.free(at_work) < 1:
         return [f"The job was not begun: {len(talk.jobs)} are running, and no more agents may be at work."]
     places.offer((places.free(at_work) - 1) // 2)
-    job = Subtask(id=talk.dialogue.begin_job(), agent=SUPERVISOR, instruction=goal[:_TITLE_CHARACTERS])
+    job = Subtask(id=talk.dialogue.begin_job(), agent=SUPERVISOR, instruction=goal[:LONGEST_INSTRUCTION])
     _plan(talk, job)
     talk.begin_job(job)
     return []

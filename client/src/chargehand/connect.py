@@ -15,14 +15,14 @@ from temporalio.service import GrpcCompression, RPCError
 
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
-from chargehand.local_server import is_loopback, running_server, state_directory
+from chargehand.local_server import TEMPORAL_PORT, is_loopback, running_server, state_directory
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import protection_from
 from chargehand.payloads.storage import Storage
 from chargehand.plugins import Hook, installed
 from chargehand.temporal_errors import of_call
 
-USUAL: Final = "localhost:7233"
+USUAL: Final = f"localhost:{TEMPORAL_PORT}"
 _TLS: Final = "TEMPORAL_TLS_… and TEMPORAL_API_KEY decide that; TEMPORAL_TLS=true or false overrides them."
 _HALF: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH belong together: set both, or neither."
 _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {

@@ -27,6 +27,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError, FailureError
 
 from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
+from chargehand.contracts.base import LARGEST_STORED_BYTES
 from chargehand.contracts.problems import (
     LONGEST_NAME,
     LONGEST_REASON,
@@ -51,7 +52,6 @@ _is_strict: Final = ContextVar("_is_strict", default=False)
 
 _Decode = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 _MOST_PAYLOADS: Final = 100
-_UNTYPED_BYTES: Final = 50 << 20
 _UNTYPED_VALUES: Final = 50_000
 _READ_BY_CLIENTS: Final = (Report, Status, Plan)
 _WRITTEN_WHOLE: Final = (*_READ_BY_CLIENTS, TypedByPeople)
@@ -107,7 +107,7 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
 def _refuse_bad_json(data: bytes, model: type[BaseModel] | None) -> None:
     """Check the size of anything that clients can send; parse strictly what people write."""
     if model is None:
-        refuse_excess(data, _UNTYPED_BYTES, _UNTYPED_VALUES)
+        refuse_excess(data, LARGEST_STORED_BYTES, _UNTYPED_VALUES)
     elif issubclass(model, Message):
         refuse_excess(data, model.largest_bytes, model.most_values)
     if model and issubclass(model, TypedByPeople):
@@ -180,13 +180,13 @@ class PayloadConverter(CompositePayloadConverter):
 class _ExternalPayloadConverter(PayloadConverter):
     """For external storage of large payloads, except what clients read."""
 
-    largest_bytes = 50 << 20
+    largest_bytes = LARGEST_STORED_BYTES
 
 
 class _ExternalResultConverter(_ExternalPayloadConverter):
     """For external storage of results too."""
 
-    largest_result_bytes = 50 << 20
+    largest_result_bytes = LARGEST_STORED_BYTES
 
 
 class EncryptionCodec(PayloadCodec):

@@ -11,10 +11,11 @@ from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import ConversationRequest, Report, SessionRequest
-from chargehand.contracts.problems import one_line, printable
+from chargehand.contracts.base import LARGEST_STORED_BYTES, MOST_STORED_VALUES
+from chargehand.contracts.problems import printable
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.errors import AnotherRequest, InvalidInput
-from chargehand.listing import listing_memo
+from chargehand.listing import GOAL, listing_memo
 from chargehand.wire import WorkflowType
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=31)
@@ -33,11 +34,11 @@ class Supervisor:
 
 def start_options(request: SessionRequest) -> dict[str, Any]:
     """Build the SDK's start arguments for a request, started at once or by a schedule."""
-    summary = one_line(request.goal, 100)
+    memo = listing_memo(request.goal, request.follows)
     return {
-        "static_summary": summary,
-        "static_details": request.goal if request.goal != summary else None,
-        "memo": listing_memo(request.goal, request.follows) | {"tenant": request.tenant},
+        "static_summary": memo[GOAL],
+        "static_details": request.goal if request.goal != memo[GOAL] else None,
+        "memo": memo | {"tenant": request.tenant},
         "execution_timeout": request.limits.deadline + _AFTER_THE_DEADLINE,
         "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
     }
@@ -60,15 +61,15 @@ class _Asked(SessionRequest):
     """The request in the newest run of a session, together with state from earlier runs."""
 
     model_config = ConfigDict(extra="ignore")
-    largest_bytes: ClassVar[int] = 50 << 20
+    largest_bytes: ClassVar[int] = LARGEST_STORED_BYTES
 
 
 class _Opened(ConversationRequest):
     """The same for a conversation."""
 
     model_config = ConfigDict(extra="ignore")
-    largest_bytes: ClassVar[int] = 50 << 20
-    most_values: ClassVar[int] = 500_000
+    largest_bytes: ClassVar[int] = LARGEST_STORED_BYTES
+    most_values: ClassVar[int] = MOST_STORED_VALUES
 
 
 _KINDS: Final[Mapping[str, tuple[type[Request], type[Request]]]] = {

@@ -40,7 +40,7 @@ STATES: Final = tuple(dict.fromkeys((*_BY_STATUS, *get_args(SessionState))))
 """States that a list can be filtered by: Chargehand's and Temporal's."""
 _GOAL_CHARACTERS: Final = 100
 _LONGEST_WORD: Final = 1_000
-_GOAL: Final = "goal"
+GOAL: Final = "goal"
 _FOLLOWS: Final = "follows"
 
 
@@ -98,7 +98,7 @@ class SessionSummary(BaseModel):
 
 def listing_memo(goal: str, follows: str | None = None) -> dict[str, str]:
     """Build the memo that lists show for a session."""
-    return {_GOAL: one_line(goal, _GOAL_CHARACTERS)} | ({_FOLLOWS: follows} if follows else {})
+    return {GOAL: one_line(goal, _GOAL_CHARACTERS)} | ({_FOLLOWS: follows} if follows else {})
 
 
 class SessionFilters(TypedDict, total=False):

@@ -30,13 +30,12 @@ from chargehand.contracts import (
     VerificationRequest,
 )
 from chargehand.contracts.base import contract
-from chargehand.contracts.problems import one_line
 from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionFailed, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, read_request, refuse_another, start_options, valid_id
-from chargehand.listing import SessionSummary, listing_memo, sessions_query, summarise
+from chargehand.listing import GOAL, SessionSummary, listing_memo, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
@@ -150,7 +149,7 @@ class Execution(CommonMessages):
         return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
 
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
-        """Reject a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
+        """Reject a tool call of `status().calls`; its agent reads the reason and continues."""
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
     async def opened(self) -> None:
@@ -280,7 +279,7 @@ class Session(Execution, Messages):
         return await self.decide_plan(decision="edit", plan=plan)
 
     async def reject(self, reason: str = "") -> None:
-        """Reject the plan of a session that awaits approval: it fails, and quotes the reason (2,000 characters)."""
+        """Reject the plan of a session that awaits approval: it fails, and quotes the reason."""
         await self.decide_plan(decision="reject", reason=reason)
 
     async def result(self) -> Report:
@@ -401,9 +400,10 @@ async def start_conversation(
 ) -> Conversation:
     """Open a conversation; return the open one for the same id and request."""
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
+    memo = listing_memo(request.goal or _TITLE)
     shown = {
-        "static_summary": one_line(request.goal, 100) or _TITLE,
-        "memo": listing_memo(request.goal or _TITLE) | {"tenant": request.tenant},
+        "static_summary": memo[GOAL],
+        "memo": memo | {"tenant": request.tenant},
         "priority": Priority(priority_key=request.priority, fairness_key=request.tenant),
     }
     is_new = await _start(client, WorkflowType.CONVERSATION, request, name, task_queue, **shown)

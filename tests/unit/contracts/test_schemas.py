@@ -1,10 +1,12 @@
 """The JSON Schemas that other services build against."""
 
 import json
+import re
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +36,30 @@ def test_schemas_change_only_on_purpose(tmp_path: Path) -> None:
         for folder in (tmp_path / "schemas", GOLDEN)
     )
     assert written == reviewed, RENEW
+
+
+def _described(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each description with the schema that it describes, at any depth."""
+    if isinstance(schema, dict):
+        node = cast("dict[str, Any]", schema)
+        if isinstance(node.get("description"), str):
+            yield node["description"], node
+        yield from (found for each in node.values() for found in _described(each))
+    elif isinstance(schema, list):
+        yield from (found for each in cast("list[Any]", schema) for found in _described(each))
+
+
+def test_stated_bounds_are_the_schemas() -> None:
+    """A description that ends with a range, such as "(1 to 4,000 characters)", states the bounds of its field."""
+    ranges = [
+        (text, [bound.replace(",", "") for bound in found.groups()], json.dumps(schema))
+        for text, schema in _described(schemas())
+        if (found := re.search(r"\(([\d,]+) to ([\d,]+)(?: characters)?\)", text))
+    ]
+
+    assert len(ranges) > 20
+    for text, bounds, schema in ranges:
+        assert [bound for bound in bounds if not re.search(rf": {bound}\b", schema)] == [], text
 
 
 def test_schemas_are_json_schema() -> None:

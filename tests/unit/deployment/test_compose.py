@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,10 +19,14 @@ import pytest
 import yaml
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
+from temporalio.common import SearchAttributeKey
 
+from chargehand import search_attributes
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+from chargehand_cli.embedded.state import WorkerCommand
 from tests.loopback_http import free_port
 from tests.unit.deployment.test_code_blocks import command_line
+from worker.workers import GRACEFUL_SHUTDOWN_TIMEOUT
 
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "docker-compose.yml"
@@ -176,6 +181,38 @@ def test_the_worker_can_write_only_where_it_should() -> None:
     assert worker["environment"]["CHARGEHAND_HEALTH_FILE"].startswith("/tmp/")
     assert worker["environment"]["CHARGEHAND_HEALTH_FILE"] in worker["healthcheck"]["test"][1]
     assert worker["environment"]["CHARGEHAND_STATE_DIR"] in DOCKERFILE.read_text(encoding="utf-8")
+
+
+def test_the_retention_is_stated() -> None:
+    """The page on retention has the compose file's, which the namespace job gets from there."""
+    retention = SERVICES["temporal-namespace"]["environment"]["RETENTION"]
+    page = (ROOT / "docs" / "how-to" / "retention.md").read_text(encoding="utf-8")
+
+    assert f"{int(retention.removesuffix('h')) // 24} days in the compose file (`RETENTION={retention}`)" in page
+
+
+def test_search_attributes_have_one_list() -> None:
+    """The namespace job, the page on finding sessions and the client's keys have those of the wire, and their types."""
+    job = (ROOT / "deploy" / "temporal-namespace.sh").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "finding-sessions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`Chargehand.*?) \| (\w+) \|", page, re.MULTILINE)
+    keys = [cast("SearchAttributeKey[Any]", each) for each in vars(search_attributes).values() if _is_key(each)]
+
+    assert dict(re.findall(r"--name (\w+) --type (\w+)", job)) == SEARCH_ATTRIBUTE_TYPES
+    assert {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)} == SEARCH_ATTRIBUTE_TYPES
+    assert {each.name: each.indexed_value_type.name.title() for each in keys} == SEARCH_ATTRIBUTE_TYPES
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, SearchAttributeKey)
+
+
+def test_stopping_workers_are_waited_for() -> None:
+    """What stops a worker, here and in the embedded server, gives it more time than its calls have to finish."""
+    grace = timedelta(minutes=int(SERVICES["worker"]["stop_grace_period"].removesuffix("m")))
+
+    assert grace > GRACEFUL_SHUTDOWN_TIMEOUT
+    assert timedelta(seconds=WorkerCommand((), ROOT).grace_seconds) > GRACEFUL_SHUTDOWN_TIMEOUT
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,9 @@ def _written(value: object) -> str:
 @pytest.mark.parametrize(("page", "sentence", "places"), STATED, ids=[sentence for _, sentence, _ in STATED])
 def test_numbers_are_those_of_the_code(page: str, sentence: str, places: list[str]) -> None:
     """A number in a sentence is the constant that holds it."""
-    assert sentence.replace(",", "").format(*map(_number, places)) in " ".join(TEXTS[page].replace(",", "").split())
+    text = (ROOT / page).read_text(encoding="utf-8")
+
+    assert sentence.replace(",", "").format(*map(_number, places)) in " ".join(text.replace(",", "").split())
 
 
 def _number(place: str) -> str:
@@ -175,7 +177,11 @@ def _number(place: str) -> str:
             value = import_module(".".join(path[:depth]))
             continue
         fields: Mapping[str, Any] = getattr(value, "model_fields", {}) if isinstance(value, type) else {}
-        value = fields[path[depth - 1]].default if path[depth - 1] in fields else getattr(value, path[depth - 1])
+        part = path[depth - 1]
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str, Any]", value)[part]
+        else:
+            value = fields[part].default if part in fields else getattr(value, part)
     number = value.total_seconds() if isinstance(value, timedelta) else value
     return f"{number / float(divisor or 1):.15g}" if isinstance(number, int | float) else str(number)
 

@@ -19,6 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from chargehand.environment import BAD_SETTINGS
+from chargehand.local_server import WEB_UI_PORT
+from chargehand.restarts import Restarts
 from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
@@ -36,13 +38,9 @@ if TYPE_CHECKING:
 
 _GUARD_MODULE: Final = "chargehand_cli.embedded.web_ui_guard"
 """Imports asyncio, which takes a tenth of a second while the server starts anyway."""
-_PREFERRED_UI_PORT: Final = 8233
 _SERVER_GRACE_SECONDS: Final = 10
 _ORPHAN_GRACE_SECONDS: Final = 15
 _SETTINGS_BACK_OFF_SECONDS: Final = 5
-_BACK_OFF_SECONDS: Final = (0.25, 0.5, 1, 2, 5, 10, 30)
-_WELL_AFTER_SECONDS: Final = 20
-"""An exit after this long does not count as a consecutive failure."""
 _LOG_LIMIT: Final = 10_000_000
 
 
@@ -67,7 +65,7 @@ class Keeper:
         self._worker_started_at = 0.0
         self._worker_due_at: float | None = None
         self._worker_address = ""
-        self._failures_in_a_row = 0
+        self._restarts = Restarts()
         self._worker_exit_code: int | None = None
         self._note: ServerNote | None = None
 
@@ -189,8 +187,7 @@ class Keeper:
 
     def _schedule_worker(self, code: int) -> None:
         lived = time.monotonic() - self._worker_started_at
-        self._failures_in_a_row = 1 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
-        wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS)) - 1]
+        wait = self._restarts.pause_after(lived)
         if code == BAD_SETTINGS:
             wait = max(wait, _SETTINGS_BACK_OFF_SECONDS)
         _log(f"the worker exited with code {code} after {lived:.1f} s; restarting it in {wait} s")
@@ -203,7 +200,7 @@ class Keeper:
             self._note = replace(
                 self._note,
                 worker_pid=self._worker.pid if self._worker and self._worker_due_at is None else None,
-                worker_deaths=self._failures_in_a_row,
+                worker_deaths=self._restarts.failures,
                 worker_exit_code=self._worker_exit_code,
             )
             self._state.write_note(self._note)
@@ -274,7 +271,7 @@ def _acquire(lock: FileLock, seconds: float = 0.5) -> bool:
 def _start_guard(ui: tuple[str, int], previous_port: int | None) -> "WebUiGuard":
     from chargehand_cli.embedded.web_ui_guard import WebUiGuard
 
-    guard = WebUiGuard(ui, prefer=tuple(filter(None, (previous_port, _PREFERRED_UI_PORT))))
+    guard = WebUiGuard(ui, prefer=tuple(filter(None, (previous_port, WEB_UI_PORT))))
     guard.start()
     return guard
 

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from chargehand.local_server import TEMPORAL_PORT
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 
 HOST: Final = "127.0.0.1"
-_PREFERRED_PORT: Final = 7233
 _TRIES: Final = 5
 _START_SECONDS: Final = 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -96,7 +96,7 @@ def start_server(
     environment = kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
     words = ""
     for attempt in range(_TRIES):
-        candidates = (_PREFERRED_PORT if prefer is None else prefer, _PREFERRED_PORT) if attempt == 0 else ()
+        candidates = (TEMPORAL_PORT if prefer is None else prefer, TEMPORAL_PORT) if attempt == 0 else ()
         port = _free_port(HOST, candidates)
         ui = _hidden_address()
         log_offset = log.stat().st_size if log.exists() else 0

@@ -44,8 +44,8 @@ class WorkerCommand:
     directory: Path
     environment: dict[str, str] = field(default_factory=dict[str, str])
     """Added to this process's environment; never secrets, since the process list shows it."""
-    grace_seconds: float = 30
-    """Time for in-flight calls once the last user has left."""
+    grace_seconds: float = 40
+    """Time to stop once the last user has left: more than a worker gives its in-flight calls."""
     variant: str = ""
     """A setting, as `NAME=VALUE`, that restricts the worker to some commands; usually empty."""
 

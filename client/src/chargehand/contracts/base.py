@@ -32,6 +32,9 @@ _C = TypeVar("_C", bound="Contract")
 
 _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
+LARGEST_STORED_BYTES: Final = 50 << 20
+"""Of a payload that is stored outside Temporal."""
+MOST_STORED_VALUES: Final = 500_000
 _NANODOLLAR: Final = Decimal("0.000000001")
 # White space is allowed: pasted text has tabs, line ends and page breaks.
 _CONTROLS: Final = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"

@@ -6,11 +6,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from chargehand.contracts.base import WHOLE, Contract, Name, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.durations import AnswerTime, UpToAWeek
-from chargehand.contracts.limits import DollarLimit, Limits
+from chargehand.contracts.limits import DollarLimit, Limits, Turns
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import SessionRequest, StartRequest
+from chargehand.contracts.request import LONGEST_GOAL, SessionRequest, StartRequest
 from chargehand.state_words import EndReason, Standing, standing
 
 __all__ = [
@@ -37,7 +37,7 @@ class ConversationLimits(Limits):
     `max_rounds` and `subtask_deadline` apply to the answer to one message, `deadline` to one job.
     """
 
-    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 100
+    max_turns: Turns = 100
     """LLM calls in the whole conversation, whatever they are for (1 to 1,000)."""
     budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 5.0})] = Decimal("5.00")
     """US dollars that the whole conversation may spend on models (more than 0, at most 10,000)."""
@@ -48,7 +48,7 @@ class ConversationLimits(Limits):
 class ConversationRequest(StartRequest):
     """Opens a conversation. Nothing is required."""
 
-    goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000), NoControlCharacters] = ""
+    goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=LONGEST_GOAL), NoControlCharacters] = ""
     """What the conversation is for, and what its agents need to know about the user (20,000 characters at most)."""
     agent: Name | None = None
     """The agent that answers first; the first of the crew if absent."""
@@ -74,7 +74,9 @@ class ConversationRequest(StartRequest):
 class ConversationMessage(TypedByPeople):
     """A person's message in a conversation."""
 
-    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000), NoControlCharacters]
+    text: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_GOAL), NoControlCharacters
+    ]
     """The message (1 to 20,000 characters)."""
     mode: Literal["queue", "interrupt"] = "queue"
     """While an agent works, `queue` lets it first answer earlier messages; `interrupt` ends the tools that it is

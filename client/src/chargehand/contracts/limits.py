@@ -29,6 +29,12 @@ DollarLimit = Annotated[
 """US dollars that a session may spend (a nanodollar or more, at most 10,000)."""
 
 
+MOST_TURNS: Final = 1_000
+MOST_ROUNDS: Final = 250
+MOST_REVIEWS: Final = 6
+Turns = Annotated[int, Field(strict=True, ge=1, le=MOST_TURNS), WHOLE]
+Parallel = Annotated[int, Field(strict=True, ge=1, le=100), WHOLE]
+Rounds = Annotated[int, Field(strict=True, ge=1, le=MOST_ROUNDS), WHOLE]
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
 """Maximum output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000), WHOLE]
@@ -50,19 +56,19 @@ Effort = Literal["low", "medium", "high"]
 class Limits(TypedByPeople):
     """Limits of one session, including everything it starts. The operator's ceilings also apply."""
 
-    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 20
+    max_turns: Turns = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
     budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 2.0})] = Decimal("2.00")
     """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
     max_depth: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
-    max_parallel: Annotated[int, Field(strict=True, ge=1, le=100), WHOLE] = 5
+    max_parallel: Parallel = 5
     """Agents of the whole session that work at the same time (1 to 100)."""
     max_attempts: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 3
     """Attempts at one subtask (1 to 10)."""
-    max_rounds: Annotated[int, Field(strict=True, ge=1, le=250), WHOLE] = 10
+    max_rounds: Rounds = 10
     """Rounds of model turn and tool calls in one attempt at a subtask (1 to 250)."""
-    max_reviews: Annotated[int, Field(strict=True, ge=1, le=6), WHOLE] = 2
+    max_reviews: Annotated[int, Field(strict=True, ge=1, le=MOST_REVIEWS), WHOLE] = 2
     """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`

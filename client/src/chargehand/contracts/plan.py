@@ -11,6 +11,8 @@ from chargehand.contracts.limits import OutputTokens, Tier, Words
 
 __all__ = ["Plan", "Subtask"]
 
+LONGEST_INSTRUCTION: Final = 4_000
+MOST_SUBTASKS: Final = 200
 _INPUT_BYTES: Final = 16_000
 
 SubtaskId = Annotated[
@@ -21,6 +23,9 @@ SubtaskId = Annotated[
     ),
 ]
 """A short id, unique within its plan, such as `T1`."""
+Instruction = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=LONGEST_INSTRUCTION), NoControlCharacters
+]
 
 _EmptyIsNone = BeforeValidator(lambda value: value or None)
 
@@ -57,7 +62,7 @@ class Subtask(TypedByPeople):
     """Short name, unique in the plan: a letter, then letters, digits, `_` or `-` (20 characters at most)."""
     agent: Name
     """Name of an agent of the crew, or `supervisor` for a nested session."""
-    instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
+    instruction: Instruction
     """What to do. It must be complete: the agent sees only this and the outcomes it depends on."""
     depends_on: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
@@ -80,7 +85,7 @@ class Subtask(TypedByPeople):
 class Plan(TypedByPeople):
     """The subtasks of a session."""
 
-    subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200), NullIsEmpty]
+    subtasks: Annotated[tuple[Subtask, ...], Field(max_length=MOST_SUBTASKS), NullIsEmpty]
     """The nodes. Subtasks that are ready start in this order."""
     strategy: Strategy = "merge"
     """How outcomes become one report: `merge` into one text, `select` the best, `reduce` in steps, or `deliver` one."""
@@ -88,5 +93,5 @@ class Plan(TypedByPeople):
     """The subtask whose text is the report, for the strategy `deliver`."""
     length_words: Annotated[Words | None, _EmptyIsNone] = None
     """Approximate length of the report in words; from 3,000 on it is written by section."""
-    final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
+    final_instruction: Annotated[str, StringConstraints(max_length=LONGEST_INSTRUCTION), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""

@@ -6,7 +6,7 @@ from decimal import Decimal
 from html import escape
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue
 
 from chargehand.contracts.authority import Capability
 from chargehand.contracts.base import Contract, Dollars, Form, TypedByPeople, left_out
@@ -23,6 +23,7 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
+from chargehand.contracts.request import SessionIdentifier
 from chargehand.contracts.waits import DecisionRecord, PendingCall, Question, Wait
 from chargehand.state_words import EndReason, SessionState, Standing, StopReason, SubtaskState, standing
 
@@ -398,7 +399,7 @@ class Status(Contract):
 class VerificationRequest(TypedByPeople):
     """Selects the report of a finished session, to be verified against the documents that it could read."""
 
-    session: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+    session: SessionIdentifier
     """Id of the session."""
 
 

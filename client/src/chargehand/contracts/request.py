@@ -40,6 +40,7 @@ __all__ = ["SessionRequest"]
 
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
+LONGEST_GOAL: Final = 20_000
 MOST_DOCUMENTS: Final = 200
 """Maximum document addresses of a session, including those of the sessions that it follows."""
 
@@ -114,7 +115,9 @@ WebhookAddress = Annotated[
     ),
 ]
 """The address of a webhook; characters outside ASCII are percent-encoded."""
-SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
+LONGEST_ID: Final = 255
+"""Characters of an id that every database of Temporal stores."""
+SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 
 
@@ -123,8 +126,8 @@ Criterion = Annotated[
 ]
 """One demand on a report, in the user's words (3 to 1,000 characters)."""
 
-LONGEST_SESSION_ID: Final = 175
-"""Characters. A child's id adds up to 80 to it, and databases store ids of up to 255."""
+LONGEST_SESSION_ID: Final = LONGEST_ID - 80
+"""A child's id adds up to 80 characters to it."""
 
 
 class StartRequest(TypedByPeople):
@@ -212,7 +215,9 @@ class SessionRequest(StartRequest):
 
     model_config = ConfigDict(json_schema_extra=_without_delegation)
 
-    goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000), NoControlCharacters]
+    goal: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=3, max_length=LONGEST_GOAL), NoControlCharacters
+    ]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
-from chargehand.contracts.base import WHOLE, Dollars, Form, Name, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Dollars, Form, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.durations import UpToAWeek
-from chargehand.contracts.limits import DollarLimit
-from chargehand.contracts.plan import Plan, Subtask, SubtaskId
+from chargehand.contracts.limits import DollarLimit, Turns
+from chargehand.contracts.plan import Instruction, Plan, Subtask, SubtaskId
 from chargehand.contracts.waits import Decider
 
 __all__ = [
@@ -31,7 +31,10 @@ MOST_CHARGES: Final = 1_000
 """Maximum charges per update."""
 CallId = Annotated[str, Form(r"^c[1-9][0-9]{0,5}$", "must be the id of a tool call, such as c1")]
 Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters]
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
+LONGEST_MESSAGE: Final = 4_000
+Words = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_MESSAGE), NoControlCharacters
+]
 
 
 def _only_to_edit(value: Any, fields: ValidationInfo) -> Any:
@@ -92,7 +95,7 @@ class RaisedLimits(TypedByPeople):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] | None = None
+    max_turns: Turns | None = None
     """LLM calls in the whole session, including those already made."""
     budget_usd: DollarLimit | None = None
     """US dollars in the whole session, including those already spent."""
@@ -171,7 +174,7 @@ class RewordSubtask(TypedByPeople):
     edit: Literal["reword"] = "reword"
     subtask: SubtaskId
     """The subtask's id."""
-    instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
+    instruction: Instruction
     """The new instruction, complete in itself."""
 
 

@@ -54,7 +54,7 @@ class CodecServerSettings:
     origins: frozenset[str] = frozenset()
     """Origins of web pages that may send requests, such as `http://localhost:8233`."""
     host: str = "127.0.0.1"
-    port: int = 8081
+    port: int = 0
     certificate: str | None = None
     """Path of the PEM certificate chain, for TLS; `private_key` is its key."""
     private_key: str | None = None

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from chargehand.local_server import WEB_UI_PORT
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.connection import Connection
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _TOKEN: Final = "CHARGEHAND_CODEC_TOKEN"  # noqa: S105  # the name of a setting
-_UI_ORIGINS: Final = ("http://localhost:8233", "http://127.0.0.1:8233")
+_UI_ORIGINS: Final = tuple(f"http://{host}:{WEB_UI_PORT}" for host in ("localhost", "127.0.0.1"))
 
 
 @verb(app, "codec-server", location=())
@@ -112,5 +113,5 @@ def _local_codec_defaults(connection: Connection) -> tuple[str | None, tuple[str
 def _origin(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ProtectionSettingsError(f"{address} is not the address of a Web UI, such as http://localhost:8233.")
+        raise ProtectionSettingsError(f"{address} is not the address of a Web UI, such as {_UI_ORIGINS[0]}.")
     return f"{parts.scheme}://{parts.netloc}".lower()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 _LINK_SECONDS: Final = 3_600
-_SIGNED_IN_SECONDS: Final = 12 * 3_600
+SIGNED_IN_SECONDS: Final = 12 * 3_600
 _MOST_OVER: Final = 10_000
 _MOST_CLIENTS: Final = 1_000
 
@@ -48,7 +48,7 @@ class Access:
 
     def sign_in(self) -> str:
         """Return the cookie for a browser that has presented the token or a code."""
-        return self._signed("cookie", _SIGNED_IN_SECONDS)
+        return self._signed("cookie", SIGNED_IN_SECONDS)
 
     def sign_out(self, cookie: str) -> None:
         """Invalidate a browser's cookie."""

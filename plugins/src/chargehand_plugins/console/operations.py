@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from chargehand import ErrorType
 from chargehand.contracts.problems import describe_problems
+from chargehand.contracts.request import LONGEST_ID
 from chargehand.converter import PayloadConverter
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.problems import Problem, invalid
@@ -22,7 +23,6 @@ from chargehand_plugins.console.settings import ConsoleSettings
 Model = TypeVar("Model", bound=BaseModel)
 
 _JSON: Final = "application/json"
-_LONGEST_ID: Final = 1_000
 _SLASH: Final = "\0"
 """A slash within a part of a path."""
 _CONVERTER: Final = PayloadConverter()
@@ -106,7 +106,7 @@ def validate(model: type[Model], fields: Mapping[str, object], noun: str) -> Mod
 def session_id_of(request: Request) -> str:
     """Return the session id in the path. Raises `Problem` if it is too long."""
     session_id: str = request.path_params["session"].replace(_SLASH, "/")
-    if len(session_id) > _LONGEST_ID:
+    if len(session_id) > LONGEST_ID:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such session.")
     return session_id
 

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from chargehand import ChargehandError, ConversationRequest, Report, SessionRequest, Trace
 from chargehand.contracts import TypedByPeople
+from chargehand.contracts.request import LONGEST_ID
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.shared_files import read_artifact
@@ -26,7 +27,7 @@ from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
-from chargehand_plugins.console.access import Access
+from chargehand_plugins.console.access import SIGNED_IN_SECONDS, Access
 from chargehand_plugins.console.backend import MOST_SEARCHED, Backend
 from chargehand_plugins.console.forms import kept_fields, read_content, read_number, refill, text_of
 from chargehand_plugins.console.live import stream_views
@@ -143,7 +144,7 @@ def _enter(request: Request) -> Response:
     response.set_cookie(
         request.app.state.cookie,
         _access(request).sign_in(),
-        max_age=12 * 3_600,
+        max_age=SIGNED_IN_SECONDS,
         httponly=True,
         samesite="strict",
         secure=request.app.state.cookie.startswith("__Host-"),
@@ -160,7 +161,7 @@ async def logout(request: Request, _: FormData) -> Response:
 
 async def ask(request: Request) -> Response:
     """Show the request form and the latest sessions."""
-    return await _ask(request, request.query_params.get("follows", "")[:255])
+    return await _ask(request, request.query_params.get("follows", "")[:LONGEST_ID])
 
 
 async def _ask(request: Request, follows: str, problem: Problem | None = None) -> Response:

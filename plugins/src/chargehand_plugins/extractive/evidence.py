@@ -12,7 +12,9 @@ from pydantic import BaseModel, JsonValue
 
 from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
+from activities.documents.passages import LONGEST_CHARACTERS
 from activities.documents.words import content_words, function_words, stem, words
+from activities.tools.search.engine import QUERY_CHARACTERS
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.figures import declined, unanswered
@@ -25,8 +27,6 @@ _PASSAGES: Final = 3
 _COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
-_LONGEST: Final = 900
-_LONGEST_QUERY: Final = 400
 _DATE: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 
@@ -59,7 +59,7 @@ def find_evidence(
         return answer_from(question, results, catalog)
     # `combien` is no word of an answer, and the index takes it for one that is found nowhere.
     telling = [said for said in question.split() if not any(lexicon.matches("asked", word) for word in words(said))]
-    query = " ".join(telling or [question])[:_LONGEST_QUERY]
+    query = " ".join(telling or [question])[:QUERY_CHARACTERS]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
 
@@ -124,7 +124,7 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
             part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
             is_most = lacking(passage) and len(lacking(part)) == 1 < len(wanted) - 1
             is_enough = not lacking(part) or (is_most and part.endswith("."))
-            passage = (part if is_enough else passage)[:_LONGEST]
+            passage = (part if is_enough else passage)[:LONGEST_CHARACTERS]
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             date = max(_DATE.findall(opening), default="")

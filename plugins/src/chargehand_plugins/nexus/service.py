@@ -11,12 +11,13 @@
 Every worker serves it. In addition to `run`, `result` and `cancel`, its operations are the messages of a session.
 """
 
-from typing import Annotated, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import nexusrpc
-from pydantic import ConfigDict, StringConstraints
+from pydantic import ConfigDict
 
 from chargehand.contracts import Report, SessionRequest, TypedByPeople
+from chargehand.contracts.request import SessionIdentifier
 from chargehand.messages import MESSAGES, Messages, Row, SessionMessage
 from chargehand.wire import NEXUS_SERVICE
 
@@ -25,13 +26,11 @@ __all__ = ["ForSession", "Messages", "OneSession", "SessionService", "operation"
 MessageType = TypeVar("MessageType", bound=TypedByPeople)
 Output = TypeVar("Output")
 
-SessionId = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
-
 
 class OneSession(TypedByPeople):
     """Identifies a session."""
 
-    session: SessionId
+    session: SessionIdentifier
     """The session's id."""
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from activities.contracts.crew import RouteRule, Routing
 from activities.turn_kinds.plan import RouteDraft
 from chargehand.contracts import Plan, Strategy, Subtask
+from chargehand.contracts.plan import LONGEST_INSTRUCTION
 
-_LONGEST_INSTRUCTION: Final = 4_000
 _ANSWER: Final = "Answer the user's request."
 
 
@@ -75,4 +75,4 @@ def _plan(subtasks: tuple[Subtask, ...], strategy: Strategy | None) -> Plan:
 
 def _instruction(words: str, goal: str) -> str:
     """Include the request for agents that do not see it, as far as there is room."""
-    return f"{words}\n\nThe request: {goal}"[:_LONGEST_INSTRUCTION]
+    return f"{words}\n\nThe request: {goal}"[:LONGEST_INSTRUCTION]

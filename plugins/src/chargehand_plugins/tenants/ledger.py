@@ -14,12 +14,10 @@ from pydantic import PrivateAttr
 from chargehand.contracts import Contract, Dollars, left_out
 from chargehand.contracts.base import Name
 from chargehand_plugins.tenants.contracts import Count, Entry
-from chargehand_plugins.tenants.limits import QueuedSession, TenantLimits
+from chargehand_plugins.tenants.limits import MOST_SESSIONS, QueuedSession, TenantLimits
 from workflows.carried import Carried
 
 _MINUTE: Final = timedelta(minutes=1)
-_MOST_SESSIONS: Final = 5_000
-"""Maximum running and waiting sessions, which must fit into one payload when continuing as new."""
 
 
 class TenantLedger(Carried):
@@ -77,8 +75,8 @@ class TenantLedger(Carried):
                 return ""
         if earlier := self._keys.get(entry.session):
             self.leave(earlier, self.running[earlier].usd if earlier in self.running else Decimal(0))
-        if len(self.running) + len(self.queue) >= _MOST_SESSIONS:
-            return f"{_MOST_SESSIONS:,} of its sessions run or wait, the most there can be; start it again later"
+        if len(self.running) + len(self.queue) >= MOST_SESSIONS:
+            return f"{MOST_SESSIONS:,} of its sessions run or wait, the most there can be; start it again later"
         self.queue[entry.key] = entry
         self._keys[entry.session] = entry.key
         return ""

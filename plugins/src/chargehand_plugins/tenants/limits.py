@@ -15,13 +15,15 @@ from chargehand.wire import WorkflowType
 
 USAGE: Final = "usage"
 """The query of a ledger."""
+MOST_SESSIONS: Final = 5_000
+"""Maximum running and waiting sessions of a ledger, which must fit into one payload when continuing as new."""
 _PATIENCE: Final = timedelta(seconds=10)
 
 
 class TenantLimits(TypedByPeople):
     """Limits of one tenant over all its sessions. An absent limit does not apply."""
 
-    sessions: Annotated[int, Field(strict=True, ge=1, le=5_000)] | None = None
+    sessions: Annotated[int, Field(strict=True, ge=1, le=MOST_SESSIONS)] | None = None
     """Maximum concurrent sessions; further ones wait in order (1 to 5,000)."""
     sessions_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000)] | None = None
     """Maximum session starts per minute; further ones wait in order (1 to 1,000)."""

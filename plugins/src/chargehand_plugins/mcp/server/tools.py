@@ -33,7 +33,7 @@ from chargehand import (
     Transcript,
 )
 from chargehand.contracts.base import contract
-from chargehand.contracts.request import MOST_DOCUMENTS
+from chargehand.contracts.request import MOST_DOCUMENTS, SessionIdentifier
 from chargehand.errors import UploadRefused
 from chargehand.messages import Row
 from chargehand.payloads.settings import encryption_of
@@ -48,7 +48,7 @@ from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.text import closed, in_paragraph, report_markdown
 from chargehand_cli.run_options import BadRequest
 
-SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
+SessionId = Annotated[SessionIdentifier, Field(description="The session's id, as start_session returned it.")]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
 
 _USUAL: Final = Limits()
