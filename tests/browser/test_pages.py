@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from chargehand.contracts import Artifact, Claim, Report, Source, SubtaskRecord
-from chargehand_cli.attachments import Attachments, attach_pictures
+from chargehand_cli.rendering.attachments import Attachments, attach_pictures
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.session_files import keep
 from chargehand_plugins.report_formats.pdf import pdf

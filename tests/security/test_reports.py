@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from chargehand.contracts import Report, Status, SubtaskRecord
 from chargehand_cli.rendering.page import report_page
-from chargehand_cli.rendering.report_screen import short_text
+from chargehand_cli.rendering.terminal_report import short_text
 from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace

@@ -25,7 +25,7 @@ from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, Reservation, Spending
 from workflows.budget.report_reserve import ReportReserve
 from workflows.rules.inputs import WRITER_TOKENS
-from workflows.rules.templates import MOST_ITEMS
+from workflows.rules.plan_templates import MOST_ITEMS
 from workflows.state.progress import Progress
 
 _RESERVED_TO_SPENT: Final = 3

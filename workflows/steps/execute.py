@@ -18,8 +18,8 @@ from workflows.metrics import count_lost_grant
 from workflows.rules.graph import USABLE, skip_reason
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
+from workflows.rules.plan_templates import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.templates import MOST_ITEMS, expand_template, item_ids
 from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt

@@ -29,10 +29,10 @@ from chargehand.history.tree import TreeReader
 from chargehand.payloads.settings import encryption_of
 from chargehand.shared_files import read_artifact
 from chargehand.temporal_errors import translated
-from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
-from chargehand_cli.rendering.report_screen import put_on_screen, short_text
+from chargehand_cli.rendering.attachments import Attachments, attach
+from chargehand_cli.rendering.terminal_report import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
 from chargehand_cli.verb import ReportOptions

@@ -12,8 +12,8 @@ from chargehand import Artifact, Contradiction, Grade, Source, Usage
 from chargehand.errors import InvalidInput
 from chargehand_cli.rendering.escaping import error_text
 from chargehand_cli.rendering.page import report_page
-from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.svg import plan_graph, timeline
+from chargehand_cli.rendering.terminal_report import put_on_screen, short_text
 from chargehand_cli.rendering.text import dollars, report_markdown
 from tests.unit.cli.reports import report, trace
 

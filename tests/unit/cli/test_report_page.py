@@ -15,14 +15,14 @@ from chargehand import Artifact, ChargehandError, Claim, Source, Status, Subtask
 from chargehand.contracts import SessionState
 from chargehand.shared_files import read_artifact
 from chargehand.upload import store_documents
-from chargehand_cli.attachments import (
+from chargehand_cli.rendering.attachments import (
     MOST_BYTES_OF_ALL_PICTURES,
     MOST_PICTURE_BYTES,
     MOST_PICTURES,
     Attachments,
     attach_pictures,
 )
-from chargehand_cli.cited_passages import attach_passages
+from chargehand_cli.rendering.cited_passages import attach_passages
 from chargehand_cli.rendering.markdown import safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style, trace_page, unfinished_page
 from chargehand_cli.rendering.svg import plan_graph

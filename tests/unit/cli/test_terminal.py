@@ -18,7 +18,7 @@ from chargehand_cli import terminal
 from chargehand_cli.live_tree import Lines, now, session_tree
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line
 from chargehand_cli.rendering.progress import argument_lines, plan_lines
-from chargehand_cli.rendering.report_screen import put_on_screen
+from chargehand_cli.rendering.terminal_report import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
 from tests.unit.cli.reports import at, report
 

@@ -19,8 +19,8 @@ from chargehand import LimitUse, Report, Source, Status, Step, SubtaskRecord, Tr
 from chargehand.contracts import Recorded, Verification
 from chargehand.failure_causes import error_words
 from chargehand.state_words import ENDED, NO_REPORT
-from chargehand_cli.attachments import Attachments
-from chargehand_cli.cited_passages import Passage
+from chargehand_cli.rendering.attachments import Attachments
+from chargehand_cli.rendering.cited_passages import Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.progress import record_reason

@@ -173,8 +173,8 @@ async def _write_standing(
     Raises:
         BadRequest: the format is for reports only.
     """
-    from chargehand_cli.attachments import Attachments
     from chargehand_cli.live_session import user_action
+    from chargehand_cli.rendering.attachments import Attachments
     from chargehand_cli.rendering.page import unfinished_page
 
     status, problem = standing.status, standing.problem

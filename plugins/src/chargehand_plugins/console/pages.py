@@ -23,7 +23,7 @@ from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand.shared_files import read_artifact
 from chargehand.state_words import ENDED, standing
 from chargehand.upload import MOST_FILE_BYTES
-from chargehand_cli.attachments import Attachments, attach
+from chargehand_cli.rendering.attachments import Attachments, attach
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api

@@ -15,7 +15,7 @@ from docx.oxml.ns import qn
 from markdown_it.token import Token
 
 from chargehand import Artifact, Report
-from chargehand_cli.attachments import Attachments
+from chargehand_cli.rendering.attachments import Attachments
 from chargehand_cli.rendering.escaping import is_web_address, safe_text
 from chargehand_cli.rendering.markdown import numeric_columns, parse_markdown
 from chargehand_cli.rendering.text import answer_below_notice, moment, session_facts, size

@@ -9,7 +9,7 @@ from docx import Document
 from docx.enum.text import WD_ALIGN_PARAGRAPH
 
 from chargehand import Artifact, Source
-from chargehand_cli.attachments import Attachments
+from chargehand_cli.rendering.attachments import Attachments
 from chargehand_cli.rendering.escaping import is_web_address
 from chargehand_plugins.report_formats.docx import docx
 from tests.security.hostile_reports import HOSTILE, hostile_report

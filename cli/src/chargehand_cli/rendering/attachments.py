@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from chargehand import Artifact, Report
-from chargehand_cli.cited_passages import Passage, ReadArtifact, attach_passages, read_bounded
-from chargehand_cli.drawings import is_drawing
+from chargehand_cli.rendering.cited_passages import Passage, ReadArtifact, attach_passages, read_bounded
+from chargehand_cli.rendering.drawings import is_drawing
 
 MOST_PICTURES: Final = 20
 MOST_PICTURE_BYTES: Final = 2_000_000
