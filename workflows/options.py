@@ -1,13 +1,17 @@
 """Every timeout and retry policy of the workflows: how activities and children are called, and how long steps wait."""
 
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
-from typing import Final, TypedDict
+from typing import Final, TypedDict, TypeVar
 
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.heartbeat import HEARTBEAT_TIMEOUT
 from chargehand.contracts import SessionRequest, WaitKind
+
+_Result = TypeVar("_Result")
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """Minimum time for an activity, even past its deadline."""
@@ -61,6 +65,16 @@ NEXT_TASK: Final = timedelta(milliseconds=1)
 def execution_timeout() -> timedelta | None:
     """Return this workflow's execution timeout; None if it has none, which Temporal's CLI sends as 0."""
     return workflow.info().execution_timeout or None
+
+
+async def unless_failed(activity: Awaitable[_Result]) -> _Result | None:
+    """Wait for an activity; None if its retries have failed. A cancellation is raised."""
+    try:
+        return await activity
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return None
 
 
 class ActivityLimits(TypedDict, total=False):

@@ -21,7 +21,7 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
-from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
+from workflows.run_end import continue_as_new, is_continue_as_new_due, raise_if_cancelled
 from workflows.state.dialogue import Dialogue
 from workflows.state.session import ConversationRunState, Session
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
@@ -49,6 +49,11 @@ class Talk:
     def touch(self) -> None:
         """Restart the idle timer."""
         self.session.clock.reach(workflow.now() + self.request.idle)
+
+    def next_request(self) -> ConversationStartRequest:
+        """Return the request of the conversation's next run."""
+        state = ConversationRunState(session=self.session.state(), dialogue=self.dialogue)
+        return self.request.replace(state=state.model_dump_json())
 
     def begin_job(self, job: Subtask) -> None:
         self.jobs[job.id] = asyncio.create_task(_run_job(self, job))
@@ -95,7 +100,9 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
         if not talk.jobs and left <= timedelta(0):
             return "idle"
         if not talk.jobs and is_continue_as_new_due():
-            await _continue_as_new(talk)
+            await continue_as_new(
+                lambda: is_settled(session), lambda: dialogue.has_message or dialogue.is_closing, talk.next_request
+            )
             continue
         if session.progress.state != "awaiting_message":
             enter(session, "awaiting_message")
@@ -109,16 +116,6 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
                 timeout_summary="until the conversation ends, idle",
             )
     return None
-
-
-async def _continue_as_new(talk: Talk) -> None:
-    """Continue as new once all is settled; return only if a message arrives first."""
-    dialogue = talk.dialogue
-    await workflow.wait_condition(lambda: is_settled(talk.session) or dialogue.has_message)
-    raise_if_cancelled()
-    if not dialogue.has_message and not dialogue.is_closing:
-        state = ConversationRunState(session=talk.session.state(), dialogue=dialogue)
-        workflow.continue_as_new(talk.request.replace(state=state.model_dump_json()))
 
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:

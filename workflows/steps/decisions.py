@@ -9,7 +9,6 @@ from typing import Final
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import CallCheck
 from activities.turn.tool_use import ToolActivities
@@ -245,18 +244,14 @@ async def _argument_problems(session: Session, decision: CallDecision) -> list[s
     called = next((call for call in session.approvals.pending if call.id == decision.call), None)
     if called is None or decision.arguments is None:
         return []
-    try:
-        checked = await workflow.execute_activity_method(
-            ToolActivities.check_call,
-            CallCheck(session=session.root, tool=called.tool, arguments=decision.arguments),
-            summary=f"check the arguments of {called.id}",
-            **options.CHECK,
-        )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        return ["arguments: could not be checked; try again"]
-    return list(checked.problems)
+    checking = workflow.execute_activity_method(
+        ToolActivities.check_call,
+        CallCheck(session=session.root, tool=called.tool, arguments=decision.arguments),
+        summary=f"check the arguments of {called.id}",
+        **options.CHECK,
+    )
+    checked = await options.unless_failed(checking)
+    return list(checked.problems) if checked else ["arguments: could not be checked; try again"]
 
 
 def decide_plan(session: Session, decision: PlanDecision) -> Plan:

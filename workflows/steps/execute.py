@@ -20,7 +20,7 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.rules.plan_templates import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
+from workflows.run_end import continue_as_new, is_continue_as_new_due
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
 from workflows.steps.effects import ask_parent, is_settled, publish, take_turn, wait_for_budget
@@ -57,7 +57,12 @@ async def _run_until_done(session: Session, running: _Running) -> None:
             await _wait_for_change(session, running)
             _collect(session, running)
         elif _must_continue_as_new(session):
-            await _continue_as_new(session)
+            # It stops running children, so it happens only when there are none.
+            await continue_as_new(
+                lambda: is_settled(session),
+                lambda: session.clock.work_is_over,
+                lambda: session.original.replace(state=session.state().model_dump_json()),
+            )
         elif not await _wait_for_budget(session):
             return
     session.clock.interrupt()
@@ -70,18 +75,6 @@ def _must_continue_as_new(session: Session) -> bool:
     """
     may_go_on = session.progress.has_moved and session.facts.stores_payloads
     return may_go_on and is_continue_as_new_due() and not workflow.info().cron_schedule
-
-
-async def _continue_as_new(session: Session) -> None:
-    """Continue as new once all is settled; return only if the work ends first.
-
-    Continuing as new stops running children, so it happens only when there are none.
-    """
-    await workflow.wait_condition(lambda: is_settled(session) or session.clock.work_is_over)
-    raise_if_cancelled()
-    if not session.clock.work_is_over:
-        request = session.original.replace(state=session.state().model_dump_json())
-        workflow.continue_as_new(request)
 
 
 def _start_ready(session: Session, running: _Running) -> None:

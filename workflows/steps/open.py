@@ -262,13 +262,9 @@ async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFac
 
 
 async def _is_limited(request: SessionRequest) -> bool:
-    try:
-        opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
-        return (await _facts_by_activity(opening, "ask-again")).admission is not None
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        return True  # no worker answered; asked again later
+    opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
+    facts = await options.unless_failed(_facts_by_activity(opening, "ask-again"))
+    return facts is None or facts.admission is not None  # if no worker answered, it is asked again later
 
 
 async def _facts_by_activity(opening: OpenSessionRequest, activity_id: str = "open") -> SessionFacts:

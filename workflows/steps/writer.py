@@ -11,7 +11,6 @@ from typing import Final
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.cards import AgentCard
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, ToolCall, ToolRequest
@@ -208,19 +207,15 @@ async def _read(session: Session, source: Source, words: str) -> Source | None:
         documents=session.request.documents,
     )
     session.budget.spending.count_tool_call(agent.name)
-    try:
-        result = await workflow.execute_activity_method(
-            ToolActivities.use_tool,
-            request,
-            task_queue=session.facts.tool_queues.of(tool),
-            summary=call_title(tool, arguments),
-            **options.tool(session.clock.deadline_at - workflow.now()),
-        )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        return None
-    if not result.sources:
+    using = workflow.execute_activity_method(
+        ToolActivities.use_tool,
+        request,
+        task_queue=session.facts.tool_queues.of(tool),
+        summary=call_title(tool, arguments),
+        **options.tool(session.clock.deadline_at - workflow.now()),
+    )
+    result = await options.unless_failed(using)
+    if result is None or not result.sources:
         return None
     first = result.sources[0]
     text = PASSAGE_GAP.join(each.quote for each in result.sources if each.ref == first.ref)

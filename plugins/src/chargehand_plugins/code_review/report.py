@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
@@ -36,24 +35,22 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
     gaps = (*session.progress.gaps, *(gap for outcome in looked for gap in outcome.gaps))
     is_cut = any(gap.startswith(f"{rules.checker}: issues ") for gap in gaps)
     is_whole = bool(looked) and not is_cut and all(outcome.kind == "success" for outcome in looked)
-    try:
-        review = await workflow.execute_activity_method(
-            CodeReviewActivities.write_review,
-            CodeReviewRequest(
-                documents=session.request.documents,
-                found=tuple(found),
-                confirmed=tuple(issue for outcome in looked for issue in outcome.issues),
-                second_look="whole" if is_whole else "part" if looked else "none",
-                threshold=rules.threshold,
-                added_lines_only=rules.added_lines_only,
-            ),
-            activity_id="review",
-            summary="check the findings against the change; write Markdown and SARIF",
-            **options.tool(timedelta.max),
-        )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
+    checking = workflow.execute_activity_method(
+        CodeReviewActivities.write_review,
+        CodeReviewRequest(
+            documents=session.request.documents,
+            found=tuple(found),
+            confirmed=tuple(issue for outcome in looked for issue in outcome.issues),
+            second_look="whole" if is_whole else "part" if looked else "none",
+            threshold=rules.threshold,
+            added_lines_only=rules.added_lines_only,
+        ),
+        activity_id="review",
+        summary="check the findings against the change; write Markdown and SARIF",
+        **options.tool(timedelta.max),
+    )
+    review = await options.unless_failed(checking)
+    if review is None:
         session.progress.add_gaps([_UNCHECKED])
         return None
     sure = min((entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE), default=0)

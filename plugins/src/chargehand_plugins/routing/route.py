@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.session import BacklogRequest
 from activities.opening.backlogs import BacklogActivities
@@ -141,15 +140,11 @@ def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
 
 async def _age_of(queue: str) -> timedelta | None:
     """Read the age of a queue's oldest task; None if unknown."""
-    try:
-        backlog = await workflow.execute_activity_method(
-            BacklogActivities.read_backlog,
-            BacklogRequest(queue=queue),
-            summary=f"read the backlog of {queue}"[:100],
-            **options.BACKLOG,
-        )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
-            raise
-        return None
-    return backlog.age
+    reading = workflow.execute_activity_method(
+        BacklogActivities.read_backlog,
+        BacklogRequest(queue=queue),
+        summary=f"read the backlog of {queue}"[:100],
+        **options.BACKLOG,
+    )
+    backlog = await options.unless_failed(reading)
+    return backlog.age if backlog else None

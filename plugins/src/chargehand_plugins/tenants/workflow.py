@@ -12,7 +12,6 @@ from typing import Final
 
 from temporalio import workflow
 from temporalio.common import VersioningBehavior
-from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from chargehand.wire import SignalName, WorkflowType
@@ -191,16 +190,13 @@ class TenantWorkflow:
     async def _look(self, entries: Iterable[Entry]) -> None:
         """Find sessions that have ended silently."""
         asked = EndedQuery(tenant=self._tenant, sessions=tuple(entries))
-        try:
-            found = await workflow.execute_activity_method(
-                TenantActivities.find_ended, asked, summary="look for ended sessions", **options.FIND_ENDED
-            )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
+        looking = workflow.execute_activity_method(
+            TenantActivities.find_ended, asked, summary="look for ended sessions", **options.FIND_ENDED
+        )
+        found = await options.unless_failed(looking)
+        if found is None or not found.ended:
             return  # checked again later
-        if found.ended:
-            self._look_after = _FIRST_LOOK
+        self._look_after = _FIRST_LOOK
         # After messages received meanwhile, so that a session that reported its spend is not charged twice.
         self._messages += [(ended.key, partial(self._forget, ended)) for ended in found.ended]
 
