@@ -10,8 +10,6 @@ Kind = Literal["models", "tools", "sandboxes"]
 Role = Literal["sessions", "models", "tools", "sandboxes"]
 """What a worker runs: everything without a separate queue, or a kind that has one."""
 ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
-
-
 SANDBOXED: Final = frozenset({"run_code"})
 """Tools that run programs written by models."""
 COMPUTING: Final = SANDBOXED | {"query_data", "draw_chart"}

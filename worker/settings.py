@@ -32,7 +32,7 @@ from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
 from chargehand.contracts.base import Form
-from chargehand.contracts.limits import MOST_REVIEWS, MOST_ROUNDS, MOST_TURNS
+from chargehand.contracts.limits import MOST_TURNS
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.plugins import Extension, installed
 from chargehand.strict_json import each_once
@@ -71,8 +71,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
         max_parallel=20,
-        max_rounds=MOST_ROUNDS,
-        max_reviews=MOST_REVIEWS,
+        max_rounds=250,
+        max_reviews=6,
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )

@@ -3,13 +3,14 @@
 import re
 import unicodedata
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
 from chargehand.contracts import Capability, Contract, Issue, Outcome, Source, left_out
 from chargehand.tools import ToolAnswer, failed
 
+TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
 PASSAGE_GAP: Final = "\n[…]\n"
 """Separates non-adjacent passages of one source."""
 MOST_PICTURES: Final = 4

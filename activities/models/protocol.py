@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.crew import SubtaskField
-from activities.contracts.rounds import ToolCall
+from activities.contracts.rounds import ToolCall, TurnStop
 from activities.contracts.tool import ToolSpec
 from activities.documents.catalog import Catalog
 from activities.models.schemas import Schema, answer_schema, with_data
@@ -130,7 +130,7 @@ class ModelCall(BaseModel):
 class Content(Contract):
     """The content of a reply, the same for every provider."""
 
-    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
+    stop: TurnStop
     text: str = ""
     """The final reply: JSON of `answer_type` if the model complied; at most one character above `LONGEST_TEXT`."""
     problem: str = ""

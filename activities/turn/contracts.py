@@ -5,7 +5,7 @@ from typing import Literal, TypeVar
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import Round, ToolCall, ToolResult
+from activities.contracts.rounds import Round, ToolCall, ToolResult, TurnStop
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
 from chargehand.contracts import Contract, Effort, LiveTexts, Tier, Usage, left_out
@@ -62,9 +62,6 @@ class TurnRequest(Contract):
     """Tools that may run within the turn; the workflow runs all others."""
     provider_failures: int = left_out(0)
     """Failed calls of this turn that may have been billed and that the workflow has charged."""
-
-
-TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
 
 
 class UsedTool(Contract):

@@ -14,16 +14,11 @@ from chargehand.contracts.problems import one_line, printable
 from chargehand.errors import InvalidInput
 from chargehand.history.records import OpenCall
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
-from chargehand.state_words import Standing, standing
+from chargehand.state_words import NEEDS, Standing, standing
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
 from chargehand.wire import SearchAttribute
 
-WAITING_STATES: Final[tuple[SessionState, ...]] = (
-    "awaiting_approval",
-    "awaiting_answer",
-    "awaiting_call_approval",
-    "paused",
-)
+WAITING_STATES: Final = tuple(NEEDS)
 """States in which a session waits for a person."""
 _BY_STATUS: Final[Mapping[str, str]] = {
     "running": "Running",

@@ -38,8 +38,6 @@ ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
 """Query for root sessions; of one that has continued as new, only the newest run."""
 OPEN: Final = "CloseTime IS NULL"
 """Query for running and paused workflows; `ExecutionStatus = 'Running'` excludes paused ones."""
-
-
 OURS: Final = f"WorkflowType IN ({', '.join(repr(str(each)) for each in WorkflowType)})"
 """Query for all workflows of Chargehand."""
 REPORTED_PROBLEMS: Final = "TemporalReportedProblems"

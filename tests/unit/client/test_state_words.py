@@ -5,9 +5,8 @@ from typing import get_args
 import pytest
 
 from chargehand.contracts import Escalation, FailureReason, SessionState, StopReason, SubtaskState, Verification
-from chargehand.listing import STATES, WAITING_STATES
+from chargehand.listing import STATES
 from chargehand.state_words import (
-    NEEDS,
     NO_REPORT,
     REASONS,
     SESSION_STATES,
@@ -23,7 +22,6 @@ def test_every_state_and_stop_reason_has_words() -> None:
     """One that is added to a contract is added here; only what has answered is green."""
     assert {*get_args(SessionState)} <= {*SESSION_STATES}
     assert {*NO_REPORT} == {*get_args(SessionState)}
-    assert {*NEEDS} == {*WAITING_STATES}
     assert {*STOP_REASONS} == {*get_args(StopReason), *get_args(EndReason)}
     assert {*SUBTASK_MARKS} == {*get_args(SubtaskState)}
     reasons = {*get_args(FailureReason), *get_args(Escalation.model_fields["reason"].annotation)}

@@ -19,10 +19,9 @@ import pytest
 import yaml
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
-from temporalio.common import SearchAttributeKey
 
 from chargehand import search_attributes
-from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+from chargehand.wire import SEARCH_ATTRIBUTE_TYPES, SearchAttribute
 from chargehand_cli.embedded.state import WorkerCommand
 from tests.loopback_http import free_port
 from tests.unit.deployment.test_code_blocks import command_line
@@ -196,15 +195,11 @@ def test_search_attributes_have_one_list() -> None:
     job = (ROOT / "deploy" / "temporal-namespace.sh").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "how-to" / "finding-sessions.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`Chargehand.*?) \| (\w+) \|", page, re.MULTILINE)
-    keys = [cast("SearchAttributeKey[Any]", each) for each in vars(search_attributes).values() if _is_key(each)]
+    keys = [getattr(search_attributes, each.name) for each in SearchAttribute]
 
     assert dict(re.findall(r"--name (\w+) --type (\w+)", job)) == SEARCH_ATTRIBUTE_TYPES
     assert {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)} == SEARCH_ATTRIBUTE_TYPES
     assert {each.name: each.indexed_value_type.name.title() for each in keys} == SEARCH_ATTRIBUTE_TYPES
-
-
-def _is_key(value: object) -> bool:
-    return isinstance(value, SearchAttributeKey)
 
 
 def test_stopping_workers_are_waited_for() -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from typer.core import TyperCommand, TyperGroup
 
 from activities.contracts.crew import Agent, Crew
@@ -167,6 +168,11 @@ def test_numbers_are_those_of_the_code(page: str, sentence: str, places: list[st
     assert sentence.replace(",", "").format(*map(_number, places)) in " ".join(text.replace(",", "").split())
 
 
+def _stated_of(field: FieldInfo) -> Any:
+    """Return a field's default, or the length of a required text."""
+    return next(each.max_length for each in field.metadata if each.max_length) if field.is_required() else field.default
+
+
 def _number(place: str) -> str:
     """Return what stands at a place."""
     name, _, divisor = place.partition(" / ")
@@ -181,7 +187,7 @@ def _number(place: str) -> str:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value)[part]
         else:
-            value = fields[part].default if part in fields else getattr(value, part)
+            value = _stated_of(fields[part]) if part in fields else getattr(value, part)
     number = value.total_seconds() if isinstance(value, timedelta) else value
     return f"{number / float(divisor or 1):.15g}" if isinstance(number, int | float) else str(number)
 

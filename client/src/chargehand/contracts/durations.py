@@ -26,26 +26,19 @@ def _read(value: object) -> object:
     return sum(float(part[1]) * _UNITS[part[3] or "s"] for part in _PART.finditer(typed))
 
 
-def _schema(most_seconds: int) -> dict[str, Any]:
+def _schema(most: timedelta) -> dict[str, Any]:
     text = {"type": "string", "pattern": f"^({_ISO}|{_TYPED})$", "examples": ["90s", "1h30m", "PT10M"]}
-    return {"anyOf": [text, {"type": "number", "minimum": 0.001, "maximum": most_seconds}]}
+    return {"anyOf": [text, {"type": "number", "minimum": 0.001, "maximum": int(most.total_seconds())}]}
 
 
 Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_ISO})$"})]
 """A duration written by our own processes only."""
-UpToADay = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=1)),
-    BeforeValidator(_read),
-    WithJsonSchema(_schema(86_400)),
-]
+_DAY, _WEEK = timedelta(days=1), timedelta(days=7)
+UpToADay = Annotated[timedelta, Field(gt=timedelta(0), le=_DAY), BeforeValidator(_read), WithJsonSchema(_schema(_DAY))]
 """A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
 UpToAWeek = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=7)),
-    BeforeValidator(_read),
-    WithJsonSchema(_schema(604_800)),
+    timedelta, Field(gt=timedelta(0), le=_WEEK), BeforeValidator(_read), WithJsonSchema(_schema(_WEEK))
 ]
 """A positive duration of at most seven days."""
-AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: timedelta(days=7) if value == "none" else value)]
+AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: _WEEK if value == "none" else value)]
 """The same; `none` means the maximum."""

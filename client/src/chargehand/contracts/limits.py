@@ -30,11 +30,9 @@ DollarLimit = Annotated[
 
 
 MOST_TURNS: Final = 1_000
-MOST_ROUNDS: Final = 250
-MOST_REVIEWS: Final = 6
 Turns = Annotated[int, Field(strict=True, ge=1, le=MOST_TURNS), WHOLE]
 Parallel = Annotated[int, Field(strict=True, ge=1, le=100), WHOLE]
-Rounds = Annotated[int, Field(strict=True, ge=1, le=MOST_ROUNDS), WHOLE]
+Rounds = Annotated[int, Field(strict=True, ge=1, le=250), WHOLE]
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
 """Maximum output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000), WHOLE]
@@ -68,7 +66,7 @@ class Limits(TypedByPeople):
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Rounds = 10
     """Rounds of model turn and tool calls in one attempt at a subtask (1 to 250)."""
-    max_reviews: Annotated[int, Field(strict=True, ge=1, le=MOST_REVIEWS), WHOLE] = 2
+    max_reviews: Annotated[int, Field(strict=True, ge=1, le=6), WHOLE] = 2
     """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`

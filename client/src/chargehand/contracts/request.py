@@ -119,15 +119,12 @@ LONGEST_ID: Final = 255
 """Characters of an id that every database of Temporal stores."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID), NoControlCharacters]
 """The id of a session, which is its workflow id."""
-
-
+LONGEST_SESSION_ID: Final = LONGEST_ID - 80
+"""A child's id adds up to 80 characters to it."""
 Criterion = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
 ]
 """One demand on a report, in the user's words (3 to 1,000 characters)."""
-
-LONGEST_SESSION_ID: Final = LONGEST_ID - 80
-"""A child's id adds up to 80 characters to it."""
 
 
 class StartRequest(TypedByPeople):

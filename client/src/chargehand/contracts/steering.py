@@ -31,10 +31,7 @@ MOST_CHARGES: Final = 1_000
 """Maximum charges per update."""
 CallId = Annotated[str, Form(r"^c[1-9][0-9]{0,5}$", "must be the id of a tool call, such as c1")]
 Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters]
-LONGEST_MESSAGE: Final = 4_000
-Words = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_MESSAGE), NoControlCharacters
-]
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
 
 
 def _only_to_edit(value: Any, fields: ValidationInfo) -> Any:

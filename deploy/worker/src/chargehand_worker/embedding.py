@@ -24,7 +24,7 @@ __all__ = ["Worker", "run"]
 
 
 class Worker:
-    """Polls the task queue of sessions while it is entered; leaving it lets in-flight calls finish for 30 seconds.
+    """Polls the task queue of sessions while it is entered; leaving it lets in-flight calls finish.
 
     Your client may have any data converter and interceptors; the worker uses a copy of it with Chargehand's converter.
     The event loop belongs to the worker as well: do not block it. Signals, logging and the process's umask are yours.

@@ -5,12 +5,12 @@ while tapes stay, and parallel subtasks ask in any order.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from activities.contracts.cards import ModelCard
-from activities.contracts.rounds import InputOutcome, Round, ToolCall
+from activities.contracts.rounds import InputOutcome, Round, ToolCall, TurnStop
 from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Capability, Contract, Source, Tier, Usage
@@ -24,7 +24,7 @@ _OUTCOMES: Final = ("inputs", "items", "outcomes", "candidates")
 
 
 class TapedReply(Taped):
-    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"] = "answer"
+    stop: TurnStop = "answer"
     answer: dict[str, JsonValue] | None = None
     """The reply, if it is a JSON object."""
     text: str = ""

@@ -1,0 +1,12 @@
+"""The pauses before an ended process is started again."""
+
+from chargehand.restarts import Restarts
+
+
+def test_pauses_grow_with_each_failure_in_a_row() -> None:
+    """The first restart is immediate, the pauses stay at the longest, and a long life begins anew."""
+    restarts = Restarts()
+    pauses = [restarts.pause_after(1) for _ in range(9)]
+
+    assert pauses == [0, 0.5, 1, 2, 5, 10, 30, 30, 30]
+    assert (restarts.failures, restarts.pause_after(21), restarts.failures) == (9, 0, 1)
