@@ -106,18 +106,6 @@ async def test_a_long_result_is_cut(serve: Serve) -> None:
     assert answer.output["note"] == "Cut after 7,500 of 210,000 characters: ask for less at once."
 
 
-async def test_a_server_that_ended_is_started_again(serve: Serve, starts: Path) -> None:
-    """A call that was lost raises, and is made again by Temporal if it changes nothing; it finds a new server."""
-    server = serve("echo", "crash")
-
-    lost = await fault(server, "crash")
-    answer = await use(server, "echo", text="again")
-
-    assert "the MCP server 'odd' cannot be used: it ended the connection" in lost.message
-    assert answer.sources[0].quote == "again"
-    assert noted(starts).count("start") == 2
-
-
 async def test_a_call_that_acts_and_was_not_sent_is_known_to_have_done_nothing() -> None:
     """Only a call whose answer is lost raises, so that only such a one counts as perhaps applied."""
     declared = McpDeclaration(name="none", command="no-such-server", tools=("echo",), acts=("echo",))
@@ -163,15 +151,19 @@ async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve
     assert (tool.spec.description, tool.spec.reserved_bytes) == ("Its server has not described it yet.", 8_000)
 
 
-@pytest.mark.parametrize("tool", ["flood", "swarm", "quiz"])
-async def test_an_answer_without_end_ends_the_server(serve: Serve, tool: str) -> None:
-    """A message larger than the bound, of too many values, or one of many questions; the server is started again."""
+@pytest.mark.parametrize("tool", ["crash", "flood", "swarm", "quiz"])
+async def test_a_server_that_ended_is_started_again(serve: Serve, starts: Path, tool: str) -> None:
+    """It ended itself, or was ended for a message that is too large, of too many values, or one of many questions: the
+    lost call raises, and is made again by Temporal if it changes nothing; it finds a new server."""
     server = serve("echo", tool, elicitation=tool == "quiz")
 
     lost = await fault(server, tool)
+    answer = await use(server, "echo", text="again")
 
-    assert "it ended the connection, or sent more than 4 MB or too many values" in lost.message
-    assert (await use(server, "echo", text="again")).ok
+    problem = "it ended the connection, or sent more than 4 MB or too many values"
+    assert f"the MCP server 'odd' cannot be used: {problem}" in lost.message
+    assert answer.sources[0].quote == "again"
+    assert noted(starts).count("start") == 2
 
 
 def test_messages_reach_the_worker_one_after_the_other() -> None:
