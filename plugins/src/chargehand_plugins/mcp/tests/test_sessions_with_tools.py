@@ -18,7 +18,7 @@ from PIL import Image
 from pydantic import BaseModel, JsonValue
 from temporalio.client import Client
 
-from activities.contracts.rounds import MOST_PICTURES, ToolCall
+from activities.contracts.rounds import MOST_PICTURES
 from activities.models.protocol import ModelCall
 from activities.models.registry import Models
 from activities.tools.own import open_own_tools
@@ -28,7 +28,7 @@ from chargehand.tools import Tool
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
 from tests.crew_files import crew_text
 from tests.environment import scripted_cards
-from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, use, work_task
+from tests.scripted_model import Script, ScriptedModel, answer, cite, request_tool, subtask, work_task
 from worker.composition import compose
 from worker.settings import settings_type
 from worker.workers import build_worker
@@ -62,14 +62,8 @@ async def worker(
 
 def asking(agent: str, tool: str, **arguments: JsonValue) -> ScriptedModel:
     """Have one agent use one tool, and answer with what it returned."""
-
-    def cite(call: ModelCall) -> BaseModel:
-        source = work_task(call).rounds[0].results[0].sources[0]
-        return answer(f"It is known [{source.ref}].", ref=source.ref, quote=source.quote)
-
-    call = ToolCall(id="call-1", tool=tool, arguments=arguments)
-    asks = use().model_copy(update={"tool_calls": (call,)})
-    return ScriptedModel(Script().plan(subtask("T1", agent)).work("", asks, cite))
+    asks = request_tool(tool, **arguments)
+    return ScriptedModel(Script().plan(subtask("T1", agent)).work("", asks, cite("It is known [{ref}].")))
 
 
 async def run(chargehand: Chargehand, crew: str) -> Report:
