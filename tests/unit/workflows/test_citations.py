@@ -337,6 +337,8 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         ("It says “Island | 103295.0” [S2].", "computed"),
         ("Island has most [S2].", "supported"),
         ("Notice is three months.", "unsupported"),
+        ("Sorry, the notice period is six months.", "unsupported"),  # it is polite, and states a figure in words
+        ("In short, the lease is void.", "unsupported"),
         ("Notice is three months [S7].", "unsupported"),
         ("The lease ends.", "supported"),
         ("The lease does not end.", "unsupported"),
@@ -353,8 +355,6 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Sorry, the notice period is six months.",
-        "In short, the lease is void.",
         "Hello, the valve is broken.",
         "Dear Ms Weber, thank you: the valve is broken.",
         "I can't find any clause on pets.",
