@@ -1,5 +1,8 @@
 """A whole golden answer always passes, and a wrong one never, in whatever form it is written."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import pytest
 
 from benchmarks.evaluation.answers.verdict import GoldenAnswer, check_answer
@@ -36,31 +39,21 @@ def golden_answers() -> list[tuple[str, GoldenAnswer]]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("answers", "is_right"), [(right_answers, True), (wrong_answers, False)])
 @pytest.mark.parametrize("seed", first_fast(range(3), 1, pytest.mark.nightly))
-def test_a_whole_golden_answer_passes(seed: int) -> None:
-    """Behind preambles, in other orders, lists, tables, sentences and formats of numbers."""
-    refused = [
+def test_a_golden_answer_passes_and_no_other(
+    seed: int, answers: Callable[[Any, int], Iterable[tuple[str, str]]], *, is_right: bool
+) -> None:
+    """Whole, behind preambles, in other orders, lists, tables, sentences and formats of numbers; none with one thing
+    changed: a near figure, another name, two swapped, one less or more, a denial, a choice."""
+    misjudged = [
         (name, said, verdict.reason)
         for question, golden in golden_answers()
-        for name, said in right_answers(list[object](golden) if isinstance(golden, tuple) else golden, seed)
-        if not (verdict := check_answer(golden, said, question=question, whole=True)).right
+        for name, said in answers(list[object](golden) if isinstance(golden, tuple) else golden, seed)
+        if (verdict := check_answer(golden, said, question=question, whole=True)).right is not is_right
     ]
 
-    assert refused == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", first_fast(range(3), 1, pytest.mark.nightly))
-def test_a_wrong_answer_does_not_pass(seed: int) -> None:
-    """With one thing changed: a near figure, another name, two swapped, one less or more, a denial, a choice."""
-    passed = [
-        (name, said)
-        for question, golden in golden_answers()
-        for name, said in wrong_answers(list[object](golden) if isinstance(golden, tuple) else golden, seed)
-        if check_answer(golden, said, question=question, whole=True).right
-    ]
-
-    assert passed == []
+    assert misjudged == []
 
 
 @pytest.mark.parametrize(
