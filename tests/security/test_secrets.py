@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import resource
-import socket
 import sys
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +16,7 @@ import pytest
 from chaos.harness import Harness, Worker, open_harness
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionEnded
+from tests.loopback_http import free_port
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, error, raw
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ToolUse
@@ -84,9 +84,7 @@ async def seen(keys_at_hand: None, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "documents").mkdir()
     (folder / "documents" / f"{CANARY}.pdf").write_bytes(f"%PDF-1.7 {CANARY} broken".encode())
     (folder / "documents" / "song.md").write_text(f"# Song\n\nThe {CANARY} sings at dawn.\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        metrics = f"127.0.0.1:{free.getsockname()[1]}"
+    metrics = f"127.0.0.1:{free_port()}"
     failing = [500, 503]
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
