@@ -161,6 +161,15 @@ def _position(call: ModelCall) -> int:
             return 0
 
 
+def reply_of(turn: Turn, call: ModelCall) -> "ModelReply | Held":
+    """Find out what a turn comes to: a reply, or one that is held; raises what it raises."""
+    while not isinstance(turn, ModelReply | Held):
+        if isinstance(turn, Exception):
+            raise turn
+        turn = reply(turn) if isinstance(turn, BaseModel) else turn(call)
+    return turn
+
+
 @dataclass
 class ScriptedModel:
     """Replies by a script or any other function, and keeps its calls."""
@@ -173,18 +182,10 @@ class ScriptedModel:
 
     async def complete(self, call: ModelCall) -> ModelReply:
         self.calls.append(call)
-        turn = self.respond(call)
-        while not isinstance(turn, ModelReply):
-            match turn:
-                case Held():
-                    await turn.wait()
-                    turn = turn.turn
-                case BaseModel():
-                    turn = reply(turn)
-                case Exception():
-                    raise turn
-                case _:
-                    turn = turn(call)
+        turn = reply_of(self.respond, call)
+        while isinstance(turn, Held):
+            await turn.wait()
+            turn = reply_of(turn.turn, call)
         self.replies += 1
         return turn
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Report, SessionRequest, Status
@@ -21,7 +21,7 @@ from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
 from chargehand_plugins.webhooks.activity import SessionEnd
 from tests.recording_server import Update
-from tests.scripted_model import Held, Respond, reply
+from tests.scripted_model import Held, Respond, reply_of
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script
 from tests.simulation.world import ROOT, Answer, Scenario, World
@@ -48,19 +48,12 @@ class _Directed(World):
         call = ModelCall.model_construct(
             task=request.task, agent=request.agent, max_output_tokens=request.max_output_tokens
         )
-        turn = self.respond(call)
-        while not isinstance(turn, ModelReply):
-            match turn:
-                case Held(turn=held, seconds=float() | int() as seconds):
-                    turn, after = held, after + timedelta(seconds=seconds)
-                case Held():
-                    return Answer(after, hangs=True)
-                case BaseModel():
-                    turn = reply(turn)
-                case Exception():
-                    raise turn
-                case _:
-                    turn = turn(call)
+        turn = reply_of(self.respond, call)
+        while isinstance(turn, Held):
+            if turn.seconds is None:
+                return Answer(after, hangs=True)
+            after += timedelta(seconds=turn.seconds)
+            turn = reply_of(turn.turn, call)
         self.replies += 1
         return Answer(after, PAYLOADS.to_payload(interpret(turn, request.task.answer_type)))
 
