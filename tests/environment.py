@@ -34,12 +34,14 @@ from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
-from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
+from chargehand.contracts import Capability, Limits, Report, SessionRequest, SessionState, Tier
 from chargehand.record import Record
+from chargehand.session import Session
 from chargehand_plugins.verification.activity import VerificationActivities
 from tests.in_memory_temporal import in_memory_client
 from tests.recording_server import Saved
-from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
+from tests.scripted_model import Held, Respond, ScriptedModel, ScriptedTool, found
+from tests.waiting import until_state
 from worker.parts import WorkerParts
 from worker.settings import Settings, settings_type
 from worker.workers import build_worker
@@ -154,6 +156,15 @@ class SessionEnvironment:
         """Run a session to its report."""
         session = await self.chargehand.start(request)
         return await asyncio.wait_for(session.result(), seconds)
+
+    async def start(self, request: SessionRequest, until: SessionState | Held) -> Session:
+        """Start a session, and wait until it is in a state, or a turn that is held is asked for."""
+        session = await self.chargehand.start(request)
+        if isinstance(until, Held):
+            await asyncio.wait_for(until.reached.wait(), 60)
+        else:
+            await until_state(session, until)
+        return session
 
 
 @asynccontextmanager

@@ -416,8 +416,7 @@ async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path, after: list[s
     script = Script().plan(subtask("T1", agent="reader"), *steps).work("", READ, answer("Read."), agent="reader")
     script = script.work("T2", mails[0], answer("Done."), agent="poster").work("T3", mails[1], answer("Done."))
     async with opened_desk(script, tmp_path) as opened:
-        session = await opened.chargehand.start(asked(tmp_path).model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(asked(tmp_path).model_copy(update={"approval": "plan"}), until="awaiting_approval")
         await session.approve()
         await session.result()
 

@@ -53,8 +53,7 @@ async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client
     """The crew with its new agents is in the store, where the next worker finds it."""
     queue, script = f"custom-{uuid4().hex[:8]}", designing(geologist())
     async with open_environment(client, tmp_path, script, task_queue=queue) as first:
-        session = await first.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await first.start(GOAL.model_copy(update={"approval": "plan"}), until="awaiting_approval")
     async with open_environment(client, tmp_path, script, task_queue=queue) as second:
         await session.approve()
         report = await session.result()

@@ -29,7 +29,7 @@ from chargehand_plugins.operations.setup import register_attributes
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, cite, report, subtask, use, work_task
-from tests.waiting import eventually, runs_of, until, until_state
+from tests.waiting import eventually, runs_of, until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
 from workflows import run_end
@@ -167,8 +167,7 @@ async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvir
         SCRIPT.plan(subtask("T1", instruction="Wait for long."), goal="Wait").work("Wait", held)
     ) as opened:
         ended = await start(opened)
-        running = await opened.chargehand.start(SessionRequest(goal="Wait for it."))
-        await held.reached.wait()
+        running = await opened.start(SessionRequest(goal="Wait for it."), until=held)
 
         async def refusal(follows: str, **fields: Any) -> str:
             with pytest.raises(ChargehandError) as refused:
@@ -279,8 +278,7 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
 async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> None:
     """One that waits for a person is found by that, with what it waits for, and no longer when it goes on."""
     async with environment(well_behaved(subtask("T1"))) as opened:
-        session = await opened.chargehand.start(SessionRequest(goal="What is known?", approval="plan"))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(SessionRequest(goal="What is known?", approval="plan"), until="awaiting_approval")
 
         async def waits() -> list[str]:
             found = opened.chargehand.list(1_000, waiting=True, state="awaiting_approval")
@@ -338,8 +336,7 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
 async def test_a_signal_that_does_nothing_is_shown(environment: OpenEnvironment, client: Client) -> None:
     """`finish_now` as a signal, with or without input: the status and the Web UI name it, and the update to send."""
     async with environment(well_behaved(subtask("T1"))) as opened:
-        session = await opened.chargehand.start(SessionRequest(goal="What is known?", approval="plan"))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(SessionRequest(goal="What is known?", approval="plan"), until="awaiting_approval")
         handle = client.get_workflow_handle(session.id)
         await handle.signal("finish_now")
         await handle.signal("faster", args=[1, "<b>"])

@@ -56,8 +56,7 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
     """A grant request in anyone's name and an unasked grant leave the books and the outcome as they are."""
     held = Held(answer("Known."))
     async with forgetful(Script().plan(subtask("T1")).work("", held)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await held.reached.wait()
+        session = await opened.start(GOAL, until=held)
         status = await session.status()
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         names = {"the parent": session.id, "a child": status.subtasks[0].workflow_id}

@@ -20,7 +20,6 @@ from chargehand.contracts import (
 )
 from chargehand.errors import UpdateRefused
 from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
-from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="Which are the largest ports, and who runs each of them?", review="never")
@@ -235,8 +234,7 @@ async def test_what_has_not_begun_is_edited_and_the_rest_goes_on(forgetful: Open
         {"edit": "reroute", "subtask": "T5", "agent": "analyst"},
     ]
     async with forgetful(script) as opened:
-        session = await opened.chargehand.start(EDITED)
-        await first.reached.wait()
+        session = await opened.start(EDITED, until=first)
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         one, other = [
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
@@ -283,8 +281,7 @@ async def test_an_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEn
         r"edits\.0: give before, depends_on or both": [{"edit": "reorder", "subtask": "T2"}],
     }
     async with environment(Script().plan(*PLAN).work("topic T1", first)) as opened:
-        session = await opened.chargehand.start(EDITED)
-        await first.reached.wait()
+        session = await opened.start(EDITED, until=first)
         for reason, edits in refused.items():
             with pytest.raises(UpdateRefused, match=reason):
                 await session.edit_plan(edits=PlanEdit.model_validate({"edits": edits}).edits)
@@ -302,8 +299,7 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
     """Edits in a few words, as often as wanted; the approval is then for the plan as edited."""
     request = EDITED.model_copy(update={"approval": "plan"})
     async with environment(Script().plan(*PLAN)) as opened:
-        session = await opened.chargehand.start(request)
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(request, until="awaiting_approval")
         await session.edit_plan(edits=(DropSubtask(subtask="T4"), DropSubtask(subtask="T3")))
         await session.edit_plan(edits=(ReorderSubtask(subtask="T5", depends_on=()),))
         await session.approve()
@@ -318,8 +314,7 @@ async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironmen
     script = Script().plan(subtask("T1")).work("topic T1", first).on("expand", growing)
     script = script.on("review", looking, when=lambda call: not getattr(call.task, "waiting", ()))
     async with environment(script) as opened:
-        session = await opened.chargehand.start(EDITED.model_copy(update={"review": "always"}))
-        await first.reached.wait()
+        session = await opened.start(EDITED.model_copy(update={"review": "always"}), until=first)
         item = added("T2", ["T1"])
         item["subtask"]["for_each"] = "T1"
         await session.edit_plan(edits=PlanEdit.model_validate({"edits": [item]}).edits)

@@ -137,8 +137,7 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
     script = _one_after_another(4).work("T3", held, agent="reader").refine(refined(TWIN))
     async with environment(script) as opened:
         client = opened.chargehand.client
-        session = await opened.chargehand.start(GOAL.model_copy(update={"review": "never"}))
-        await held.reached.wait()
+        session = await opened.start(GOAL.model_copy(update={"review": "never"}), until=held)
         await runs_of(client, session.id, 2)
         await reset(client, session, lambda event: event.event_id > 3)
         await until(lambda: is_awaiting_a_duplicate(client, session))
@@ -232,8 +231,7 @@ async def test_a_later_run_can_be_stopped(environment: OpenEnvironment) -> None:
     """Finishing a session stops the subtask whatever run it is in; the notes of the first run are handed back."""
     held = Held(answer("Never."))
     async with environment(many_rounds(held)) as opened:
-        session = await opened.chargehand.start(ROUNDS_GOAL)
-        await held.reached.wait()
+        session = await opened.start(ROUNDS_GOAL, until=held)
         await session.finish_now()
         result = await asyncio.wait_for(session.result(), 30)
 

@@ -55,7 +55,7 @@ from tests.scripted_model import (
     usage,
     use,
 )
-from tests.waiting import eventually, until, until_state
+from tests.waiting import eventually, until
 from tests.workflows.conftest import connect
 from worker.composition import activity_slots, queues_in_use
 from worker.health import watch_event_loop
@@ -154,8 +154,7 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
     async with worker() as before:
         reports = [await before.run(QUESTION.model_copy(update={"tenant": "acme"})), await before.run(DIGGING)]
         reports.append(await _run_with_a_lost_child(before.chargehand, held))
-        waiting = await before.chargehand.start(QUESTION.model_copy(update={"approval": "plan"}))
-        await until_state(waiting, "awaiting_approval")
+        waiting = await before.start(QUESTION.model_copy(update={"approval": "plan"}), until="awaiting_approval")
     async with worker() as after:
         await after.chargehand.session(waiting.id).reject("Too broad.")
         with pytest.raises(SessionFailed, match="has reached its limits"):

@@ -94,8 +94,7 @@ async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenE
 async def test_only_the_report_of_a_finished_session_is_verified(environment: OpenEnvironment) -> None:
     """What is verified is the session's own report; one that runs, and what is no session, is refused by its field."""
     async with environment(well_behaved(subtask("T1"))) as opened:
-        waiting = await opened.chargehand.start(SessionRequest(goal="Who waits?", approval="plan"))
-        await until_state(waiting, "awaiting_approval")
+        waiting = await opened.start(SessionRequest(goal="Who waits?", approval="plan"), until="awaiting_approval")
         with pytest.raises(SessionFailed, match="session: it still runs"):
             await waiting.verify()
         await waiting.reject()

@@ -145,8 +145,7 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
     async with environment(script, own_crews=(crew_folder,)) as opened:
         source = Source(ref="search_documents.md#L1", quote="what search_documents read", url=secret)
         opened.tools["search_documents"].answer = ToolAnswer(sources=(source,))
-        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(GOAL.model_copy(update={"approval": "plan"}), until="awaiting_approval")
         await session.approve()
         for is_harmless in (False, True):
             await until_state(session, "awaiting_call_approval")

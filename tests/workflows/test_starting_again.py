@@ -171,8 +171,7 @@ async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *
     held = Held(answer("Late."))
     async with environment(_TWO.work("T2", held)) as opened:
         client = opened.chargehand.client
-        session = await opened.chargehand.start(GOAL)
-        await held.reached.wait()
+        session = await opened.start(GOAL, until=held)
         await until(lambda: _one_runs(client, session))
         [child] = (await describe(client, session.id)).pending_children
         async with paused(client, child.workflow_id) if is_paused else nullcontext():

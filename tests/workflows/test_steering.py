@@ -56,8 +56,7 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
     texts = [f"Message {number}." for number in range(count)]
 
     async with environment(script, cached_workflows=cached) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await first.reached.wait()
+        session = await opened.start(GOAL, until=first)
         for number, text in enumerate(texts):
             await send(session, opened.chargehand.client, text, f"m{number}")
         await send(session, opened.chargehand.client, texts[3], "m3")
@@ -84,8 +83,7 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
 
     async with environment(script) as opened:
         limits = Limits(max_turns=40, max_rounds=rounds)
-        session = await opened.chargehand.start(GOAL.model_copy(update={"limits": limits}))
-        await last.reached.wait()
+        session = await opened.start(GOAL.model_copy(update={"limits": limits}), until=last)
         await session.tell(text="Write in French.", subtask="T1")
         last.released.set()
         result = await asyncio.wait_for(session.result(), 60)
@@ -103,8 +101,7 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     script = script.work("T3", answer("", status="no_answer"), agent="reader").work("another way", answer("Known."))
 
     async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await second.reached.wait()
+        session = await opened.start(GOAL, until=second)
         with pytest.raises(UpdateRefused, match=r"subtask: 'T1' has ended; .*not ended: T2, T3"):
             await session.tell(text="Too late.", subtask="T1")
         with pytest.raises(UpdateRefused, match="subtask: 'T9' is not in the plan"):
@@ -131,8 +128,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
 
     async with environment(Script().plan(*chain).work("topic T1", first)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await first.reached.wait()
+        session = await opened.start(GOAL, until=first)
         await session.tell(text="In metres.", subtask="T4")
         await session.edit_plan(edits=(RerouteSubtask(subtask="T4", agent="analyst"),))
         first.released.set()

@@ -19,7 +19,7 @@ from chargehand.wire import ErrorType
 from tests.environment import SessionEnvironment
 from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, refined, report, subtask, topics, use, work_task
-from tests.waiting import until, until_state
+from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_starting_again import paused
 
@@ -43,8 +43,7 @@ async def test_stopping_ends_a_session_promptly_at_every_stage(
     """While it plans, works or writes: it closes as such, and nothing below it or of a model runs on."""
     held = Held(report("Never."))
     async with environment(held_at(kind, held)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.reached.wait(), 30)
+        session = await opened.start(GOAL, until=held)
         calls = len(opened.model.calls) if kind != "work" else 3
 
         handle = opened.chargehand.client.get_workflow_handle(session.id)
@@ -68,8 +67,7 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
     edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))
     async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(GOAL.model_copy(update={"approval": "plan"}), until="awaiting_approval")
         calls_before, shown, status = len(opened.model.calls), await session.plan(), await session.status()
         wrong = edited.model_copy(update={"subtasks": (edited.subtasks[0].model_copy(update={"agent": "nobody"}),)})
         with pytest.raises(UpdateRefused, match="there is no agent 'nobody'"):
@@ -91,8 +89,7 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
 async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: OpenEnvironment) -> None:
     """A person's rejection ends the session, typed, quoting the reason; no agent was started."""
     async with environment(Script().plan(subtask("T1"))) as opened:
-        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(GOAL.model_copy(update={"approval": "plan"}), until="awaiting_approval")
         await session.reject("Too broad.")
         with pytest.raises(SessionFailed, match="Too broad") as failure:
             await session.result()
@@ -156,8 +153,7 @@ async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironmen
     script = Script().plan(subtask("T1")).work("", held)
     async with environment(script) as opened:
         client = opened.chargehand.client
-        session = await opened.chargehand.start(GOAL)
-        await until_state(session, "executing")
+        session = await opened.start(GOAL, until="executing")
         async with paused(client, session.id):
             waiting = asyncio.create_task(session.result())
             await asyncio.wait([waiting], timeout=1.5)

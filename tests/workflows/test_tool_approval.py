@@ -347,8 +347,7 @@ async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
     script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), held)
 
     async with desk(script, "") as opened:
-        session = await opened.chargehand.start(GOAL)
-        await held.reached.wait()
+        session = await opened.start(GOAL, until=held)
         [child] = (await describe(opened.chargehand.client, session.id)).pending_children
         first_turn = 5
         await reset(
@@ -392,8 +391,7 @@ async def test_a_call_that_cannot_be_recorded_is_told_as_not_made(
         Held(request_tool("refund", amount=10)),
     )
     async with desk(refunding(first, second), "") as opened:
-        session = await opened.chargehand.start(GOAL)
-        await first.reached.wait()
+        session = await opened.start(GOAL, until=first)
         with _without(tmp_path / FOLDER):
             first.released.set()
             await asyncio.wait_for(second.reached.wait(), 30)

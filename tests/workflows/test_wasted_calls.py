@@ -21,7 +21,6 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_recovering import First
 
@@ -68,8 +67,7 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvi
     held = Held(answer("Never."))
     script = Script().plan(*topics(2)).work("T1", held)
     async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.reached.wait(), 30)
+        session = await opened.start(GOAL, until=held)
         child = (await session.status()).subtasks[0].workflow_id
         assert child is not None
         await opened.chargehand.client.get_workflow_handle(child).terminate("by hand")
@@ -95,8 +93,7 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
     )
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=3, on_limit="pause")})
     async with environment(script) as opened:
-        session = await opened.chargehand.start(tight)
-        await until_state(session, "paused")
+        session = await opened.start(tight, until="paused")
         before = len(opened.model.calls)
         await session.raise_limits(max_turns=20)
         result = await asyncio.wait_for(session.result(), 60)

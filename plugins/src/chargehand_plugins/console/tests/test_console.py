@@ -150,8 +150,7 @@ async def test_a_refused_form_keeps_what_was_typed(client: Client, tmp_path: Pat
     script = SCRIPT.on("converse", say("Ready."))
     async with open_console(client, tmp_path, script) as console, console.browser(follow_redirects=True) as browser:
         asked = SessionRequest(goal="What is it?", approval="plan")
-        waiting = await console.environment.chargehand.start(asked)
-        await until_state(waiting, "awaiting_approval")
+        waiting = await console.environment.start(asked, until="awaiting_approval")
         talking = (await browser.post("/conversations", data=hidden((await browser.get("/talk")).text))).url.path
         [wait] = (await waiting.status()).waits
         link = Links(console.running.url, DECISION_KEY.encode()).make(waiting.id, wait, "mailto:a@b.example")
@@ -218,8 +217,7 @@ async def test_a_long_plan_is_edited_by_its_form(client: Client, tmp_path: Path)
     """It has more fields than others."""
     async with open_console(client, tmp_path, Script().plan(*topics(20))) as console, console.browser() as browser:
         asked = SessionRequest(goal="What are they?", approval="plan", limits=Limits(max_turns=100, budget_usd=20))
-        session = await console.environment.chargehand.start(asked)
-        await until_state(session, "awaiting_approval")
+        session = await console.environment.start(asked, until="awaiting_approval")
         forms = parsed((await browser.get(f"/sessions/{session.id}")).text).forms
         [form] = [each for each in forms if each.fields.get("decision") == "edit"]
         form.fields["final_instruction"] = "By name."

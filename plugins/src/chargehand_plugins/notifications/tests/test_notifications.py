@@ -33,7 +33,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Script, answer, request_tool, say, subtask
-from tests.waiting import until, until_state
+from tests.waiting import until
 from tests.workflows.conftest import DESK, pending, server_of
 from worker.parts import WorkerParts
 from workflows import run_end
@@ -184,8 +184,7 @@ async def test_reminders_and_a_second_address_follow_in_time(tmp_path: Path) -> 
         server = opened.chargehand.client.workflow_service
         assert isinstance(server, InMemoryTemporal)
         for count in (5, 6):
-            started = await opened.chargehand.start(WAITING)
-            await until_state(started, "awaiting_approval")
+            started = await opened.start(WAITING, until="awaiting_approval")
             server.skip(timedelta(hours=1))
             await until(lambda count=count: len(told) == count)
             await started.approve()

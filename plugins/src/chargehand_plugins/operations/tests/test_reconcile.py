@@ -23,7 +23,7 @@ from chargehand_plugins.operations.reconcile import (
 from chargehand_plugins.tenants.tests.environment import delete_workflow
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from tests.waiting import eventually, until_state
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.real_server
 
@@ -85,8 +85,7 @@ async def test_a_session_that_runs_books_what_it_has_forgotten(client: Client, t
     """It is told once, however often the command is repeated, and its report states what was paid."""
     before, record = datetime.now(UTC) - timedelta(seconds=1), Record(tmp_path)
     async with open_environment(client, tmp_path, _SCRIPT) as opened:
-        session = await opened.chargehand.start(_REQUEST.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(_REQUEST.model_copy(update={"approval": "plan"}), until="awaiting_approval")
         [planned] = record.charges(session.id)
         record.add_charge(planned.model_copy(update={"scheduled_at": planned.scheduled_at + timedelta(milliseconds=1)}))
         unbooked: list[Decimal] = []

@@ -14,7 +14,6 @@ from chargehand.history.tree import read_trace
 from chargehand.wire import ActivityType
 from tests.crew_files import READS_THE_WEB, crew_folder
 from tests.scripted_model import Script, answer, refuse, subtask
-from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 SETTINGS = """confidence_threshold = 40
@@ -191,8 +190,7 @@ async def test_a_backup_does_not_reach_out_in_an_approved_plan(
         backlog(client, "approved"),
         environment(Script().plan(subtask("T1", "billing")), own_crews=crews) as opened,
     ):
-        session = await opened.chargehand.start(request)
-        await until_state(session, "awaiting_approval")
+        session = await opened.start(request, until="awaiting_approval")
         await session.approve()
         result = await session.result()
 

@@ -30,7 +30,7 @@ from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.tests.environment import allowing, delete_workflow
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
-from tests.waiting import eventually, until_state
+from tests.waiting import eventually
 from workflows import options
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Idling, Leaving
 
@@ -62,8 +62,7 @@ async def _working(
     """Run such a worker, and begin a session of so many dollars, whose plan is being made until it is released."""
     held = _held()
     async with _allowing(client, folder, held, limits) as opened:
-        session = await opened.chargehand.start(_asking(usd))
-        await asyncio.wait_for(held.reached.wait(), 30)
+        session = await opened.start(_asking(usd), until=held)
         yield opened, held, session
 
 
@@ -77,9 +76,7 @@ async def _usage(opened: SessionEnvironment) -> TenantUsage:
 
 async def _queued(opened: SessionEnvironment, usd: str = "1", priority: int = 3) -> Session:
     """Start a session that has to wait."""
-    session = await opened.chargehand.start(_asking(usd, priority))
-    await until_state(session, "queued")
-    return session
+    return await opened.start(_asking(usd, priority), until="queued")
 
 
 async def _terminate(client: Client, workflow_id: str) -> None:
@@ -120,8 +117,7 @@ async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Cli
         async with asyncio.timeout(1.9):
             await talk.opened()
         first = await asyncio.wait_for(talk.say(text="Hello"), 30)
-        session = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+        session = await opened.start(_asking("1"), until=held)
         second = await asyncio.wait_for(talk.say(text="Are you there?"), 30)
         held.released.set()
         report = await asyncio.wait_for(session.result(), 30)
@@ -136,8 +132,7 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
     held = _held()
     held.released.set()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
-        ended = await opened.chargehand.start(_asking("1.5", approval="plan"))
-        await until_state(ended, "awaiting_approval")
+        ended = await opened.start(_asking("1.5", approval="plan"), until="awaiting_approval")
         spent = (await ended.status()).spent_usd
         waiting = await _queued(opened, "1.5")
         await _terminate(client, ended.id)
@@ -238,8 +233,7 @@ async def test_a_ledger_that_is_lost_is_counted_anew(client: Client, tmp_path: P
             crew="research", tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1))
         )
         await talk.say(text="Hello")
-        runs = await opened.chargehand.start(_asking("1", approval="plan"))
-        await until_state(runs, "awaiting_approval")
+        runs = await opened.start(_asking("1", approval="plan"), until="awaiting_approval")
         await runs.raise_limits(budget_usd=Decimal(2))
         before = await _usage(opened)
         if loss == "vanished":
