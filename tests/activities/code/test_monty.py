@@ -10,6 +10,7 @@ import pytest
 from activities.tools.code.monty import MODULES, MontyLimits, MontyRunner
 from activities.tools.code.protocol import CodeResult
 from tests.child_processes import children
+from tests.waiting import until
 
 LIMITS = MontyLimits(seconds=1.0, output_bytes=10_000)
 
@@ -158,15 +159,12 @@ async def test_cancelling_kills_the_process() -> None:
     """A cancelled piece of code stops at once, long before its own limit."""
     runner = MontyRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
-    while not children("monty"):
-        await asyncio.wait({running}, timeout=0.01)
+    await until(lambda: bool(children("monty")))
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    async with asyncio.timeout(60):
-        while children("monty"):
-            await asyncio.to_thread(time.sleep, 0.01)
+    await until(lambda: not children("monty"))
     await runner.close()
 
     assert children("monty") == set()

@@ -17,6 +17,7 @@ from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusab
 from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.bubblewrap.tests.bubblewrap_sandbox import ALLOW_ALL, LIMITS, can_hold, inside, ran
 from tests.child_processes import children
+from tests.waiting import until
 from worker.settings import Settings
 
 
@@ -208,8 +209,7 @@ async def test_cancelling_ends_the_sandbox() -> None:
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     runner.start()
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
-    while not children("bwrap"):
-        await asyncio.wait({running}, timeout=0.01)
+    await until(lambda: bool(children("bwrap")))
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
