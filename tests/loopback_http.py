@@ -1,9 +1,11 @@
-"""An HTTP server on loopback in a thread of its own, for tests that bring a request handler, and a port for others."""
+"""An HTTP server on loopback in a thread of its own, for tests that bring a request handler; ports for others."""
 
+import asyncio
 import socket
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import SystemRandom
 from typing import Any
@@ -15,6 +17,27 @@ def free_port() -> int:
         port = SystemRandom().randrange(12_000, 32_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+
+
+@dataclass
+class Collector:
+    """A server that answers nothing, and how often it was connected to."""
+
+    host: str
+    connections: int = 0
+
+
+@asynccontextmanager
+async def collecting() -> AsyncGenerator[Collector]:
+    """Count every connection to a port on loopback, whether anything is asked over it or not."""
+
+    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        collector.connections += 1
+        writer.close()
+
+    async with await asyncio.start_server(count, "127.0.0.1", 0) as server:
+        collector = Collector(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        yield collector
 
 
 class LoopbackHandler(BaseHTTPRequestHandler):

@@ -1,11 +1,9 @@
 """A report's page in a real browser: it asks for nothing, runs nothing, and fits a phone, the dark, and paper."""
 
-import asyncio
 import io
 import resource
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,6 +17,7 @@ from chargehand_cli.rendering.page import report_page
 from chargehand_cli.session_files import keep
 from chargehand_plugins.report_formats.pdf import pdf
 from tests.browser.chromium import Tab, accessibility_problems
+from tests.loopback_http import Collector, collecting
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
 from tests.unit.cli.reports import at, report, trace
 
@@ -28,28 +27,10 @@ _PAGES: Final = 20
 """Each has every twentieth text; tests/security tries them one by one, on the page as it is written."""
 
 
-@dataclass
-class Collector:
-    """Whoever would like to be asked for something."""
-
-    host: str = ""
-    connections: int = 0
-
-    def aimed_at(self, text: str) -> str:
-        return text.replace("collector.example", self.host)
-
-
 @pytest.fixture
 async def collector() -> AsyncIterator[Collector]:
-    """Count every connection to an address on loopback, whether anything is asked over it or not."""
-    collector = Collector()
-
-    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        collector.connections += 1
-        writer.close()
-
-    async with await asyncio.start_server(count, "127.0.0.1", 0) as server:
-        collector.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    """Listen at the address that the texts of strangers are aimed at."""
+    async with collecting() as collector:
         yield collector
 
 
@@ -57,7 +38,7 @@ async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Col
     """Whatever strangers wrote into report and trace, opening the page asks only for the page, and no script speaks."""
     links: set[str] = set()
     for number in range(_PAGES):
-        text = collector.aimed_at("\n\n".join(HOSTILE[number::_PAGES]))
+        text = "\n\n".join(HOSTILE[number::_PAGES]).replace("collector.example", collector.host)
         page = keep(tmp_path / str(number), hostile_report(text), hostile_trace(text)).page
         await tab.page.goto(page.as_uri())
         found: list[str] = await tab.page.evaluate("[...document.querySelectorAll('[href]')].map(a => a.href)")
@@ -74,7 +55,8 @@ async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Col
 async def test_the_browser_would_tell(tab: Tab, collector: Collector, tmp_path: Path) -> None:
     """The same texts on a page that does not guard itself are asked for and do run: the test above can fail."""
     bare = tmp_path / "bare.html"
-    bare.write_text("\n".join(collector.aimed_at(text) for text in HOSTILE if "meta" not in text), encoding="utf-8")
+    hostile = "\n".join(text for text in HOSTILE if "meta" not in text).replace("collector.example", collector.host)
+    bare.write_text(hostile, encoding="utf-8")
 
     await tab.page.goto(bare.as_uri(), wait_until="commit")
     await tab.page.wait_for_load_state()

@@ -1,8 +1,6 @@
 """Ways to make the worker ask where it may not, each tried from the URL on."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
@@ -15,6 +13,7 @@ from activities.http.guarded_get import GuardedBackend, resolve_by_system
 from activities.http.page import FetchError, FetchLimits
 from activities.tools.pages.fetch import Fetcher
 from activities.tools.pages.tool import ReadPage
+from tests.loopback_http import collecting
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
@@ -29,19 +28,6 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
 
 def fetcher(dial: Dial) -> Fetcher:
     return Fetcher(GuardedBackend(resolve=resolve, dial=dial), FetchLimits())
-
-
-@asynccontextmanager
-async def counting() -> AsyncGenerator[tuple[int, list[str]]]:
-    """A server on loopback that counts who connects; gives its port and the connections."""
-    connections: list[str] = []
-
-    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append("connected")
-        writer.close()
-
-    async with await asyncio.start_server(count, "127.0.0.1", 0) as serving:
-        yield serving.sockets[0].getsockname()[1], connections
 
 
 TRICKS = [
@@ -96,16 +82,16 @@ async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine www.example login canary password canary\ndefault login canary password canary\n")
     server.pages["/"] = answer(b"direct")
-    async with counting() as (port, connections):
+    async with collecting() as proxy:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
-            monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{port}")
+            monkeypatch.setenv(name, f"http://{proxy.host}")
+            monkeypatch.setenv(name.lower(), f"http://{proxy.host}")
         for name, value in {"HOME": tmp_path, "NETRC": netrc, "SSL_CERT_FILE": netrc, "NO_PROXY": excluded}.items():
             monkeypatch.setenv(name, str(value))
 
         fetched = await fetcher(Dial(server.port)).fetch("http://www.example/")
 
-    assert (fetched.body, connections) == (b"direct", [])
+    assert (fetched.body, proxy.connections) == (b"direct", 0)
     assert all(word not in server.requests[0].lower() for word in ("canary", "authorization", "cookie", "referer"))
 
 
