@@ -7,8 +7,6 @@ from typing import Final
 
 from temporalio import workflow
 
-from chargehand.contracts.request import StartRequest
-
 MOST_EVENTS: Final = 4_000
 MOST_BYTES: Final = 4 << 20
 
@@ -21,16 +19,6 @@ def is_continue_as_new_due() -> bool:
         or info.get_current_history_length() > MOST_EVENTS
         or info.get_current_history_size() > MOST_BYTES
     )
-
-
-async def continue_as_new(
-    is_settled: Callable[[], bool], is_over: Callable[[], bool], request: Callable[[], StartRequest]
-) -> None:
-    """Continue as new once all is settled; return only if `is_over` comes first."""
-    await workflow.wait_condition(lambda: is_settled() or is_over())
-    raise_if_cancelled()
-    if not is_over():
-        workflow.continue_as_new(request())
 
 
 def raise_if_cancelled() -> None:

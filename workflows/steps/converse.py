@@ -21,12 +21,12 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
-from workflows.run_end import continue_as_new, is_continue_as_new_due, raise_if_cancelled
+from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
 from workflows.state.dialogue import Dialogue
 from workflows.state.session import ConversationRunState, Session
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
 from workflows.steps.decisions import steer
-from workflows.steps.effects import announce_reply, enter, is_settled, list_state
+from workflows.steps.effects import announce_reply, continue_as_new, enter, list_state
 from workflows.steps.open import Place
 
 _KEPT_SUBTASKS: Final = 20
@@ -100,9 +100,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
         if not talk.jobs and left <= timedelta(0):
             return "idle"
         if not talk.jobs and is_continue_as_new_due():
-            await continue_as_new(
-                lambda: is_settled(session), lambda: dialogue.has_message or dialogue.is_closing, talk.next_request
-            )
+            await continue_as_new(session, lambda: dialogue.has_message or dialogue.is_closing, talk.next_request)
             continue
         if session.progress.state != "awaiting_message":
             enter(session, "awaiting_message")

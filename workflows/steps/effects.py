@@ -16,6 +16,7 @@ from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import DecisionRecord, Report, Route, SessionState, StopReason, Tier, Wait, WaitKind
+from chargehand.contracts.request import StartRequest
 from chargehand.listing import WAITING_STATES
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
@@ -26,7 +27,7 @@ from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import ModelCalls, TurnLost, request_grant, was_reset
 from workflows.options import execution_timeout
 from workflows.rules.plan_validation import SUPERVISOR
-from workflows.run_end import on_exit
+from workflows.run_end import on_exit, raise_if_cancelled
 from workflows.state.clock import Clock
 from workflows.state.session import Session
 
@@ -170,6 +171,14 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
 def is_settled(session: Session) -> bool:
     """Whether every message is answered, and every wait and decision announced, so that the run may end."""
     return workflow.all_handlers_finished() and not session.progress.waits.announcements
+
+
+async def continue_as_new(session: Session, is_over: Callable[[], bool], request: Callable[[], StartRequest]) -> None:
+    """Continue as new once all is settled; return only if `is_over` comes first."""
+    await workflow.wait_condition(lambda: is_settled(session) or is_over())
+    raise_if_cancelled()
+    if not is_over():
+        workflow.continue_as_new(request())
 
 
 def enter(session: Session, state: SessionState) -> None:

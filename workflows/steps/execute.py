@@ -20,10 +20,10 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.rules.plan_templates import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.run_end import continue_as_new, is_continue_as_new_due
+from workflows.run_end import is_continue_as_new_due
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
-from workflows.steps.effects import ask_parent, is_settled, publish, take_turn, wait_for_budget
+from workflows.steps.effects import ask_parent, continue_as_new, publish, take_turn, wait_for_budget
 from workflows.steps.plan import validate
 from workflows.steps.review import is_look_due
 
@@ -59,7 +59,7 @@ async def _run_until_done(session: Session, running: _Running) -> None:
         elif _must_continue_as_new(session):
             # It stops running children, so it happens only when there are none.
             await continue_as_new(
-                lambda: is_settled(session),
+                session,
                 lambda: session.clock.work_is_over,
                 lambda: session.original.replace(state=session.state().model_dump_json()),
             )
