@@ -1,4 +1,4 @@
-"""Tools that compute share a limit of their own, since a worker has slots for calls that wait."""
+"""The activity that uses a tool: which calls it makes, and how many at once."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,12 +34,16 @@ class Slow:
         return ToolAnswer(output={})
 
 
+def _readers(tool: str) -> Crew:
+    agent = Agent(name="reader", description="Reads documents.", prompt="Read documents.", tools=(tool,))
+    return Crew(name="readers", description="A crew for this test.", guidance="Let the reader read.", agents=(agent,))
+
+
 @pytest.mark.parametrize(("name", "most"), [("query_data", MOST_COMPUTING), ("lookup", MOST_COMPUTING + 10)])
 async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
     """More calls of a tool that computes wait, and are made in the end; those of any other tool all begin."""
     tool = Slow(name)
-    agent = Agent(name="reader", description="Reads documents.", prompt="Read documents.", tools=(name,))
-    crew = Crew(name="readers", description="A crew for this test.", guidance="Let the reader read.", agents=(agent,))
+    crew = _readers(name)
     uses = ToolActivities(CrewVersions({"readers": crew}, {name: tool}), {name: tool}, ActingCalls(Record(Path())))
     request = ToolRequest(
         session="s", step="1", crew="readers", agent="reader", call=ToolCall(id="1", tool=name, arguments={})
@@ -55,6 +59,29 @@ async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
         ended = await asyncio.gather(*calls)
 
     assert (begun, [each.ok for each in ended]) == (most, [True] * len(calls))
+
+
+@pytest.mark.parametrize(
+    ("agent", "call", "told"),
+    [
+        ("writer", {}, "There is no agent 'writer' in the crew 'readers'."),
+        ("reader", {"tool": "order"}, "You have no tool 'order'. Yours are: lookup."),
+        ("reader", {"tool": "nothing"}, "You have no tool 'nothing'. Yours are: lookup."),
+        ("reader", {"malformed": "it is cut off"}, "The arguments could not be read: it is cut off. Send them again."),
+    ],
+)
+async def test_a_call_that_its_agent_may_not_make_is_not_made(agent: str, call: dict[str, str], told: str) -> None:
+    """Whatever a workflow asks for: the activity itself knows which agent has which tool."""
+    tools = {name: Slow(name) for name in ("lookup", "order")}
+    crew = _readers("lookup")
+    uses = ToolActivities(CrewVersions({"readers": crew}, tools), tools, ActingCalls(Record(Path())))
+    asked = ToolCall(id="1", tool="lookup", arguments={}).model_copy(update=call)
+    request = ToolRequest(session="s", step="1", crew="readers", agent=agent, call=asked)
+
+    result = await ActivityEnvironment().run(uses.use_tool, request)
+
+    assert (result.ok, result.output) == (False, {"error": told})
+    assert [each.begun for each in tools.values()] == [0, 0]
 
 
 _STRICT: JsonSchema = {

@@ -30,6 +30,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from activities.contracts.session import LEDGER_PREFIX
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, UPDATES
 from chargehand.payloads.encryption import Encryption
@@ -139,6 +140,19 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
     for name, error in refused:
         assert re.search(rf"limits\.{name}: \S+ is above this installation's ceiling", error.message)
     assert opened.model.calls == []
+
+
+@pytest.mark.parametrize("kind", [WorkflowType.SUPERVISOR, WorkflowType.CONVERSATION])
+async def test_an_id_of_a_ledger_is_refused(environment: OpenEnvironment, kind: WorkflowType) -> None:
+    """A session under it would be taken for the ledger of a tenant, which then could not start."""
+    async with environment(Script()) as opened:
+        client, queue = opened.chargehand.client, opened.chargehand.task_queue
+        with pytest.raises(WorkflowFailureError) as refused:
+            await client.execute_workflow(kind, {"goal": "a goal"}, id=f"{LEDGER_PREFIX}{queue}/acme", task_queue=queue)
+
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == ErrorType.INVALID_INPUT
+    assert f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers" in str(refused.value.cause)
 
 
 async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:

@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from activities.contracts.tool import ToolAnswer, ToolContext
-from activities.turn_kinds.judgements import JudgeCallTask
+from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, Reply
@@ -223,6 +223,27 @@ async def test_a_judge_reads_the_words_of_the_user_alone(
     judged = [(task.arguments["amount"], task.goal, task.said) for task in opened.model.tasks(JudgeCallTask)]
     assert runs > 1
     assert judged == [(7, "Help them.", texts), (9, "Help them.", texts)]
+
+
+async def test_what_the_user_says_while_a_judge_decides_is_for_a_person(desk: Desk, tmp_path: Path) -> None:
+    """The judge has not read it, so that what it allows does not count."""
+    rule = '[[agents.policy]]\ntool = "refund"\napproval = "auto"\njudged = true'
+    crew_folder(tmp_path, "judged", clerk=f'tools = ["refund"]\n{rule}')
+    held = Held(JudgeCallAnswer(is_expected=True, reason=""))
+    script = Script().replies("money", request_tool("refund", amount=7), say("Not made.")).on("judge_call", held)
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="judged")
+        saying = [asyncio.create_task(talk.say(text="I want my money."))]
+        await asyncio.wait_for(held.reached.wait(), 20)
+        saying.append(asyncio.create_task(talk.say(text="No, wait.")))
+        await until(partial(_has_said, talk, "No, wait."))
+        held.released.set()
+        call = await pending(talk)
+        await talk.reject_call(call)
+        await asyncio.wait_for(asyncio.gather(*saying), 20)
+
+    assert call.why == "the user has said more since a model was asked"
+    assert opened.tools["refund"].calls == []
 
 
 async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:

@@ -1,15 +1,17 @@
 """Reports that are judged: by the user's criteria, and claim by claim."""
 
+import re
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.judgements import GradeTask
+from activities.turn_kinds.judgements import GradeTask, JudgeClaimsAnswer, JudgeClaimsTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest, Verification
-from tests.claim_judge import claim_judge
+from tests.claim_judge import OBJECTION, claim_judge
 from tests.scripted_model import (
     Script,
     Turn,
@@ -121,6 +123,17 @@ def _claims(result: Report) -> dict[str, Verification]:
     return {claim.text: claim.verification for claim in result.claims}
 
 
+def _omitting(pattern: str) -> Callable[[ModelCall], JudgeClaimsAnswer]:
+    """Agree with every claim, but give no verdict on those that begin like this."""
+
+    def judge(call: ModelCall) -> JudgeClaimsAnswer:
+        assert isinstance(call.task, JudgeClaimsTask)
+        given = zip(claim_judge()(call).verdicts, call.task.claims, strict=True)
+        return JudgeClaimsAnswer(verdicts=[each for each, claim in given if not re.match(pattern, claim.text)])
+
+    return judge
+
+
 @pytest.mark.parametrize(
     ("judge", "true", "false"),
     [
@@ -129,12 +142,15 @@ def _claims(result: Report) -> dict[str, Verification]:
         (claim_judge(verdict="does_not_say"), "cited", "cited"),
         (claim_judge(verdict="contradicts"), "contradicted", "contradicted"),
         (refuse, "cited", "cited"),
+        (_omitting("."), "cited", "cited"),
+        (_omitting(OBJECTION.pattern), "supported", "cited"),
     ],
 )
 async def test_only_what_code_and_judge_agree_on_is_supported(
     run: RunSession, judge: Turn, true: Verification, false: Verification
 ) -> None:
-    """Whoever agrees with everything agrees with what code finds against a claim; no judge leaves every claim cited."""
+    """Whoever agrees with everything agrees with what code finds against a claim. A claim is cited where no judge, or
+    no verdict, says more, and where none dismisses what code finds against it."""
     text = f"{TRUE}\n\n{FALSE}\n\nI hope this helps."
     result, opened = await run(_written(text, text).on("judge_claims", judge), CLAIMS_GOAL)
 
@@ -146,16 +162,20 @@ async def test_only_what_code_and_judge_agree_on_is_supported(
 
 
 async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None:
-    """The writer is told which claim and why; what it corrects counts, and what it repeats is shown as contradicted."""
+    """The writer is told which claim and why; what it corrects counts, and what it repeats is shown as contradicted. A
+    revision that is no better is dropped, and what it cost is waste."""
     judge = claim_judge(verdict="contradicts", of="It costs 3")
     wrong, right = "It costs 3 [S1.1].", TRUE
     corrected, opened = await run(_written(wrong, right).on("judge_claims", judge), CLAIMS_GOAL)
     repeated, again = await run(_written(wrong, wrong).on("judge_claims", judge), CLAIMS_GOAL)
+    other, _ = await run(_written(wrong, "It costs 3 in May [S1.1].").on("judge_claims", judge), CLAIMS_GOAL)
 
     [_, second] = opened.model.of_kind("synthesis")
     assert "“It costs 3.” It says 4." in second.messages[-1].text
     assert list(_claims(corrected).values()) == ["supported"]
     assert (list(_claims(repeated).values()), repeated.confidence) == (["contradicted"], 0)
+    assert (_claims(other), other.wasted.turns) == ({"It costs 3.": "contradicted"}, 2)
+    assert (corrected.wasted.turns, repeated.wasted.turns) == (0, 2)
     assert len(again.model.of_kind("synthesis")) == 2
     assert [claim.problem for claim in repeated.claims] == ["It says 4."]
 

@@ -256,7 +256,7 @@ async def test_what_is_due_while_no_worker_runs_is_sent_once(client: Client, tmp
     """Only the last reminder, and the message to the second address."""
     told, there = list[Told](), asyncio.Event()
     there.set()
-    options = {"notify_again_every": timedelta(seconds=3), "notify_later_after": timedelta(seconds=9)}
+    options: dict[str, Any] = {"notify_again_every": timedelta(seconds=3), "notify_later_after": timedelta(seconds=9)}
     async with reminding(client, tmp_path, told, there, **options) as opened:
         started = await opened.chargehand.start(WAITING)
         await until(lambda: bool(told))
