@@ -57,14 +57,15 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
     """
     progress = choose_progress(session_id, url=connection.session_url(session_id) or "", quiet=quiet)
     prompts = Prompts(connection.session(session_id), progress) if can_ask() and not quiet else None
+    news = asyncio.Event()
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
         tasks = (
             result,
-            asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
+            asyncio.create_task(_poll_status(connection, session_id, progress, prompts, news)),
             asyncio.create_task(connection.keep_running()),
         )
-        showing = [] if quiet else [_show_work, _show_retries]
+        showing = [] if quiet else [partial(_show_work, news), _show_retries]
         shown = [asyncio.create_task(show(connection, session_id, progress)) for show in showing]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -139,12 +140,13 @@ async def _result(connection: Connection, session_id: str) -> Report:
 
 
 async def _poll_status(
-    connection: Connection, session_id: str, progress: Progress, prompts: "Prompts | None"
+    connection: Connection, session_id: str, progress: Progress, prompts: "Prompts | None", news: asyncio.Event
 ) -> NoReturn:
-    """Show the status, polling less often while nothing changes."""
+    """Show the status, polling less often while nothing changes, and soon after something has happened."""
     answered_at, pause, latest = time.monotonic(), connection.polling_seconds, None
     while True:
         began_at = time.monotonic()
+        news.clear()
         try:
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
@@ -168,16 +170,21 @@ async def _poll_status(
             is_silence = isinstance(error, NotReachable | TimeoutError)
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
                 progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
-        await asyncio.sleep(pause)
+        await asyncio.sleep(connection.polling_seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause - connection.polling_seconds):
+                await news.wait()
 
 
-async def _show_work(connection: Connection, session_id: str, progress: Progress) -> None:
+async def _show_work(news: asyncio.Event, connection: Connection, session_id: str, progress: Progress) -> None:
     while True:
         try:
             with translated(session_id):
                 async with aclosing(watch(connection.chargehand.client, session_id)) as events:
-                    async for _, work in events:
+                    async for event, work in events:
                         progress.note(work)
+                        if event.kind != "text":
+                            news.set()
         except NotReachable:
             await asyncio.sleep(connection.polling_seconds)
         else:
