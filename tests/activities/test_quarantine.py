@@ -11,14 +11,15 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import begin, quarantine
+from activities.heartbeat import begin, quarantine, quarantined
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.environment import open_environment
-from tests.scripted_model import Script, answer, reply, report, subtask
+from tests.scripted_model import Script, answer, reply, report, subtask, use
 
 
 async def attempt(number: int, details: Sequence[object], *, fails: bool = False, lost: int = 0) -> list[object]:
@@ -80,6 +81,24 @@ async def test_a_turn_that_waits_loses_no_workers(tmp_path: Path) -> None:
     assert (len(first), len(second)) == (3, 3)
     ends = [(record.state, record.reason) for record in result.subtasks]
     assert ends == [("success", ""), ("failure", "quarantined")]
+
+
+async def test_an_agent_goes_another_way_without_a_call_that_loses_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads that no other worker gets the call, and its subtask goes on."""
+
+    async def poison(*_: object) -> None:
+        raise non_retryable_error(ErrorType.QUARANTINED, quarantined("a call of search_documents"))
+
+    script = Script().plan(subtask("T1")).work("T1", use("search_documents"), answer("Found."))
+    async with open_environment(None, tmp_path, script) as opened:
+        monkeypatch.setattr(opened.tools["search_documents"], "use", poison)
+        result = await opened.run(SessionRequest(goal="Find it, please.", review="never"))
+
+    [told] = opened.model.tasks(WorkTask)[-1].rounds[0].results
+    assert "2 workers were lost while they ran a call of search_documents, so no other gets it" in str(told.output)
+    assert [(record.state, record.reason) for record in result.subtasks] == [("success", "")]
 
 
 async def test_a_session_goes_on_without_a_turn_that_loses_workers(tmp_path: Path) -> None:
