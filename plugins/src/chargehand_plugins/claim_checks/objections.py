@@ -16,6 +16,7 @@ from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_
 from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
+    BOUND,
     ResultTable,
     is_alien,
     is_computed_from,
@@ -52,8 +53,6 @@ _MOST_SENTENCES: Final = 40
 """Those that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
 _IN_BRACKETS: Final = re.compile(r"[(\[]([^()\[\]]{1,60})[)\]]")
-_BOUND: Final = 12
-"""Characters before a figure in which `less than` or `über` makes it a bound, which need be no cell."""
 
 
 def objections_of(
@@ -140,7 +139,7 @@ def _figures(
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
         is_computed = any(is_computed_from(figure, claim, table) for table in tables)
-        is_bound = bool(sides_of("amount", claim[max(figure.start - _BOUND, 0) : figure.start], spoken_in(claim)))
+        is_bound = bool(sides_of("amount", claim[max(figure.start - BOUND, 0) : figure.start], spoken_in(claim)))
         if places and all(places) and not (figure.is_word and is_computed):
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
         elif places or is_computed:
@@ -156,7 +155,8 @@ def _figures(
             )  # it may count what no figure counts
             or is_derived(figure, there)
         ):
-            is_exact = not (scale or is_bound or phrase_in("nearly", claim))
+            is_rest = any(map(figure.completes, there))
+            is_exact = not (scale or is_bound or is_rest or phrase_in("nearly", claim))
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)

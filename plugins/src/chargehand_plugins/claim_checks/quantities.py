@@ -25,6 +25,8 @@ _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y
 _TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
 """Of any currency."""
+_WHOLE: Final = Decimal(100)
+"""Percent."""
 _MOST_WORDS: Final = 300
 """Number words that are read of a text."""
 _MOST_COMPARED: Final = 8
@@ -73,8 +75,14 @@ class Quantity:
         return self.has_unit_of(other) and (self.has_value_of(other) or other.has_value_of(self))
 
     def has_unit_of(self, other: "Quantity") -> bool:
-        """Whether both count the same, as far as that is known."""
-        return not self.unit or not other.unit or self.unit == other.unit
+        """Whether both count the same, as far as that is known; of people or things, a share is no count."""
+        is_count = bool(self.noun or other.noun) and {self.unit, other.unit} == {"percent", ""}
+        return self.unit == other.unit or not ((self.unit and other.unit) or is_count)
+
+    def completes(self, other: "Quantity") -> bool:
+        """Whether both are shares that make up the whole: who is not one of 70 percent is one of the other 30."""
+        shares = (_WHOLE - each for each in other.values if isinstance(each, Decimal))
+        return self.unit == other.unit == "percent" and not self.values.isdisjoint(shares)
 
     def counts_as(self, other: "Quantity") -> bool:
         """Whether both surely count the same: by their unit, or by the word after them."""

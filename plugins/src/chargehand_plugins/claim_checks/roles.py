@@ -155,7 +155,7 @@ def _is_swap(
     figures, their_figures = ({each.written for each in part if each.written.isdigit()} for part in between)
     are_nouns = (front.is_noun or their_back.is_noun) and (back.is_noun or their_front.is_noun)
     is_mutual = any(phrases["mutual"].fullmatch(each.written) for part in between for each in part)
-    if (is_mutual and not figures) or figures != their_figures or not (own <= known or known <= own):
+    if (is_mutual and not (figures or is_compared)) or figures != their_figures or not (own <= known or known <= own):
         return False
     if not ((kept and are_nouns) or (is_compared and (kept or is_whole))):
         return False

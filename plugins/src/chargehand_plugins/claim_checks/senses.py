@@ -46,7 +46,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
         yield Objection(reason, is_certain=is_copy)
     if copy:
-        yield from _replaced(copy, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
+        yield from _replaced(copy, claim, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
     if near >= _RELATED and not is_denied:
         yield from _turned(claim, nearest, is_repeated=near == 1)
     yield from _opposed(claim, sentences)
@@ -90,24 +90,29 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
             yield Objection("It says the opposite of its source.", is_certain=is_certain)
 
 
-def _replaced(copy: Copy, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
+def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
     """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
     theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
     # All stand behind or before the words in whose place they are: `in May 64 mm fell, in June 91 mm`.
     is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
     there, beside = quantities(known), quantities(nearest)
+    is_rest = any(figure.completes(other) for figure in quantities(claim) for other in beside)
+    known_figures = {
+        each.mine
+        for each in copy.replacements
+        if each.kind == "figure" and (each.mine, each.theirs) not in pairs
+        for figure in quantities(each.mine)
+        if is_rest or figure.is_in(beside) or is_derived(figure, beside) or is_derived(figure, there)
+    }
     for each in copy.replacements:
-        is_figure = each.kind == "figure" and (each.mine, each.theirs) not in pairs
-        is_known = is_figure and any(
-            figure.is_in(beside) or is_derived(figure, beside) or is_derived(figure, there)
-            for figure in quantities(each.mine)
-        )
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
-        is_turned = each.kind == "name" and each.mine in nearest and has_own_words  # as by buying what another sold
-        yield Objection(reason, is_certain=not (is_known or is_apart or is_both or is_mutual or is_turned))
+        # As by buying what another sold, or in another month, with the figure computed for it.
+        is_turned = each.mine in nearest and (has_own_words if each.kind == "name" else bool(known_figures))
+        is_open = each.mine in known_figures or is_apart or is_both or is_mutual or is_turned
+        yield Objection(reason, is_certain=not is_open)
 
 
 def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[Objection]:

@@ -38,7 +38,7 @@ _EITHER: Final = frozenset({2, 3})
 """Places in the list of extremes of those that may be either end of a column."""
 _ALL, _NONE = 0, 2
 """Places in the list of extents."""
-_BOUND: Final = 20
+BOUND: Final = 20
 """Characters before a figure in which `exceeds` or `less than` makes it a bound."""
 _CLAUSES: Final = re.compile(r"[,;:](?!\d)")
 _EACH_TIME: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
@@ -316,7 +316,7 @@ def _fails_in_rows(claim: str, table: ResultTable) -> bool:
         return False
     column = {cell.row: cell.value for cell in table.cells if cell.row in table.body and cell.column in columns}
     bounds = [each for each in quantities(claim) if not (each.is_year or each.values <= {Decimal(1)})]
-    before = claim[max(bounds[0].start - _BOUND, 0) : bounds[0].start] if bounds else claim
+    before = claim[max(bounds[0].start - BOUND, 0) : bounds[0].start] if bounds else claim
     amounts = sides_of("amount", before, spoken_in(claim))
     if len(columns) != 1 or len(bounds) > 1 or len(amounts) != len(bounds) or (not bounds and all(column.values())):
         return False

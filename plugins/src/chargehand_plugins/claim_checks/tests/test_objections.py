@@ -134,6 +134,7 @@ def test_words_of_a_source_that_say_otherwise_are_never_shown(claim: str, said: 
         ("Some six thousand visitors came by train", "The fair drew six million people.", "", ""),
         ("The TX-40 is suitable for solvents", "Output 4-20 mA, not suitable for solvents.", "", "Datasheet: TX-40"),
         ("Le solde est dû après l'arrivée", "Le solde est dû avant l'arrivée.", "", ""),
+        ("La cantine accueillera 40 % d'enfants de plus", "La cantine accueillera 40 enfants de plus.", "", ""),
         ("Tickets fell from month to month", "", "month | tickets\nApril | 124\nMay | 131\nJune | 140", ""),
         ("La fréquentation de la T1 a baissé", "", "ligne | gens_2022 | gens_2023 | pct\nT1 | 182 | 195 | 9", ""),
     ],
