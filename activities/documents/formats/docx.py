@@ -3,12 +3,13 @@
 import io
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from activities.documents.formats.drawings import drawn_lines
-from activities.documents.formats.paragraphs import Paragraphs, row_text
+from activities.documents.formats.grid import Cell, Grid
+from activities.documents.formats.paragraphs import Paragraphs
 from activities.documents.formats.picture import MOST_PICTURES, has_pillow, read_picture
 from activities.documents.parsed import Parsed, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -112,15 +113,13 @@ def _pictures(element: Any, parts: dict[str, "Part"], stem: Path, read: Paragrap
 
 
 def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
-    above = dict[int, str]()
+    grid = Grid()
     for row in allowance.over(_elements(table, _ROW), _ROWS_A_PIECE):
-        cells, column = list[str](), 0
-        for cell in _elements(row, _CELL):
-            # A cell that is merged with the one above has the same words.
-            text = above[column] = above.get(column, "") if cell.vMerge == "continue" else _plain(cell)
-            cells.append(text)
-            column += cell.grid_span
-        yield row_text(cells)
+        cells = (
+            (None if each.vMerge == "continue" else _plain(each), each.grid_span) for each in _elements(row, _CELL)
+        )
+        before, after = ([Cell("")] * places for places in (row.grid_before, row.grid_after))
+        yield grid.row((*before, *starmap(Cell, cells), *after))
 
 
 def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple[str, str], str]]:

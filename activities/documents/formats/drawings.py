@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from activities.documents.formats.paragraphs import row_text
+from activities.documents.formats.grid import row_text
 
 _OFFICE: Final = "{http://schemas.openxmlformats.org/"
 _RELATION, _DRAWING, _CHARTS, _DIAGRAMS = (

@@ -1,9 +1,11 @@
 """Read an HTML file as its reader sees it, with the line numbers of its source."""
 
 import re
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Final
 
+from activities.documents.formats.grid import Cell, Grid, span
 from activities.documents.formats.plain_text import read_text
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -21,6 +23,10 @@ _ENDS_UNSAID: Final = frozenset({"p", "li", "dt", "dd", "tr", "td", "th", "optio
 _HIDING: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BLOCKS_A_PIECE: Final = 100
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+_ENDS_ROW: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr", "caption", "pre", *_HEADINGS})
+"""Anything else in a row stands within its cells."""
+_REMEMBERED: Final = frozenset({"title", "a", "sup"})
+_RAISED: Final = re.compile(r"\s*[-+−]?\d")
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -56,8 +62,13 @@ class _Reader(HTMLParser):
         self._skipped = skipped
         self._skipping: list[str] = []
         self._heading: int | None = None
-        self._in_pre = self._in_row = self._in_item = self._in_title = self._in_link = self._in_cells = False
+        self._in_pre = self._in_item = False
+        self._inside = set[str]()
+        self._grids = [Grid()]
+        """Of the table, and those around it."""
         self._text: list[str] = []
+        self._cells: list[tuple[Cell, list[str]]] = []
+        """Those of the row, each with its text; `_text` is that of the last."""
         self._plain_characters = 0
         """Outside links: a list item without any is a menu."""
         self._first = self._last = 0
@@ -75,23 +86,28 @@ class _Reader(HTMLParser):
             self._skipping.clear()
         if self._skipping or tag in self._skipped or _is_hidden(attrs):
             self._skipping += [] if tag in _WITHOUT_END else [tag]
-        elif tag == "title":
-            self._in_title = True
-        elif tag == "a":
-            self._in_link = True
+        elif tag in _REMEMBERED:
+            self._inside.add(tag)
         elif tag == "br":
             self._text.append("\n" if self._in_pre else " ")
         elif tag in {"td", "th"}:
-            self._text += [" | "] if self._in_cells else []
-            self._in_cells = True
-        elif tag not in _INLINE and not (self._in_row and tag in {"p", "div"}):
+            self._begin_cell(dict(attrs))
+        elif self._cells and tag not in _INLINE | _ENDS_ROW:
+            self._text.append(" ")
+        elif tag not in _INLINE:
             self.end_block()
+            self._grids += [Grid()] if tag == "table" else []
             self._in_pre = tag == "pre"
-            self._in_row = tag == "tr"
             self._heading = _HEADINGS.get(tag)
             self._in_item = tag == "li"
             if self._in_item:
                 self._text.append("- ")
+
+    def _begin_cell(self, said: Mapping[str, str | None]) -> None:
+        if not self._cells:
+            self.end_block()
+        self._text = []
+        self._cells.append((Cell("", span(said.get("colspan")), span(said.get("rowspan"))), self._text))
 
     def handle_endtag(self, tag: str) -> None:
         if self._skipping and tag not in self._skipping and self._skipping[0] in _ENDS_UNSAID:
@@ -99,39 +115,46 @@ class _Reader(HTMLParser):
         if tag in self._skipping:
             while self._skipping.pop() != tag:
                 pass
-        elif tag == "title":
-            self._in_title = False
-        elif tag == "a":
-            self._in_link = False
-        elif tag not in _INLINE | {"td", "th", "br"} and not (self._in_row and tag in {"p", "div"}):
+        elif tag in _REMEMBERED:
+            self._inside.discard(tag)
+        elif self._cells and tag not in _INLINE | _ENDS_ROW:
+            self._text.append(" ")
+        elif tag not in _INLINE | {"td", "th", "br"}:
             self.end_block()
+            if tag == "table" and len(self._grids) > 1:
+                self._grids.pop()
 
     def handle_data(self, data: str) -> None:
-        if self._skipping or self._in_title:
+        if self._skipping or "title" in self._inside:
             return
         stripped = data.strip()
         if stripped:
             line = self.getpos()[0] + data[: data.index(stripped[0])].count("\n")
             self._first = self._first or line
             self._last = line + stripped.count("\n")
-            if not self._in_link:
+            if "a" not in self._inside:
                 self._plain_characters += len(stripped)
+        if "sup" in self._inside and _RAISED.match(data) and "".join(self._text[-1:])[-1:].isdigit():
+            # What is raised behind a figure is its power, or refers to a note.
+            data = f" [{stripped}]" if "a" in self._inside else f"^{stripped}"
         self._text.append(data)
 
     def end_block(self) -> None:
         """Close the block that is open, if it has text."""
-        text = "".join(self._text)
+        cells = (cell._replace(text="".join(words)) for cell, words in self._cells)
+        text = self._grids[-1].row(cells) if self._cells else "".join(self._text)
         text = text.strip("\n").rstrip() if self._in_pre else " ".join(text.split())
         if self._first and text.strip("- "):
             if self._heading is not None:
                 self.path.enter(self._heading, text.rstrip("¶# "))
             elif self._plain_characters or not self._in_item:
-                kind: BlockKind = "code" if self._in_pre else "table" if self._in_row else "text"
+                kind: BlockKind = "code" if self._in_pre else "table" if self._cells else "text"
                 self.blocks.append(Block(text, self._first, self._last, str(self.path), kind))
                 if not len(self.blocks) % _BLOCKS_A_PIECE:
                     self._allowance.note()
         self._text.clear()
+        self._cells.clear()
         self._first = self._last = 0
         self._heading = None
-        self._in_pre = self._in_row = self._in_item = self._in_cells = False
+        self._in_pre = self._in_item = False
         self._plain_characters = 0

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 from xml.etree import ElementTree
 
-from activities.documents.formats.paragraphs import Paragraphs, row_text
+from activities.documents.formats.grid import Cell, Grid, span
+from activities.documents.formats.paragraphs import Paragraphs
 from activities.documents.formats.presentation import pages_of
 from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -14,9 +15,11 @@ _NAMESPACE: Final = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _HEADING, _PARAGRAPH, _ITEM, _NOTE = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item", "note-body"))
 _LEVEL: Final = _NAMESPACE.format("text", "outline-level")
 _BLANKS: Final = frozenset(_NAMESPACE.format("text", name) for name in ("s", "tab", "line-break"))
-_ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table-row", "table-cell"))
-_COLUMNS_REPEATED, _ROWS_REPEATED = (
-    _NAMESPACE.format("table", f"number-{each}-repeated") for each in ("columns", "rows")
+_TABLE, _ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table", "table-row", "table-cell"))
+_COLUMNS_REPEATED, _ROWS_REPEATED, _COLUMNS, _ROWS = (
+    _NAMESPACE.format("table", f"number-{what}-{how}")
+    for how in ("repeated", "spanned")
+    for what in ("columns", "rows")
 )
 _MOST_REPEATED: Final = 100
 _PAGE: Final = _NAMESPACE.format("drawing", "page")
@@ -47,29 +50,19 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     if slides:
         return pages_of((_slide(each) for each in slides), allowance)
     read = Paragraphs()
-    for element, is_item in allowance.over(_elements(body), _PIECES):
-        text = _plain(element)
-        if element.tag == _ROW:
-            for _ in range(_times(element, _ROWS_REPEATED)):
-                if row := row_text([*_cells(element)]):
-                    read.add(row, "table")
-        elif element.tag == _HEADING and text:
-            level = element.get(_LEVEL) or ""
-            read.add_title(int(level) if level.isdecimal() else 1, text)
+    for element, text, is_item in allowance.over(_elements(body, Grid()), _PIECES):
+        if element.tag == _HEADING and text:
+            read.add_title(span(element.get(_LEVEL)), text)
         elif text:
-            read.add(f"- {text}" if is_item else text)
+            read.add(f"- {text}" if is_item else text, "table" if element.tag == _ROW else "text")
         read.add_notes(_plain(note) for note in element.iter(_NOTE))
     return read.parsed()
 
 
-def _times(element: ElementTree.Element, name: str) -> int:
-    said = element.get(name) or ""
-    return min(int(said), _MOST_REPEATED) if said.isdecimal() and len(said) < 10 else 1
-
-
-def _cells(row: ElementTree.Element) -> Iterator[str]:
-    for cell in row:
-        yield from [_plain(cell)] * _times(cell, _COLUMNS_REPEATED) if cell.tag == _CELL else ()
+def _cells(row: ElementTree.Element) -> Iterator[Cell]:
+    for cell in row.iterfind(_CELL):  # covered ones are of another kind
+        times = min(span(cell.get(_COLUMNS_REPEATED)), _MOST_REPEATED)
+        yield from [Cell(_plain(cell), span(cell.get(_COLUMNS)), span(cell.get(_ROWS)))] * times
 
 
 def _hide(*documents: ElementTree.Element) -> None:
@@ -83,19 +76,25 @@ def _hide(*documents: ElementTree.Element) -> None:
             element.tag = _ANNOTATION
 
 
-def _elements(above: ElementTree.Element, *, is_item: bool = False) -> Iterator[tuple[ElementTree.Element, bool]]:
-    """Yield headings, paragraphs and rows in reading order, with whether each belongs to a list."""
+def _elements(
+    above: ElementTree.Element, grid: Grid, *, is_item: bool = False
+) -> Iterator[tuple[ElementTree.Element, str, bool]]:
+    """Yield headings, paragraphs and rows in reading order, each with its text and whether it belongs to a list."""
     for element in above:
-        if element.tag in {_HEADING, _PARAGRAPH, _ROW}:
-            yield element, is_item
+        if element.tag in {_HEADING, _PARAGRAPH}:
+            yield element, _plain(element), is_item
+        elif element.tag == _ROW:
+            for _ in range(min(span(element.get(_ROWS_REPEATED)), _MOST_REPEATED)):
+                yield element, grid.row(_cells(element)), False
         elif element.tag not in _BESIDE_THE_TEXT:
-            yield from _elements(element, is_item=is_item or element.tag == _ITEM)
+            below = Grid() if element.tag == _TABLE else grid
+            yield from _elements(element, below, is_item=is_item or element.tag == _ITEM)
 
 
 def _slide(page: ElementTree.Element) -> tuple[str, list[str]]:
     title, lines = "", list[str]()
     for frame in page:
-        texts = [*filter(None, (_plain(element) for element, _ in _elements(frame)))]
+        texts = [text for _, text, _ in _elements(frame, Grid()) if text]
         if frame.get(_CLASS) == "title":
             title = " ".join(texts)
         else:

@@ -43,9 +43,3 @@ class Paragraphs:
         if not self._lines:
             raise UnreadableError("It has no text.")
         return Parsed("paragraph", len(self._lines), self._blocks, line_parts(self._lines), self.headings.all)
-
-
-def row_text(cells: list[str]) -> str:
-    """Write a row of a table; cells of it that are empty keep their place, a row of them is empty."""
-    plain = [" ".join(cell.split()) for cell in cells]
-    return " | ".join(plain) if any(plain) else ""

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from activities.documents.formats.drawings import drawn_lines
-from activities.documents.formats.paragraphs import row_text
+from activities.documents.formats.grid import Cell, Grid
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
 from activities.processes.limits import Allowance
 
@@ -65,8 +65,9 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:  # of many classes without a
         elif shape.has_text_frame:
             yield from _paragraphs(shape.text_frame.text)
         elif getattr(shape, "has_table", False):
-            rows = (row_text([cell.text for cell in row.cells]) for row in shape.table.rows)
-            yield from filter(None, rows)
+            grid = Grid()
+            rows = ((cell for cell in row.cells if not cell.is_spanned) for row in shape.table.rows)
+            yield from filter(None, (grid.row(Cell(c.text, c.span_width, c.span_height) for c in row) for row in rows))
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -5,9 +5,11 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from activities.documents.formats.grid import row_text
 from activities.documents.parsed import Block, Parsed, Part, Source, UnreadableError
 from activities.documents.sheets import header_at, write_sheet
 from activities.processes.limits import Allowance
@@ -18,10 +20,14 @@ _PART_ROWS: Final = 100
 _ROWS_A_PIECE: Final = 500
 _WITH_CELLS: Final = re.compile(r"content\.xml|xl/worksheets/[^/]+\.xml")
 _FORMULA: Final = re.compile(
-    rb"<table:table-cell(?=[^>]*\btable:formula=)[^>]*?(?:\boffice:(?:\w+-)?(value=)[^>]*>|/>|>(?=(<)text:p)?)"
+    rb'<table:table-cell(?=[^>]*\btable:formula=)(?:(?=[^>]*\bcalcext:value-type="(error)"))?'
+    rb"[^>]*?(?:\boffice:(?:\w+-)?(value=)[^>]*>|/>|>(?=(<)text:p)?)"
     rb'|<(?:\w+:)?c (?![^>]*\bt="str")[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>[^<]*<[^>]*>)\s*(?:<(?:\w+:)?v>([^<]*))?'
 )
 """A formula of an ODS or XLSX with what is stored beside it; the text that it comes to may well be empty."""
+_OLD_FORMULA: Final = re.compile(rb"\x06\x00(?=(..).{6}(.{8}).{6}(..))", re.DOTALL)
+"""One of an XLS may begin here: a record states its size, and after its result that of the formula in it."""
+_OLD_RECORD_BYTES: Final = 22
 _SAVE: Final = "Open it in a spreadsheet program and save it."
 
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
@@ -57,9 +63,9 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _without_result(path: Path) -> int:
-    """Count the formulas that no program has computed. Raises `UnreadableError` if all have 0 in their place."""
+    """Count the formulas that have no result, or an error. Raises `UnreadableError` if all have 0 in its place."""
     if not zipfile.is_zipfile(path):
-        return 0
+        return _without_result_in_old(path.read_bytes())
     stored = Counter[bytes]()
     with zipfile.ZipFile(path) as archive:
         for file in filter(_WITH_CELLS.fullmatch, archive.namelist()):
@@ -68,7 +74,16 @@ def _without_result(path: Path) -> int:
         is_due = "xl/workbook.xml" in archive.namelist() and b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
     if is_due and stored[b"0"] and not stored.keys() - {b"", b"0"}:
         raise UnreadableError(f"None of its formulas has been computed. {_SAVE}")
-    return stored[b""]
+    errors = sum(count for result, count in stored.items() if result.startswith((b"#", b"error")))
+    return stored[b""] + errors + is_due * stored[b"0"]
+
+
+def _without_result_in_old(content: bytes) -> int:
+    """Count the formulas of an XLS if none has another result than nothing or 0: then no program has computed them."""
+    number = partial(int.from_bytes, byteorder="little")
+    found = (each.groups() for each in _OLD_FORMULA.finditer(content))
+    results = [result for size, result, inner in found if number(size) - number(inner) == _OLD_RECORD_BYTES]
+    return 0 if {*results} - {bytes(8), b"\3\0\0\0\0\0\xff\xff"} else len(results)
 
 
 def _text(cell: Cell) -> str:
@@ -102,10 +117,9 @@ def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int,
         parsed.sheets.append(write_sheet(name, titles_row, cells, csv_path))
     titles = ", ".join(header[column] for column in used if header and header[column])[:300]
     heading = f"{name} > {titles}" if titles else name
-    lines = [
-        (number, " | ".join(" ".join(cell.split()) for cell in row if cell))
-        for number, row in numbered[:_MOST_READABLE_ROWS]
-    ]
+    filled = [column for column in range(len(numbered[0][1])) if any(row[column] for _, row in numbered)]
+    shown = [(number, [row[column] for column in filled]) for number, row in numbered[:_MOST_READABLE_ROWS]]
+    lines = [(number, row_text(row).rstrip("| ")) for number, row in shown]
     parsed.blocks.extend(
         Block(line, number, number, heading, "table", name) for number, line in lines[:MOST_INDEXED_ROWS]
     )

@@ -1,11 +1,14 @@
 """Nothing that a document's reader sees is left out in silence, wherever its format keeps it."""
 
 import io
+import struct
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import docx
+import pptx
 import pytest
 from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
 from docx.opc.packuri import PackURI
@@ -94,11 +97,25 @@ _TABLE = (
     "</table:table>"
 )
 _SHEETS = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_MAIL = (Path(__file__).with_name("written") / "fee.eml").read_bytes()
+_MAIL, _XLS = (
+    Path(__file__).with_name("written").joinpath(name).read_bytes() for name in ("fee.eml", "uncomputed.xls")
+)
+_NO_RESULT = b"\3\0\0\0\0\0\xff\xff"
+_SHEET = b'<worksheet xmlns="%s"><sheetData>%s</sheetData></worksheet>'
+_GAP = b'<row r="1"><c r="A1"><v>1</v></c><c r="B1"><v>2</v></c></row><row><c r="B2"><v>6</v></c></row>'
 _WRITTEN: dict[str, tuple[str | bytes, str]] = {
     "repeated__odt": (open_document("text", _TABLE.format("", 'table:number-columns-repeated="2"')), "7 | 7"),
     "rows__odt": (open_document("text", _TABLE.format('table:number-rows-repeated="2"', "")), "7 7"),
     "polish__html": ('<meta charset="iso-8859-2"><p>Łódź 30 zł</p>'.encode("iso-8859-2"), "Łódź 30 zł"),
+    "cells__html": (
+        "<table><tr><td><div>40</div><p>50<ul><li>a<li>b</ul><td>7<table><tr><td>in</table>after<td>side</table>",
+        "40 50 a b | 7 in after side",
+    ),
+    "raised__html": (
+        "10<sup>6</sup> m<sup>2</sup> at 70<sup><a>1</a></sup> on the 1<sup>st</sup>",
+        "10^6 m2 at 70 [1] on the 1st",
+    ),
+    "gaps__xlsx": (workbook_of(_SHEET % (_SHEETS, _GAP)), "1: 1 | 2 2: | 6"),
     "form__pdf": (filled_pdf(), "By Grace Hopper"),
     "a__eml": (_MAIL, "From: Hafenamt <office@harbour.test> Subject: Gebühr Gebühr: 9 € Subject: Berth Berth: B"),
 }
@@ -117,12 +134,11 @@ async def test_what_a_document_lacks_is_a_gap(tmp_path: Path) -> None:
 
     A line by which Excel is told the separator is no title, and titles may occur twice above numbers.
     """
-    docs, sheet = tmp_path / "docs", b'<worksheet xmlns="%s"><sheetData><row r="1">%s</row></sheetData></worksheet>'
-    cells = {"none": b"<v/>", "zero": b"<v>0</v>", "done": b"<v>14</v>"}
-    files = {
-        f"{name}__xlsx": workbook_of(sheet % (_SHEETS, b'<c r="A1"><v>7</v></c><c r="B1"><f>A1*2</f>%s</c>' % stored))
-        for name, stored in cells.items()
-    }
+    docs, row = tmp_path / "docs", b'<row r="1"><c r="A1"><v>7</v></c><c r="B1"><f>A1*2</f>%s</c></row>'
+    cells = {"none": b"<v/>", "zero": b"<v>0</v>", "done": b"<v>14</v>", "error": b"<v>#DIV/0!</v>"}
+    files = {f"{name}__xlsx": workbook_of(_SHEET % (_SHEETS, row % stored)) for name, stored in cells.items()}
+    results = {"old": _NO_RESULT, "old_zero": bytes(8), "old_done": struct.pack("<d", 470)}
+    files |= {f"{name}__xls": _XLS.replace(_NO_RESULT, result) for name, result in results.items()}
     files |= {"sep__csv": b"sep=;\nberth;fee\nA;7\n", "twice__csv": b"berth,fee,fee\nA,1,2\nB,3,4\n"}
     catalog = (await library(tmp_path, docs).open((folder(docs, mail__eml=_MAIL, **files),))).catalog
 
@@ -130,9 +146,53 @@ async def test_what_a_document_lacks_is_a_gap(tmp_path: Path) -> None:
     assert problems == ["None of its formulas has been computed. Open it in a spreadsheet program and save it."]
     assert [each.rows for each in catalog.tables if ".csv" in each.document] == [1, 2]
     assert sorted(each.rpartition(". ")[0] for each in catalog.skipped) == [
+        "error.xlsx: formulas without a result: 1",
         "mail.eml: attached files: bill.pdf",
         "none.xlsx: formulas without a result: 1",
+        "old.xls: formulas without a result: 1",
+        "old_zero.xls: formulas without a result: 1",
     ]
+
+
+_MERGED = (("Zone", "Vessel", "Fee"), ("North", "Yacht", "40"), ("", "Trawler", ""), ("Closed", "", "7"))
+"""One cell is merged with the place below `North`, one with that below `40`, and one with that beside `Closed`."""
+_SPANS = {"North": "rows", "40": "rows", "Closed": "columns"}
+
+
+def _saved(document: Any, add: Callable[[int, int], Any]) -> bytes:
+    """Fill and merge a table of one of the libraries, which all take the same."""
+    table, file = add(4, 3), io.BytesIO()
+    for (at, row), column in product(enumerate(_MERGED), range(3)):
+        table.cell(at, column).text = row[column]
+    for first, last in (((1, 0), (2, 0)), ((1, 2), (2, 2)), ((3, 0), (3, 1))):
+        table.cell(*first).merge(table.cell(*last))
+    document.save(file)
+    return file.getvalue()
+
+
+def _written(cell: str, covered: str, row: str) -> str:
+    """Write the rows of a table as XML."""
+    cells = ((cell.format(_SPANS.get(text), text) if text else covered for text in texts) for texts in _MERGED)
+    return "".join(row.format("".join(each)) for each in cells)
+
+
+async def test_merged_cells_keep_every_cell_in_its_column(tmp_path: Path) -> None:
+    """In every format with tables: a high cell stands in each of its rows, and a figure that stands again says so."""
+    document, presentation = docx.Document(), pptx.Presentation()
+    shapes: Any = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
+    cell = '<table:table-cell table:number-{}-spanned="2"><text:p>{}</text:p></table:table-cell>'
+    odt = _written(cell, "<table:covered-table-cell/>", "<table:table-row>{}</table:table-row>")
+    html = _written("<td {}span=2>{}", "", "<tr>{}").replace("columnsspan", "colspan").replace("rowsspan", "rowspan")
+    read = await texts_of(
+        tmp_path,
+        a__docx=_saved(document, document.add_table),
+        b__html=f"<table>{html}</table>",
+        c__odt=open_document("text", f"<table:table>{odt}</table:table>"),
+        d__pptx=_saved(presentation, lambda rows, columns: shapes.add_table(rows, columns, 0, 0, 9, 9).table),
+    )
+
+    expected = "Zone | Vessel | Fee North | Yacht | 40 North | Trawler | 40 (as above) Closed | | 7"
+    assert {" ".join(text.split()) for text in read} == {expected}
 
 
 _BRIEF = {
