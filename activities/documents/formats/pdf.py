@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
+from math import hypot
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from activities.documents.formats.picture import (
@@ -24,6 +24,7 @@ MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000
 _IS_PICTURE: Final = "This page is a picture."
 _LINE_END_HYPHEN: Final = "\ufffe"
+_LINE: Final = re.compile(rf"[^\s\0{_LINE_END_HYPHEN}](?:[^\r\n]*[^\s\0])?")
 _NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
 _CONTENTS_LINE: Final = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){5,}+\s*+\d+$")
 _BULLET: Final = re.compile(r"^\s*([-–•*▪●◦]|\d{1,3}[.)]|\([a-z\d]{1,3}\))\s+\S")
@@ -34,7 +35,7 @@ class Line(NamedTuple):
 
     text: str
     size: float
-    """Of its letters, in points as stated in the file."""
+    """Of its letters, in points, as they are shown."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -47,14 +48,12 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         if "password" in str(error).lower():
             raise UnreadableError("It is protected by a password: save a copy without one.") from error
         raise UnreadableError("It is not a readable PDF: the file is broken or incomplete.") from error
-    raw = cast("Any", pypdfium2.raw)  # which has no types
     pages: list[list[Line]] = []
     pictures: list[PictureFile] = []
     length = 0
     for number in allowance.over(range(min(len(document), MOST_PAGES))):
         try:
-            textpage = _filled(document, number).get_textpage()
-            lines = _lines(textpage.get_text_range(), lambda at, page=textpage: raw.FPDFText_GetFontSize(page, at))
+            lines = _lines(_filled(document, number).get_textpage())
         except pypdfium2.PdfiumError:
             lines = []
         if not lines and len(pictures) < MOST_PICTURES and has_pillow():
@@ -100,16 +99,19 @@ def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) ->
     return [] if is_empty else [write_picture(image, source.tables, number)]
 
 
-def _lines(text: str, size_at: Callable[[int], float]) -> list[Line]:
+def _lines(textpage: "pypdfium2.PdfTextPage") -> list[Line]:
     """Lines of a page, each with the size of its first letter."""
-    lines: list[Line] = []
-    at = 0
-    for raw in re.split(r"(?<=\n)", text):
-        line = raw.replace(_LINE_END_HYPHEN, "").replace("\0", "").strip()
-        if line:
-            lines.append(Line(line, round(size_at(at + len(raw) - len(raw.lstrip())), 1)))
-        at += len(raw)
-    return lines
+    import pypdfium2
+
+    text, raw = textpage.get_text_range(), cast("Any", pypdfium2.raw)  # which has no types
+    matrix = raw.FS_MATRIX()
+
+    def line(found: re.Match[str]) -> Line:
+        raw.FPDFText_GetMatrix(textpage, found.start(), matrix)  # a font may be small, and its page enlarged
+        size = raw.FPDFText_GetFontSize(textpage, found.start()) * hypot(matrix.c, matrix.d)
+        return Line(found[0].replace(_LINE_END_HYPHEN, "").replace("\0", ""), round(size, 1))
+
+    return [*map(line, _LINE.finditer(text))]
 
 
 def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
@@ -118,8 +120,7 @@ def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
     sizes: Counter[float] = Counter()
     for line in (line for page in pages for line in page):
         sizes[line.size] += len(line.text)
-    # Some PDF writers scale the page instead of the letters: with one size everywhere, headings are told by words.
-    body = sizes.most_common(1)[0][0] if len(sizes) > 1 else None
+    body = sizes.most_common(1)[0][0] if sizes else 0.0
     path = HeadingPath()
     blocks: list[Block] = []
     for number, page in enumerate(pages, 1):
@@ -145,7 +146,7 @@ def _without_digits(line: str) -> str:
     return re.sub(r"\d+", "#", line)
 
 
-def _paragraphs(lines: list[Line], path: HeadingPath, body: float | None) -> list[tuple[str, str]]:
+def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple[str, str]]:
     width = sorted(len(line.text) for line in lines)[int(len(lines) * 0.9)] if lines else 0
     found: list[tuple[str, str]] = []
     current: list[str] = []
@@ -155,13 +156,8 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float | None) -> lis
             found.append((_joined(current, width), str(path)))
             current.clear()
 
-    for index, line in enumerate(lines):
-        following = lines[index + 1].text if index + 1 < len(lines) else ""
-        if body is None:
-            level = _level_by_words(line.text, following, width, starts=not current, is_first=not path.all)
-        else:
-            level = _level_by_size(line, body)
-        if level:
+    for line in lines:
+        if level := _level(line, body):
             end()
             path.enter(level, line.text)
             continue
@@ -182,29 +178,13 @@ def _joined(lines: list[str], width: int) -> str:
     return text.strip()
 
 
-def _level_by_size(line: Line, body: float) -> int:
+def _level(line: Line, body: float) -> int:
     """1 to 6, or 0 for a line that is no heading: titles are larger, and numbers state their depth."""
     if len(line.text) > 120 or not any(character.isalpha() for character in line.text):
         return 0
-    numbered = _NUMBERED.match(line.text)
-    if numbered and line.size >= body and _may_be_title(line.text):
+    may_be_title = len(line.text.split()) <= 9 and not line.text.endswith((".", ",", ";", ":", "!", "?"))
+    if may_be_title and line.size >= body and (numbered := _NUMBERED.match(line.text)):
         return 2 + numbered.group(1).count(".")
     if line.size < body * 1.08:
         return 0
     return 1 if line.size > body * 1.6 else 2 if line.size > body * 1.25 else 3
-
-
-def _level_by_words(line: str, following: str, width: int, *, starts: bool, is_first: bool) -> int:
-    """1 to 6, or 0 for a line that is no heading: titles are short and precede something long."""
-    if not _may_be_title(line):
-        return 0
-    if numbered := _NUMBERED.match(line):
-        return 2 + numbered.group(1).count(".")
-    stands_out = len(line) < width * 0.7 and line[:1].isupper() and (starts or is_first)
-    if stands_out and (_NUMBERED.match(following) or (len(following) > 40 and following[:1].isupper())):
-        return 1 if is_first else 2
-    return 0
-
-
-def _may_be_title(line: str) -> bool:
-    return not line.endswith((".", ",", ";", ":", "!", "?")) and len(line.split()) <= 9

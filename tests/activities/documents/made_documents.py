@@ -111,6 +111,20 @@ def filled_pdf() -> bytes:
     return _drawn(lambda canvas: (canvas.drawString(9, 9, "By"), canvas.acroForm.textfield(value="Grace Hopper")))
 
 
+def enlarged_pdf(*lines: tuple[float, str]) -> bytes:
+    """A page of lines, each as large as it says, in letters of one size that are enlarged."""
+
+    def draw(canvas: Canvas) -> None:
+        for at, (size, words) in enumerate(lines):
+            text: Any = canvas.beginText()
+            text.setFont("Helvetica", 1)
+            text.setTextTransform(size, 0, 0, size, 50, 700 - 30 * at)
+            text.textOut(words)
+            canvas.drawText(text)
+
+    return _drawn(draw)
+
+
 def _drawn(draw: Callable[[Any], object], password: str | None = None) -> bytes:
     file = io.BytesIO()
     canvas = Canvas(file, encrypt=password)

@@ -15,7 +15,7 @@ from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml.parser import parse_xml
 from hostile_documents import workbook_of
-from made_documents import ebook, filled_pdf, folder, library, open_document
+from made_documents import ebook, enlarged_pdf, filled_pdf, folder, library, open_document
 from PIL import Image
 
 _WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -193,6 +193,14 @@ async def test_merged_cells_keep_every_cell_in_its_column(tmp_path: Path) -> Non
 
     expected = "Zone | Vessel | Fee North | Yacht | 40 North | Trawler | 40 (as above) Closed | | 7"
     assert {" ".join(text.split()) for text in read} == {expected}
+
+
+async def test_a_heading_of_a_pdf_is_as_large_as_it_is_shown(tmp_path: Path) -> None:
+    """Some programs write all letters in one size and enlarge the page."""
+    page = enlarged_pdf((18, "Fog"), (10, "The bell rings twice."), (14, "Wind"), (10, "The ferry stops at 26 knots."))
+    opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__pdf=page),))
+
+    assert opened.catalog.documents[0].headings == ("Fog", "Wind")
 
 
 _BRIEF = {
