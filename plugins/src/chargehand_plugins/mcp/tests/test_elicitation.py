@@ -4,20 +4,24 @@ import asyncio
 import json
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import pytest
 from pydantic import BaseModel, JsonValue, ValidationError
 from temporalio.client import Client
 
 from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import NeedsInput, ToolContext
 from chargehand.contracts import SessionRequest
 from chargehand.errors import UpdateRefused
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
 from chargehand_plugins.mcp.tests.test_sessions_with_tools import worker
+from chargehand_plugins.mcp.tools.server import McpServer
+from chargehand_plugins.mcp.tools.tool import McpTool
 from tests.crew_files import crew_text
 from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, work_task
 from tests.waiting import until
@@ -126,6 +130,42 @@ async def test_without_an_answer_the_agent_is_told(
     [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
     assert (result.ok, result.output) == (False, {"error": "Its server asks a person, who has not answered."})
     assert served.calls == ["Coat"]
+
+
+async def test_calls_at_once_are_asked_their_own_questions() -> None:
+    """Neither waits for the other, nor is asked what a call goes on to ask after it was cancelled."""
+    from mcp import MCPError
+    from mcp.server.mcpserver import Context, MCPServer
+
+    mcp, three, is_late, called = MCPServer("shop"), asyncio.Barrier(3), asyncio.Event(), list[str]()
+
+    @mcp.tool()
+    async def quote(item: str, context: Context) -> str:
+        """Say what an item costs; ask late for a boat."""
+        called.append(item)
+        try:
+            await (is_late if item == "Boat" else three).wait()
+        finally:
+            if item == "Boat":
+                with anyio.CancelScope(shield=True), suppress(MCPError):
+                    await three.wait()
+                    await context.elicit("Which harbour?", Size)
+                is_late.set()
+        await is_late.wait()
+        return str((await context.elicit("Which size?", Size)).action)
+
+    declared = {"name": "shop", "tools": ["quote"], "elicitation": True}
+    caller = ToolContext(session="s", agent="clerk", idempotency_key="k")
+    with serve_mcp(mcp) as url:
+        server = McpServer(McpDeclaration.model_validate(declared | {"url": url}), {})
+        tool = McpTool("shop_quote", server, "quote")
+        boat = asyncio.create_task(tool.use({"item": "Boat"}, caller))
+        await until(lambda: bool(called))
+        boat.cancel()
+        asked = await asyncio.gather(*(tool.use({"item": item}, caller) for item in ("Coat", "Hat")))
+        await server.close()
+
+    assert ["Which size?" in each.elicitation.asks for each in asked if isinstance(each, NeedsInput)] == [True] * 2
 
 
 FORM: dict[str, JsonValue] = {

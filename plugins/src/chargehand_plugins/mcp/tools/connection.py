@@ -79,7 +79,6 @@ class Connection:
             else _over_http(declared, declared.url or "", environment, credentials or {}, self._statuses)
         )
         self._declared = declared
-        self._turn = asyncio.Lock()
         self._answers: Mapping[str, Mapping[str, Any]] = {}
         self._asked: Elicitation | None = None
         self._questions = 0
@@ -137,11 +136,10 @@ class Connection:
     ) -> tuple[types.CallToolResult, Elicitation | None]:
         """Call a tool once with a person's answers; also return further questions of the server.
 
-        One call at a time, since a server does not state for which call it asks. Raises like `call`.
+        Only one call may use such a connection, since a server does not state for which it asks. Raises like `call`.
         """
-        async with self._turn:
-            self._answers, self._asked, self._questions = answers, None, 0
-            return await self.call(tool, arguments), self._asked
+        self._answers = answers
+        return await self.call(tool, arguments), self._asked
 
     async def _elicit(self, context: "ClientRequestContext", params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002  # the library's signature
         self._questions += 1

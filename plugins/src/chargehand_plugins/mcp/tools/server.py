@@ -75,7 +75,7 @@ class McpServer:
 
     @asynccontextmanager
     async def connected(self, credentials: Mapping[str, str], tool: str = "") -> "AsyncGenerator[Connection]":
-        """Return a connection for one call, separate per user if calls carry the user's credentials.
+        """Return a connection for one call, its own if calls carry the user's credentials or servers may ask back.
 
         Raises:
             WithdrawnTool: the tool's definition is not approved.
@@ -83,7 +83,7 @@ class McpServer:
         """
         from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
 
-        is_own = bool(self.declared.credentials)
+        is_own = bool(self.declared.credentials) or self.declared.elicitation
         connection = Connection(self.declared, self._environment, credentials) if is_own else await self._listed()
         try:
             if is_own:
