@@ -33,7 +33,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Script, answer, request_tool, say, subtask
-from tests.waiting import until
+from tests.waiting import until, until_state
 from tests.workflows.conftest import DESK, pending, server_of
 from worker.parts import WorkerParts
 from workflows import run_end
