@@ -1,6 +1,5 @@
 """A session's progress: its plan, outcomes and open questions, and the status shown to people."""
 
-import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -63,8 +62,8 @@ class Waits(Carried):
     open: dict[str, Wait] = present({})
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
     """Verdicts on open waits that are not applied yet, and who decided."""
-    announcements: set[asyncio.Task[None]] = present(set[asyncio.Task[None]]())
-    """Those of waits and decisions that are not all started yet."""
+    unannounced: int = present(0)
+    """Announcements of waits and decisions that have not been handed over yet."""
     claimed: set[str] = present(set[str]())
     """Waits that have received a decision, applied or not, and accept no other."""
 
@@ -77,6 +76,12 @@ class Waits(Carried):
 
     def begin(self, wait: Wait) -> None:
         self.open[wait.id] = wait
+
+    def begin_announcement(self) -> None:
+        self.unannounced += 1
+
+    def end_announcement(self, _: object) -> None:
+        self.unannounced -= 1
 
     def decide(self, wait_id: str, verdict: Verdict, by: str) -> None:
         """Record a decision that the session is about to act on."""

@@ -161,16 +161,15 @@ def _line(text: str) -> str:
 
 
 def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
-    started = session.progress.waits.announcements
+    waits = session.progress.waits
     for announce in installed().functions(Hook.WAIT):
-        task = asyncio.create_task(announce(session, wait, decision))
-        started.add(task)
-        task.add_done_callback(started.discard)
+        waits.begin_announcement()
+        asyncio.create_task(announce(session, wait, decision)).add_done_callback(waits.end_announcement)
 
 
 def is_settled(session: Session) -> bool:
     """Whether every message is answered, and every wait and decision announced, so that the run may end."""
-    return workflow.all_handlers_finished() and not session.progress.waits.announcements
+    return workflow.all_handlers_finished() and session.progress.waits.unannounced == 0
 
 
 async def continue_as_new(session: Session, is_over: Callable[[], bool], request: Callable[[], StartRequest]) -> None:

@@ -194,8 +194,8 @@ async def test_every_view_says_what_the_provider_has_charged(
     latest_seconds: float,
 ) -> None:
     """After each answer of the provider, in any order of the agents of three nested sessions, all views come to equal
-    its books, a tool that takes longer or not, and stay there until it answers again; nightly, within two seconds on an idle
-    machine: all views share one process with the worker, and each needs it to read what has happened."""
+    its books, a tool that takes longer or not, and stay there until it answers again; nightly, within two seconds on an
+    idle machine: all views share one process with the worker, and each needs it to read what has happened."""
     moments, books = random.Random(24), Books()
     async with open_console(client, tmp_path, books.respond, at_once=[QUICK]) as console:
         opened = console.environment
