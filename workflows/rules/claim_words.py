@@ -11,7 +11,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
+TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
+"""A word or a number."""
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
@@ -138,10 +139,8 @@ def is_courtesy(text: str) -> bool:
 
 def _is_polite(text: str, language: Language) -> bool:
     """Whether a text begins as a courtesy, does not say what was not found, and goes on with a name or a courtesy."""
-    if language.phrases["found"].search(text):
-        return False
     for _ in range(_MOST_COURTESIES):
-        if not language.courtesy.match(text):
+        if not language.courtesy.match(text) or language.phrases["found"].search(text):
             return False
         end = language.greeting.match(text) or language.turn.search(text)
         text = text[end.end() :] if end else ""
@@ -165,7 +164,7 @@ def month_names(number: int) -> str:
 def content(text: str) -> frozenset[str]:
     """List the stems of a text's content words; for scripts without spaces, its character pairs."""
     common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
-    words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
+    words = [match[0] for match in TOKEN.finditer(text) if match[0].casefold() not in common]
     return frozenset(
         part for word in words for part in (_pairs(word) if _UNSPACED.search(word) else [word.casefold()[:_STEM]])
     )

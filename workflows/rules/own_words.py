@@ -13,9 +13,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from workflows.rules.claim_words import month_names
+from workflows.rules.claim_words import TOKEN, month_names
 
-_WORD: Final = re.compile(r"[^\W_]+")
 _STRAIGHT: Final = str.maketrans(
     {**dict.fromkeys("‘’‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("–—‑", "-")}
 )
@@ -76,7 +75,7 @@ def _stands(value: str, text: str) -> bool:
 
 
 def _by_words(text: str) -> str:
-    return _WORD.sub("\0\\g<0>\0", text)
+    return TOKEN.sub("\0\\g<0>\0", text)
 
 
 def _are_listed(items: Sequence[str], text: str) -> bool:
@@ -91,7 +90,7 @@ def _follow(items: Sequence[str], text: str, at: int) -> bool:
         if between is None:
             return False
         at = between.end()
-    return text.startswith(items[-1], at) and not _WORD.match(text, at + len(items[-1]))
+    return text.startswith(items[-1], at) and not TOKEN.match(text, at + len(items[-1]))
 
 
 def _stands_apart(value: str, text: str) -> bool:

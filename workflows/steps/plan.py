@@ -150,18 +150,13 @@ def _known_agents(session: Session, draft: PlanAnswer | Plan, begun: Collection[
 
 def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
     """Turn a planner's omissions into gaps, naming the profile that has room for them."""
-    larger = _roomier_profile(session)
-    advice = f" The profile '{larger}' has room for more." if larger else ""
-    return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
-
-
-def _roomier_profile(session: Session) -> Profile | None:
-    """Return the next larger profile, if this session has the limits of its own and the ceilings allow the larger."""
-    usual, granted = PROFILES[session.facts.terms.profile], session.budget.ledger.granted
-    larger = _LARGER.get(session.facts.terms.profile)
-    is_usual = granted == Amount(usual.max_turns, usual.budget_usd)
+    profile, granted = session.facts.terms.profile, session.budget.ledger.granted
+    usual, larger = PROFILES[profile], _LARGER.get(profile)
     is_allowed = larger is not None and not PROFILES[larger].above(session.facts.ceilings)
-    return larger if is_usual and is_allowed and session.request.delegation is None else None
+    # With limits of its own, or a part of its parent's, another profile would change nothing.
+    is_usual = granted == Amount(usual.max_turns, usual.budget_usd) and session.request.delegation is None
+    advice = f" The profile '{larger}' has room for more." if is_usual and is_allowed else ""
+    return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
 
 
 def _planning_error(error: TurnLost) -> ApplicationError:

@@ -14,10 +14,9 @@ from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.protocol import ContradictionDraft
 from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
 from chargehand_plugins.claim_checks.words import is_negated, months_of, sentences_of, sides_of, without_month_names
-from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
+from workflows.rules.claim_words import TOKEN, content, language_of, languages, shared, spoken_in
 from workflows.rules.graph import USABLE
 
-_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CITATION: Final = re.compile(r"\[[^][]*\]")
 _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
@@ -98,7 +97,7 @@ def _differ(one: _Statement, other: _Statement) -> bool:
 
 def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
     """Whether names are what a statement says, in one place, not what it speaks of."""
-    places = "".join("x" if _stem(token) in names else " " for token in _TOKEN.findall(statement.text)).split()
+    places = "".join("x" if _stem(token) in names else " " for token in TOKEN.findall(statement.text)).split()
     is_plain = len(places) == 1 and all(map(str.isalpha, names))
     return is_plain and not statement.has_nouns_in_capitals and statement.first not in names
 
@@ -127,7 +126,7 @@ def _statement(text: str) -> _Statement:
     undated = _NUMERIC_DATE.sub(" ", text)
     plain, months = without_month_names(undated), {str(number) for number in months_of(text)}
     common = frozenset(word for code in codes for word in languages()[code].common)
-    tokens = _TOKEN.findall(plain)
+    tokens = TOKEN.findall(plain)
     said = " ".join(token for token in tokens if token.casefold() not in common)
     years, labels, amounts = _figures(in_figures(undated), tokens, common)
     counted = {_stem(each.written) for each in amounts if each.is_word}

@@ -155,8 +155,7 @@ def _figures(
             )  # it may count what no figure counts
             or is_derived(figure, there)
         ):
-            is_rest = any(map(figure.completes, there))
-            is_exact = not (scale or is_bound or is_rest or phrase_in("nearly", claim))
+            is_exact = not (scale or is_bound or phrase_in("nearly", claim) or any(map(figure.completes, there)))
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)

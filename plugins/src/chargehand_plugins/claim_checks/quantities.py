@@ -25,8 +25,6 @@ _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y
 _TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
 """Of any currency."""
-_WHOLE: Final = Decimal(100)
-"""Percent."""
 _MOST_WORDS: Final = 300
 """Number words that are read of a text."""
 _MOST_COMPARED: Final = 8
@@ -81,7 +79,7 @@ class Quantity:
 
     def completes(self, other: "Quantity") -> bool:
         """Whether both are shares that make up the whole: who is not one of 70 percent is one of the other 30."""
-        shares = (_WHOLE - each for each in other.values if isinstance(each, Decimal))
+        shares = (100 - each for each in other.values if isinstance(each, Decimal))
         return self.unit == other.unit == "percent" and not self.values.isdisjoint(shares)
 
     def counts_as(self, other: "Quantity") -> bool:

@@ -1,6 +1,5 @@
 """Who does what to whom: claims in the words of their source that have these in other places. Pure."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +9,8 @@ from typing import Final
 from chargehand_plugins.claim_checks.copies import MOST_TOKENS
 from chargehand_plugins.claim_checks.words import SUBJECTS, sides_of
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import languages, spoken_in
+from workflows.rules.claim_words import TOKEN, languages, spoken_in
 
-_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _STEM: Final = 5
 _LEAST_NAME: Final = 3
 _CASED: Final = frozenset({"den", "dem", "des"})
@@ -98,7 +96,7 @@ def _related(text: str, phrases: tuple[str, str], code: str) -> tuple[frozenset[
 def _tokens(text: str, code: str) -> tuple[_Token, ...]:
     common, article = languages()[code].common, languages()[code].phrases["article"]
     than = languages()[code].phrases["than"]
-    words = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
+    words = [(match[0], match.start()) for match in TOKEN.finditer(text)]
     if len(words) > MOST_TOKENS:
         return ()
     articles = [bool(article.fullmatch(word)) for word, _ in words]

@@ -98,7 +98,7 @@ def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words
     is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
     there, beside = quantities(known), quantities(nearest)
     is_rest = any(figure.completes(other) for figure in quantities(claim) for other in beside)
-    known_figures = {
+    computed = {
         each.mine
         for each in copy.replacements
         if each.kind == "figure" and (each.mine, each.theirs) not in pairs
@@ -110,9 +110,8 @@ def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
         # As by buying what another sold, or in another month, with the figure computed for it.
-        is_turned = each.mine in nearest and (has_own_words if each.kind == "name" else bool(known_figures))
-        is_open = each.mine in known_figures or is_apart or is_both or is_mutual or is_turned
-        yield Objection(reason, is_certain=not is_open)
+        is_turned = each.mine in nearest and (has_own_words if each.kind == "name" else bool(computed))
+        yield Objection(reason, is_certain=not (each.mine in computed or is_apart or is_both or is_mutual or is_turned))
 
 
 def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[Objection]:

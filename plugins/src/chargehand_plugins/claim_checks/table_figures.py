@@ -13,9 +13,8 @@ from chargehand_plugins.claim_checks.number_forms import DECIMAL_MARKS, decimal_
 from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import language_of, languages, spoken_in
+from workflows.rules.claim_words import TOKEN, language_of, languages, spoken_in
 
-_WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
 _TOGETHER: Final = re.compile(
@@ -420,7 +419,7 @@ def _totals(cells: Sequence[Cell]) -> list[Quantity]:
 
 def _measure(title: str) -> Quantity:
     """Read unit and scale from the title of a column: `sales_meur`, `level_cm`; of a rate, `eur_kg`, that of euros."""
-    words = [word.casefold() for word in _WORD.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)]
+    words = [word.casefold() for word in TOKEN.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)]
     scales = [(word, factor) for word in words for factor in factors_of(word) if len(word) > 1]
     words = [word for word in words if word not in dict(scales)]
     words = words[: words.index("per")] if "per" in words else words
@@ -437,7 +436,7 @@ def _measure(title: str) -> Quantity:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_plain(text)))
+    return frozenset(TOKEN.findall(_plain(text)))
 
 
 def _plain(text: str) -> str:
