@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from activities.documents.formats.columns import Span, reading_order
 from activities.documents.formats.picture import (
     MOST_EDGE,
     MOST_PICTURES,
@@ -100,18 +102,22 @@ def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) ->
 
 
 def _lines(textpage: "pypdfium2.PdfTextPage") -> list[Line]:
-    """Lines of a page, each with the size of its first letter."""
+    """Lines of a page in reading order, each with the size of its first letter."""
     import pypdfium2
 
     text, raw = textpage.get_text_range(), cast("Any", pypdfium2.raw)  # which has no types
     matrix = raw.FS_MATRIX()
 
-    def line(found: re.Match[str]) -> Line:
-        raw.FPDFText_GetMatrix(textpage, found.start(), matrix)  # a font may be small, and its page enlarged
-        size = raw.FPDFText_GetFontSize(textpage, found.start()) * hypot(matrix.c, matrix.d)
-        return Line(found[0].replace(_LINE_END_HYPHEN, "").replace("\0", ""), round(size, 1))
+    spans = [Span(*each.span()) for each in _LINE.finditer(text)]
+    with suppress(pypdfium2.PdfiumError):  # a character without a place
+        spans = reading_order(text, spans, lambda at: cast("Any", textpage).get_charbox(at, loose=True))
 
-    return [*map(line, _LINE.finditer(text))]
+    def line(span: Span) -> Line:
+        raw.FPDFText_GetMatrix(textpage, span.start, matrix)  # a font may be small, and its page enlarged
+        size = raw.FPDFText_GetFontSize(textpage, span.start) * hypot(matrix.c, matrix.d)
+        return Line(text[span.start : span.end].replace(_LINE_END_HYPHEN, "").replace("\0", ""), round(size, 1))
+
+    return [*map(line, spans)]
 
 
 def pages_to_parsed(pages: list[list[Line]]) -> Parsed:

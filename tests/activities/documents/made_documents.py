@@ -111,6 +111,17 @@ def filled_pdf() -> bytes:
     return _drawn(lambda canvas: (canvas.drawString(9, 9, "By"), canvas.acroForm.textfield(value="Grace Hopper")))
 
 
+def columns_pdf(*rows: str, places: tuple[float, ...]) -> bytes:
+    """A page of rows, whose parts stand at places from the left; it is written row by row."""
+
+    def draw(canvas: Canvas) -> None:
+        for at, row in enumerate(rows):
+            for left, text in zip(places, row.split("|"), strict=False):
+                canvas.drawString(left, 700 - 14 * at, text)
+
+    return _drawn(draw)
+
+
 def enlarged_pdf(*lines: tuple[float, str]) -> bytes:
     """A page of lines, each as large as it says, in letters of one size that are enlarged."""
 

@@ -3,7 +3,7 @@
 import io
 import struct
 from collections.abc import Callable
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml.parser import parse_xml
 from hostile_documents import workbook_of
-from made_documents import ebook, enlarged_pdf, filled_pdf, folder, library, open_document
+from made_documents import columns_pdf, ebook, enlarged_pdf, filled_pdf, folder, library, open_document
 from PIL import Image
 
 _WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -193,6 +193,36 @@ async def test_merged_cells_keep_every_cell_in_its_column(tmp_path: Path) -> Non
 
     expected = "Zone | Vessel | Fee North | Yacht | 40 North | Trawler | 40 (as above) Closed | | 7"
     assert {" ".join(text.split()) for text in read} == {expected}
+
+
+_ACROSS = "The whole of this page was set by the harbour office, which answers for each of its columns."
+_LEFT = (
+    "The pier was built of granite",
+    "by merchants of the island, who",
+    "kept their ships there in winter",
+    "and spring.",
+)
+_RIGHT = ("A berth costs 47 euro a metre", "if it is paid until the first of", "March, and 52 thereafter.")
+_FAR = ("Dogs are kept on a lead while", "the ferry is at the pier, and", "horses stay outside.")
+
+
+@pytest.mark.parametrize(
+    ("columns", "read"),
+    [
+        ((_LEFT, _RIGHT), (*_LEFT, *_RIGHT)),
+        ((_RIGHT, _LEFT), (*_RIGHT, *_LEFT)),
+        ((_LEFT, _RIGHT, _FAR), (*_LEFT, *_RIGHT, *_FAR)),
+        ((("Berth", "A", "B"), ("Fee a metre", "47", "52")), ("Berth Fee a metre", "A 47", "B 52")),
+    ],
+)
+async def test_columns_of_a_pdf_are_read_one_after_the_other(
+    columns: tuple[tuple[str, ...], ...], read: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Two or more, of different lengths, between lines across them; the cells of a table stay in their row."""
+    rows = ("|".join(row) for row in zip_longest(*columns, fillvalue=""))
+    page = columns_pdf(_ACROSS, *rows, _ACROSS, places=(40, 220, 410))
+
+    assert await texts_of(tmp_path, a__pdf=page) == ["\n".join((_ACROSS, *read, _ACROSS))]
 
 
 async def test_a_heading_of_a_pdf_is_as_large_as_it_is_shown(tmp_path: Path) -> None:
