@@ -190,11 +190,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
 
 
 def read_settings(**given: Any) -> Settings:
-    """Read the settings that are not given from the environment.
-
-    Raises:
-        PluginError: a plug-in's settings cannot be read.
-    """
+    """Read the settings that are not given from the environment. Raises `PluginError` if a plug-in's cannot be read."""
     try:
         return settings_type()(**given)
     except ValidationError:

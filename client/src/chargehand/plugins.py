@@ -120,7 +120,7 @@ class Extension:
             problem = f"its {kind} {self.name or self.target} failed"
             raise _unusable(self.plugin, problem, error, is_registered=True) from error
 
-    def build(self, kind: type[_T] | tuple[type[_T], ...], described: str, *given: object, **options: object) -> _T:
+    def build(self, kind: type[_T], described: str, *given: object, **options: object) -> _T:
         """Call the function, and return its result, which must be of this kind. Raises `PluginError`."""
         with self.calling(described):
             return require(kind, self.load_function()(*given, **options))
@@ -331,11 +331,10 @@ def require_each(kind: type[_T], values: Iterable[object]) -> list[_T]:
     return [require(kind, each) for each in values]
 
 
-def require(kind: type[_T] | tuple[type[_T], ...], value: object) -> _T:
+def require(kind: type[_T], value: object) -> _T:
     """Return a value that must be of a kind. Raises `TypeError`."""
     if not isinstance(value, kind):
-        expected = kind[0] if isinstance(kind, tuple) else kind
-        raise TypeError(f"a value of type {type(value).__name__} is no {expected.__name__}")
+        raise TypeError(f"a value of type {type(value).__name__} is no {kind.__name__}")
     return value
 
 

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -182,11 +183,9 @@ async def _write_standing(
     if form not in ("json", "md"):
         trace = await connection.session(status.session).trace()
         page = unfinished_page(status, trace, problem=problem, action=user_action(status))
-        content = page.encode()
-        if write:
-            kinds = (bytes, type(None))
-            content = await asyncio.to_thread(write.build, kinds, "format", page, None, Attachments())
-    if content is None:
+        written = partial(write.build, object, "format", page, None, Attachments()) if write else page.encode
+        content = await asyncio.to_thread(written)
+    if not isinstance(content, bytes):
         reason = problem or f"{status.standing.words}."
         raise BadRequest(
             f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
