@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chargehand_cli.embedded.program import EmbeddedServerFailed, check_temporal, find_temporal
+from chargehand_cli.embedded.server import ServerFailed, start_server
 from chargehand_cli.embedded.state import WORKER_STARTS, last_lines
 
 INSTALLED = Path(sys.executable).parent / "temporal"
@@ -46,3 +47,13 @@ def test_what_an_earlier_worker_wrote_is_not_told_of_the_next(tmp_path: Path) ->
     with log.open("a", encoding="utf-8") as file:
         file.write("worker polls\n")
     assert last_lines(log) == "worker polls"
+
+
+def test_a_server_that_ends_while_it_starts_is_told_from_a_silent_one(tmp_path: Path) -> None:
+    """Without a word of its own, such as one that the kernel has killed for its memory."""
+    program = tmp_path / "temporal"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(ServerFailed, match=r"^it ended with exit code -9$"):
+        start_server(program, tmp_path / "db", tmp_path / "log", lock_descriptor=lock.fileno())

@@ -105,11 +105,13 @@ def start_server(
         announce(f"{HOST}:{port}")
         if _comes_up(process, log, log_offset):
             return ServerProcess(process, port, ui)
+        code = process.poll()
         end_process(process, grace_seconds=5)
-        words = _output(log, log_offset)
+        silence = f"no output within {_START_SECONDS} s" if code is None else f"it ended with exit code {code}"
+        words = _output(log, log_offset).strip() or silence
         if "address already in use" not in words:
             break
-    raise ServerFailed(words.strip() or f"no output within {_START_SECONDS} s")
+    raise ServerFailed(words)
 
 
 def spawn(
