@@ -66,11 +66,9 @@ def find_evidence(
 
 def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
     """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
-    language = lexicon.language_of(question)
-    found = _quotes(question, language, results, catalog)
-    quotes = sorted(found, key=lambda quote: quote.date, reverse=True)
+    language, needs_model = lexicon.language_of(question), lexicon.says("needs_model", question)
+    quotes = sorted(_quotes(question, language, results, catalog), key=lambda quote: quote.date, reverse=True)
     quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated))
-    needs_model = lexicon.says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
     if not quotes:
         unread = None if needs_model else why_unread(question, catalog, is_figure=True)
@@ -79,12 +77,10 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     whole = [quote for quote in quotes if quote.is_whole and is_plain]
     lacking = ("lacks", *quotes[0].lacking[:1]) if quotes[0].lacking else ("no_figure",)
     key, *filled = reason or (("evidence",) if needs_model else lacking)
-    gap, confidence = lexicon.sentence(key, language).format(*filled), _CONFIDENCE
-    if whole:
-        gap, confidence, quotes = "", _QUOTED_CONFIDENCE, whole
-    parts = [f"*{gap}*"] if gap else []
-    findings: list[FindingDraft] = []
-    for quote in quotes[:_PASSAGES]:
+    gap = "" if whole else lexicon.sentence(key, language).format(*filled)
+    confidence = _QUOTED_CONFIDENCE if whole else _CONFIDENCE
+    parts, findings = [f"*{gap}*"] if gap else [], list[FindingDraft]()
+    for quote in (whole or quotes)[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote.text)
         parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{quote.ref}]")
         claim = f"“{lexicon.one_line(plain)}”"
@@ -115,26 +111,22 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
         return missing or ((price,) if price and said[price] not in own and not _has_price(text) else ())
 
     entries = {entry.name: entry for entry in catalog.documents}
-    for result in results:
-        coverage = _Found.model_validate(result.output).coverage
-        for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
-            is_evidence = share >= _COVERED and not _TABLE.search(source.ref)
-            passage = _passage(source.quote, {*wanted.values()}, language) if is_evidence else ""
-            # A paragraph that has everything is enough, or a sentence that lacks a word of several.
-            part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
-            is_most = lacking(passage) and len(lacking(part)) == 1 < len(wanted) - 1
-            is_enough = not lacking(part) or (is_most and part.endswith("."))
-            passage = (part if is_enough else passage)[:LONGEST_CHARACTERS]
-            entry = entries.get(source.ref.rsplit("#", 1)[0])
-            opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
-            date = max(_DATE.findall(opening), default="")
-            # Rows are for the tables to answer.
-            if not all("|" in line for line in passage.splitlines() if line):
-                lacks = lacking(passage, source.title)
-                # A name alone says nothing of what is asked about it.
-                has_all = not (lacks or names.issuperset(wanted))
-                is_whole = has_all and _has_figure(question, passage, language)
-                yield _Quote(source.ref, passage, lacks, is_whole, lexicon.says("outdated", opening), date)
+    searched = ((result, chain(_Found.model_validate(result.output).coverage, repeat(1.0))) for result in results)
+    sources = (pair for result, shares in searched for pair in zip(result.sources, shares, strict=False))
+    for source, share in sources:
+        is_evidence = share >= _COVERED and not _TABLE.search(source.ref)
+        passage = min(source.quote.split(PASSAGE_GAP), key=lambda text: len(lacking(text))) if is_evidence else ""
+        # A paragraph that has everything is enough.
+        part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
+        passage = (passage.strip() if lacking(part) else part)[:LONGEST_CHARACTERS]
+        entry = entries.get(source.ref.rsplit("#", 1)[0])
+        opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
+        # Rows are for the tables to answer.
+        if not all("|" in line for line in passage.splitlines() if line):
+            lacks, date = lacking(passage, source.title), max(_DATE.findall(opening), default="")
+            # A name alone says nothing of what is asked about it.
+            is_whole = not (lacks or names.issuperset(wanted)) and _has_figure(question, passage, language)
+            yield _Quote(source.ref, passage, lacks, is_whole, lexicon.says("outdated", opening), date)
 
 
 def _has_figure(question: str, text: str, language: str) -> bool:
@@ -165,9 +157,3 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
     if query := read_query(question, catalog):
         return "doubt", "", query.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)
-
-
-def _passage(text: str, wanted: set[str], language: str) -> str:
-    """Choose the passage of a place that has most of the words."""
-    texts = map(str.strip, text.split(PASSAGE_GAP))
-    return max(texts, key=lambda text: len(wanted & {stem(word, language) for word in words(text)}))

@@ -36,21 +36,17 @@ class Field:
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
         """What its days are of, such as `joined`; empty if it is only a date."""
         calendar = read_calendar(column)
-        is_plain = calendar and calendar.months and not (calendar.date or self.has("time_words"))
-        self.calendar = None if is_plain and column.distinct == table.rows else calendar  # `2026-01` may be a number
-        if self.calendar and self.has("event"):  # what happened in a month, such as `joined`, need not do so in each
-            self.calendar = self.calendar._replace(is_series=False)
+        is_plain = calendar and calendar.length < DAY and calendar.moments == frozenset(column.examples)
+        is_coded = is_plain and column.distinct == table.rows and not self.has("time_words")  # `2026-01` is a number
+        self.calendar = None if is_coded else calendar
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith("TIME") or self.calendar is not None
         self.examples = tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])
         self.is_listed = column.distinct <= len(column.examples)
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
-        is_added = self.has("event") or (self.has("priced") and self.has("amounts"))  # seats sold, a total price
-        self.is_state = self.has("states") and not is_added
+        self.is_state = self.has("states")
         """Whether its values say how things stand, and add up over things, but not over time."""
-        self.is_repeated = is_whole and 2 * column.distinct <= table.rows
-        """Whether it may have the numbers of lines or courts, which name nothing that is counted."""
         is_first = column is table.columns[0] and not self.has("quantity")
         self.is_identifier = (is_whole and is_first and column.distinct == table.rows > 1) or self.has("identifiers")
         """Whether it has numbers that are names, as those of rooms and invoices are."""
@@ -82,9 +78,7 @@ class Field:
     def is_unique(self) -> bool:
         """Whether it names each row: a text, a time or a number of that kind that never repeats."""
         is_name = not (self.is_number or self.units or self.is_unread)
-        values = chain.from_iterable(each.examples for each in self._table.columns)
-        rows = self._table.rows - sum(value.casefold() in lexicon.data()["totals"] for value in values)
-        return is_name and self.column.distinct >= rows > 0 and not self.is_day
+        return is_name and self.column.distinct >= self._table.rows > 0 and not self.is_day
 
     def cost(self, token: Token) -> int | None:
         """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
@@ -97,12 +91,12 @@ class Field:
             return near
         is_coin = lexicon.is_currency(token.word)  # the kilo of a price is what it is for
         is_unit = token.word in self.units and self.is_number and (is_coin or not self.has("priced"))
-        if is_unit or (is_coin and not self.units and self.is_money):
+        if is_unit:
             return 1
-        is_kind = (self.is_money and "money") or (self.is_time and "dates")
-        if (is_kind and lexicon.matches(is_kind, token.word)) or lexicon.is_held(token.word, self.words):
+        is_paid = self.is_money and lexicon.matches("money", token.word)
+        if is_paid or lexicon.is_held(token.word, self.words):
             return 2
-        return 3 if lexicon.is_held(token.word, self.words, "distant") else None
+        return lexicon.DISTANT if lexicon.is_held(token.word, self.words, "distant") else None
 
     def cost_of_all(self, tokens: Sequence[Token]) -> float | None:
         """How far words are from naming it; half a step for a title that is not said in full."""
@@ -124,14 +118,11 @@ class Fields:
         self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
         keys = [field for field in self.all if field.is_unique]
         self.key = next(iter(keys), None)
-        is_code = self.key and all(any(map(str.isdigit, value)) for value in self.key.examples)
-        self.label = next((each for each in keys[1:] if is_code and each.has("labels")), None)
-        """The first column that says what a row is called whose key is a number or a code."""
         self.currency = only([each for each in self.all if _are_codes(each.column.examples)])
         money = [field for field in self.all if field.is_money]
         self.amount = only([field for field in money if field.has("amounts")]) or only(money)
-        counts = (each for each in self.all if each.is_number and not each.is_money)
-        self.quantity = only([each for each in counts if each.has("quantity")])
+        counts = [each for each in self.all if each.is_number and not each.is_money and each.has("quantity")]
+        self.quantity, self._is_counted = only(counts), bool(counts)
         self.names = _names_of(table, language)
         days = [each for each in self.all if each.is_day and each.column.distinct == table.rows]
         of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
@@ -150,7 +141,7 @@ class Fields:
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
-        """List how questions call values: by their words, those of a flag by its title, units by all their names."""
+        """List how questions call values: by their words, those of a flag by its title."""
         found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()
@@ -158,20 +149,13 @@ class Fields:
             named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
             if each.is_flag:
                 named += [each.stems if word in _YES else (f"un{' '.join(each.stems)}",)]
-            named += [(form,) for form in lexicon.unit_forms(word)]
             for stems in dict.fromkeys(named if not value.isdigit() else ()):
                 found[stems].append((each, value))
         return found
 
-    def dated_by(self, asked: frozenset[str]) -> Field | None:
-        """Find the column that dates the rows of a question: `joined` only if it says so, and none if two would do."""
-        dated = [field for field in self.all if field.calendar and field.kind <= asked]
-        named, plain = ([field for field in dated if bool(field.kind) is is_named] for is_named in (True, False))
-        return only(named or [field for field in plain if field.is_day] or plain)
-
     def adds_up(self, field: Field) -> bool:
         """Whether the values of a column over several rows make a sum."""
-        is_of_unit = self.quantity is not None and field.has("unit_prices") and not field.has("amounts")
+        is_of_unit = self._is_counted and field.has("unit_prices") and not field.has("amounts")
         is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
         is_never = is_ratio or is_of_unit or field.has("not_added") or "unit" in field.words
         return field.is_number and not (is_never or (self.is_series and field.is_state))

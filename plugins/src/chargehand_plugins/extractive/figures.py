@@ -12,7 +12,6 @@ from chargehand_plugins.extractive.query import Query
 _CONFIDENCE: Final = 90
 _UNSURE_CONFIDENCE: Final = 60
 """Where two groups lead, each in another way."""
-_LISTED: Final = 5
 
 
 class _Row(NamedTuple):
@@ -30,7 +29,7 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     language, document = query.fields.language, query.table.document
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_unsure = len(rows) != result.output.get("row_count") or any(row.doubt for row in rows)
-    if not any(row.rows for row in rows) and (is_unsure or (query.shape, query.function) != ("one", "count")):
+    if not any(row.rows for row in rows):
         return unanswered(language, "no_rows", "; ".join(each.text for each in query.conditions), document)
     if is_unsure:
         return declined(language, "doubt", "", document)
@@ -43,9 +42,7 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
         if others[0].value != rows[0].value:
             said.append(_said(query._replace(function=query.other), others))
     stated = f"{'; '.join(said)} ({_basis(query, rows)})"
-    is_listed = query.group is not None and query.shape in {"per", "most", "least"} and len(said) == 1
-    shown = len(rows) if query.shape == "per" else _LISTED
-    listed = [f"- {row.name}: {_amount(query, row)} [{ref}]" for row in rows[:shown] if is_listed]
+    listed = [f"- {row.name}: {_amount(query, row)} [{ref}]" for row in rows if query.shape == "per"]
     content = "\n".join([f"{stated} [{ref}]", *(["", *listed] if listed else [])])
     confidence = _CONFIDENCE if len(said) == 1 else _UNSURE_CONFIDENCE
     found = FindingDraft(claim=stated.replace("**", ""), source_refs=[ref], quote="", confidence=confidence)
@@ -90,8 +87,9 @@ def _said(query: Query, rows: Sequence[_Row]) -> str:
 
 
 def _amount(query: Query, row: _Row) -> str:
-    if isinstance(row.value, str):
-        return row.value.removesuffix(":00") if row.value.count(":") == 2 else row.value
+    if isinstance(row.value, str) or (query.measure and query.measure.is_time):
+        text = str(row.value)
+        return text.removesuffix(":00") if text.count(":") == 2 else text
     language = query.fields.language
     if query.function == "share":
         return f"{number(float(row.value), language)} %"
@@ -99,9 +97,6 @@ def _amount(query: Query, row: _Row) -> str:
     unit = next((form.upper() for form in units if len(form) == len("eur") and is_currency(form)), "")
     unit = row.name if query.currency and not query.group else unit
     is_whole = isinstance(row.value, float) and row.value.is_integer() and not unit
-    is_plain = query.function in {"any_value", "max", "min"}
-    if is_plain and isinstance(row.value, int) and 1900 <= row.value <= 2100:
-        return str(row.value)  # a year
     return f"{number(int(row.value) if is_whole else row.value, language)} {unit}".rstrip()
 
 
@@ -109,16 +104,16 @@ def _what(query: Query, rows: Sequence[_Row]) -> str:
     """Name the function and its column, and what it is of."""
     language = query.fields.language
     if query.shape == "list" and query.group:
-        return query.group.field.label
+        return query.group.label
     is_single = query.function == "any_value" or (query.function == "sum" and all(row.rows < 2 for row in rows))
     is_extreme = query.shape in {"most", "least"} and query.function in {"max", "min"}
-    key = "value" if is_single or is_extreme else {"avg": "mean"}.get(query.function, query.function)
+    key = "value" if is_single or is_extreme else query.function
     measured = sentence(key, language).format(
-        query.measure.label if query.measure else sentence("rows", language), query.group and query.group.field.label
+        query.measure.label if query.measure else sentence("rows", language), query.group and query.group.label
     )
     if query.shape == "one" or not query.group:
         return measured
-    return sentence(query.shape, language).format(measured, query.group.field.label)
+    return sentence(query.shape, language).format(measured, query.group.label)
 
 
 def _basis(query: Query, rows: Sequence[_Row]) -> str:

@@ -17,29 +17,24 @@ OPENERS: Final = {
 }
 """What may open a question, and what it is read as."""
 RANKS: Final = frozenset({"max", "most", "min", "least", "early", "late"})
-AGGREGATES: Final = RANKS | {"share", "sum", "mean", "median"}
+AGGREGATES: Final = RANKS | {"share", "sum", "avg", "median"}
 SIGNS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
+DISTANT: Final = 3
+"""How far words are from a name that have to do with it, but do not name what it holds."""
 _TOKEN: Final = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»-–/&")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
-_NOT: Final = re.compile(r"n['’]t\b")
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
 """The first part of a German word that says what becomes of the second."""
-_UMLAUT: Final = re.compile(r"([ao]|(?<![aeq])u)e")
 _PARTICIPLE_DE: Final = re.compile(r"^ge(\w{4,}?)(?:e?t|en)$")
-_PARTICIPLE: Final = re.compile(r"(?<=\w{3})ee(?=s?$)")
-_ENDING: Final = re.compile(
-    r"(?:ations?|ions?|ung(?:en)?|ments?|ures?|als?|ages?|ings?|an[dt]e?n?|e[er]s?|ors?|ies|y|ed|es|en|s|e|t)$"
-)
 _INFINITIVE: Final = re.compile(r"(?<=\w{4})en$")
-_CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ]{2})(?=[A-ZÀ-Þ])")
-_SHORTEST_PART, _SHORTEST_ROOT = 5, 3
-"""Letters of a part of a compound word, and of a word without its ending."""
+_SHORTEST_PART: Final = 5
+"""Letters of a part of a compound word."""
 
 
 class Token(NamedTuple):
@@ -85,30 +80,24 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
     return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
 
 
-def _roots(word: str) -> set[str]:
-    root = _ENDING.sub("", word)
-    return {word, root} if len(root) >= _SHORTEST_ROOT else {word}
-
-
 @lru_cache(maxsize=10_000)
 def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
-    """How far a word is from one of a name: 0 if it is the same, 1 if it is of its family, as `teach` is of `teacher`.
+    """How far a word is from one of a name: 0 if it is the same, 1 if it begins or ends it, None if neither.
 
-    So are parts of compounds, and those that begin with the table's name. None if it is neither.
+    So are parts of compounds, and those that begin with the table's name; words of the same stem are `DISTANT`.
     """
     said, words = token.word, tuple(name.word for name in named)
-    if any(token.stem == name.stem for name in named):
-        return 0
-    is_part = any(not _roots(said).isdisjoint(_roots(word)) for word in words)
+    same = [name.word for name in named if name.stem == token.stem]
+    if same:  # an `observation` is no `observer`
+        return 0 if any(said.startswith(word) or word.startswith(said) for word in same) else DISTANT
     said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is of `kauf`
-    if not is_part and (said != token.word or len(said) >= _SHORTEST_PART):
-        long = [word for word in words if len(word) >= _SHORTEST_PART]
-        rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
-        is_part = (
-            any(word.startswith((said, _INFINITIVE.sub("", said))) or word.endswith(said) for word in words)
-            or any(said.removesuffix(word).startswith(table) for word in long if said.endswith(word))
-            or any(is_held(part, words) for part in rests)
-        )
+    if said == token.word and len(said) < _SHORTEST_PART:
+        return None
+    rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
+    is_part = any(word.startswith((said, _INFINITIVE.sub("", said))) or word.endswith(said) for word in words)
+    long = [word for word in words if len(word) >= _SHORTEST_PART]
+    is_part = is_part or any(said.removesuffix(word).startswith(table) for word in long if said.endswith(word))
+    is_part = is_part or any(is_held(part, words) for part in rests)
     return 1 if is_part else None
 
 
@@ -185,27 +174,18 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
-    found = _TOKEN.findall(
-        _AGGREGATE.sub(r"\1 ", _CAMEL.sub(" ", _GENITIVE.sub("", _NOT.sub(" not", text.replace("_", " ")))))
-    )
+    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _GENITIVE.sub("", text.replace("_", " "))))
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 
 def _token(text: str, language: str) -> Token:
     word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
-    folded = _UMLAUT.sub(r"\1", word) if language == "de" else _PARTICIPLE.sub("e", word) if language == "fr" else word
-    return Token(text, word, stem(folded, language) if language else folded)
+    return Token(text, word, stem(word, language) if language else word)
 
 
 def read_number(text: str, language: str) -> float | None:
     plain = text.replace(",", "") if language == "en" else text.replace(".", "").replace(",", ".")
     return (float if "." in plain else int)(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
-
-
-def read_time(word: str) -> str:
-    """Read a time of day, such as `9:30` or `noon`; empty if it is none."""
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", "12:00" if matches("noon", word) else word)
-    return f"{int(found[1]):02}:{found[2]}" if found else ""
 
 
 def number(value: float, language: str) -> str:

@@ -26,8 +26,6 @@ class Condition(NamedTuple):
     sql: str
     text: str
     is_value: bool = False
-    moment: tuple[str, str] = ("", "")
-    """Of a period: each row's moment in SQL, and the first of those that are meant."""
 
 
 class Part(NamedTuple):
@@ -44,10 +42,6 @@ class Part(NamedTuple):
     def is_word(self) -> bool:
         return not (self.mark or self.period or self.condition)
 
-    @property
-    def bounds(self) -> bool:
-        return bool(self.period or self.condition)
-
 
 def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     """Cut a question of a table, the longest reading of each place first."""
@@ -56,14 +50,6 @@ def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
         found.append(next(reader.parts_at(at)))
         at += len(found[-1].tokens)
     return found
-
-
-def without_joints(parts: Sequence[Part]) -> list[Part]:
-    """Leave out each `and` between two conditions."""
-    telling = [part for part in parts if not part.is_word]
-    between = zip(telling, telling[1:], telling[2:], strict=False)
-    joints = [id(part) for before, part, after in between if before.condition and after.condition]
-    return [part for part in parts if part.mark != "and" or id(part) not in joints]
 
 
 class _Reader:
@@ -95,52 +81,44 @@ class _Reader:
 
     def _skip(self, at: int) -> int:
         """Pass over articles and other words that say nothing."""
-        is_empty = self._fields.is_empty
-        rest = takewhile(lambda t: is_empty(t) or lexicon.matches("pointers", t.word), self._tokens[at:])
-        return at + len(list(rest))
+        return at + len(list(takewhile(self._fields.is_empty, self._tokens[at:])))
 
     def _comparisons(self, at: int, mark: str, end: int) -> Iterator[Part]:
-        """Read `more than 5`, `between 2 and 4`, `after 9:00` and `below the minimum`."""
-        sign, place, number = (lexicon.SIGNS | lexicon.BOUNDS).get(mark, ""), self._skip(end), lexicon.read_number
-        said = [number(token.text, self._language) for token in self._tokens[end : end + 3]]
+        """Read `more than 5`, `between 2 and 4` and `below the minimum`."""
+        sign, place, read = lexicon.SIGNS.get(mark, ""), self._skip(end), lexicon.read_number
+        said = [read(token.text, self._language) for token in self._tokens[place : place + 3]]
         sides: list[tuple[str, str, str]] = []
         against = None
         if mark == "between" and len(said) > 2 and None not in said[::2]:
-            sides, end = [(">=", str(said[0]), str(said[0])), ("<=", str(said[2]), str(said[2]))], end + 3
-        elif sign and place < len(self._tokens):
-            token, end = self._tokens[place], place + 1
-            if time := lexicon.read_time(token.word):
-                sides = [(sign, f"TIME '{time}'", time)]
-            elif mark in lexicon.SIGNS and (amount := number(token.text, self._language)) is not None:
-                sides = [(sign, str(amount), lexicon.number(amount, self._language))]
-            elif mark in lexicon.SIGNS:
-                titles, end = self._longest(place, self._fields.titles)
-                against = next((field for field in titles if field.is_number), None)
-                sides = [(sign, f'"{against.name}"', against.label)] if against else []
+            sides, end = [(sign, str(said[side]), str(said[side])) for sign, side in ((">=", 0), ("<=", 2))], place + 3
+        elif sign and said and said[0] is not None:
+            sides, end = [(sign, str(said[0]), lexicon.number(said[0], self._language))], place + 1
+        elif sign:
+            titles, end = self._longest(place, self._fields.titles)
+            against = next((field for field in titles if field.is_number), None)
+            sides = [(sign, f'"{against.name}"', against.label)] if against else []
         if sides:
-            is_time = sides[0][1].startswith("TIME")
-            field = self._compared(at, end, against, is_time=is_time)
-            name = field and (f'CAST("{field.name}" AS TIME)' if is_time else f'"{field.name}"')
-            sql = " AND ".join(f"{name} {sign} {value}" for sign, value, _ in sides)
+            field = self._compared(at, end, against)
+            sql = " AND ".join(f'"{field.name}" {sign} {value}' for sign, value, _ in sides) if field else ""
             text = " ".join(f"{sign} {text}" for sign, _, text in sides)
             held = Condition(field, sql, f"{field.label} {text}") if field else None
             yield Part(self._tokens[at:end], mark="" if held else UNREAD, condition=held)
 
-    def _compared(self, at: int, end: int, against: Field | None, *, is_time: bool) -> Field | None:
+    def _compared(self, at: int, end: int, against: Field | None) -> Field | None:
         """Find the column that the words at a comparison name, those after it first, or the only one."""
+        after, before = self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]
         fields = [each for each in self._fields.all if each is not against]
-        unread = [each for each in fields if each.is_unread]
-        if any(each.cost(token) == 0 for each in unread for token in self._tokens[at : end + _NEAR]):
+        if any(each.is_unread and each.cost(token) == 0 for each in fields for token in after):
             return None
-        able = [each for each in fields if (each.column.type.startswith("TIME") if is_time else each.is_number)]
-        for tokens in (self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]):
+        able = [each for each in fields if each.is_number]
+        for tokens in (after, before):
             costs = [(cost, each) for each in able if (cost := each.cost_of_all(tokens)) is not None]
             nearest = [each for cost, each in costs if cost == min(cost for cost, _ in costs)]
             if len(nearest) == 1:
                 return nearest[0]
         if against:
             able = [each for each in able if each.units == against.units and not each.has("priced")]
-        return self._fields.key if is_time and self._fields.key in able else only(able)
+        return only(able)
 
     def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:
         """Read `not yet paid` and `not open` over any value, and `no phone number` over what is blank."""
@@ -158,45 +136,23 @@ class _Reader:
                 yield Part(self._tokens[at:end], condition=Condition(field, sql, none))
 
     def _values_at(self, at: int) -> Iterator[Part]:
-        """Read the longest value that one column has, or the column that is named beside it."""
-        found, end = self._whole_values_at(at)
-        if not found:
-            found, end = self._parts_of_values_at(at)
-        beside = [self._tokens[place] for place in (at - 1, end) if 0 <= place < len(self._tokens)]
-        named_beside = [each for each in found if any(each[0].cost(token) in {0, 1} for token in beside)]
-        if chosen := only(named_beside) or only(found):
-            values, end = self._others(chosen[0], [chosen[1]], end)
-            listed = ", ".join(quoted_text(value.lower()) for value in values)
-            sql, text = f'lower(CAST("{chosen[0].name}" AS VARCHAR)) IN ({listed})', " / ".join(values)
-            held = Condition(chosen[0], sql, f"{chosen[0].label} = {text}", is_value=True)
-            yield Part(self._tokens[at:end], condition=held)
-
-    def _others(self, field: Field, values: list[str], end: int) -> tuple[list[str], int]:
-        """Read on over `or` and `and` to further values of the same column."""
-        for mark, close in lexicon.marks_at(self._tokens, end, self._language):
-            found, after = self._whole_values_at(self._skip(close)) if mark in {"or", "and"} else ((), 0)
-            for held, value in found:
-                if held is field and value not in values:
-                    return self._others(field, [*values, value], after)
-        return values, end
-
-    def _whole_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
+        """Read the longest value that one column has."""
         found, end = self._longest(at, self._fields.values)
-        token, before = next(iter(self._tokens[at : at + 1]), None), self._tokens[at - 1] if at else None
-        if token and not found:  # `offen` of an `open` one
+        token = self._tokens[at]
+        if not found:  # `offen` of an `open` one
             held = [(stems, each) for stems, each in self._fields.values.items() if len(stems) == 1]
             same = [each for stems, each in held if lexicon.is_held(token.word, stems, "values")]
-            found, end = (same[0], at + 1) if len(same) == 1 else (found, end)
-        if token and end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
+            found, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
+        if end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
             found = [each for each in found if token.text == each[1]]
-        if token and before and end <= at + 1 and token.text[0].isdigit():  # `platform 2`, a number beside its column
-            beside = [each for each in self._fields.all if each.cost(before) == 0]
-            numbered = [(each, token.text) for each in beside if token.text in each.examples]
-            return list({*found, *numbered}), at + 1
-        return found, end
+        if chosen := only(found):
+            field, value = chosen
+            sql = f'lower(CAST("{field.name}" AS VARCHAR)) = {quoted_text(value.lower())}'
+            held = Condition(field, sql, f"{field.label} = {value}", is_value=True)
+            yield Part(self._tokens[at:end], condition=held)
 
     def _parts_of_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
-        """Read more than half of the words of a value, in any order, or one of a proper name, if no other has them."""
+        """Read more than half of the words of a value, in any order, or one of a proper name."""
         first, found = self._tokens[at], list[tuple[int, Field, str]]()
         if self._fields.is_empty(first) or any(each.cost(first) == 0 for each in self._fields.all):
             return (), at
@@ -207,8 +163,7 @@ class _Reader:
                 said.pop()
             is_most = 2 * len({t.stem for t in said} & telling) > len(telling)
             for field, value in held if said else ():
-                if field.is_listed and (is_most or (value.istitle() and said[0].text.istitle())):
+                if field.is_listed and (is_most or (value.istitle() and first.text.istitle())):
                     found.append((at + len(said), field, value))
         longest = max((end for end, *_ in found), default=at)
-        best = only([(field, value) for end, field, value in found if end == longest])
-        return [best] if best else [], longest
+        return [(field, value) for end, field, value in found if end == longest], longest

@@ -19,10 +19,11 @@ from chargehand_plugins.extractive.lexicon import Token
 
 DAY, _MONTHLY, YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
 """How long the moments of a calendar are."""
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%m-%Y", "%Y-%m", "%m")
 """How texts that are days or months may be written, and how they are in ISO 8601."""
+_FORMATS: Final = {(0, DAY): "%Y-%m-%d", (0, _MONTHLY): "%Y-%m", (0, YEARLY): "%Y", (5, 5): "%m-%d"}
+"""Parts of a day, by where they begin and how long they are; any other is a month."""
 _RANGES: Final = {"from": {"to", "until"}, "since": {"to", "until"}, "between": {"and"}, "": {"to", "until"}}
 _MOST_TOKENS: Final = 6
 """Of one moment, such as `the 7th of March of 2024`."""
@@ -123,25 +124,19 @@ def _is_month(tokens: Sequence[Token], at: int) -> bool:
 
 
 class Calendar(NamedTuple):
-    """A column by which a table's rows stand in time: a row's moment in SQL, how long it is, and all that are known."""
+    """A column by which a table's rows stand in time: a row's moment as a date, in SQL, and how exact it is."""
 
-    sql: str
+    date: str
     length: int
+    """Of a moment as a text."""
     moments: frozenset[str] = frozenset()
-    date: str = ""
-    """It as a date, if it is none already or plain text."""
+    """All that are known."""
     is_series: bool = False
     """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
 
     @property
-    def months(self) -> frozenset[str]:
-        return self.moments if self.length < DAY else frozenset()
-
-    def is_outside(self, period: Period) -> bool:
-        """Whether no row is of a period."""
-        start = 0 if period.has_year or self.length == _YEARLESS else YEARLY + 1
-        held = {moment[start : start + len(period.first)] for moment in self.moments}
-        return not (period.side or any(period.first <= moment <= period.last for moment in held or [period.first]))
+    def text(self) -> str:
+        return self.part(0, self.length)
 
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
         """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
@@ -150,64 +145,51 @@ class Calendar(NamedTuple):
             if first[:4] != last[:4] or first[:4] not in name:
                 return None
             first, last = first[5:] or "01", last[5:] or "12"
-        start = 6 if self.length != _YEARLESS and not period.has_year else 1
-        if start - 1 + len(first) > self.length or (
-            self.is_series and self.months and not side and self._misses(first, last, start)
-        ):
+        start = 0 if self.length == _YEARLESS or period.has_year else YEARLY + 1
+        if start + len(first) > self.length or (self.is_series and not side and self._misses(first, last, start)):
             return None
-        moment = self.sql if start == 1 else self.part(start, len(first))
-        if start == 1:  # the whole column, so that a source names the period and no part of a text
-            last = f"{last}-12" if len(last) == YEARLY else last
-            days = f"-{monthrange(int(last[:4]), int(last[5:]))[1]}" if len(last) == _MONTHLY else ""
-            first, last = f"{first}-01-01"[: self.length], f"{last}{days}"[: self.length]
-        end = last if side in {">", "<="} else first
+        moment, end = self.part(start, len(first)), last if side in {">", "<="} else first
         return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
 
     def part(self, start: int, length: int) -> str:
-        if self.date:
-            said = {(1, YEARLY): "%Y", (1, _MONTHLY): "%Y-%m", (6, 5): "%m-%d", (1, DAY): "%Y-%m-%d"}
-            return f"strftime({self.date}, '{said.get((start, length), '%m')}')"
-        return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
+        return f"strftime({self.date}, '{_FORMATS.get((start, length), '%m')}')"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
         """Whether there are no rows of a month of a period."""
         years = [f"{year}-" for year in range(int(first[:4]), int(last[:4]) + 1)] if first[3:4].isdigit() else [""]
         months = [f"{year}{month:02}" for year in years for month in range(1, 13)]
-        held = {moment[start - 1 :] for moment in self.months}
-        return any(first <= month <= f"{last}-99" and month not in held for month in months)
+        held = {moment[start:] for moment in self.moments}
+        return bool(held) and any(first <= month <= f"{last}-99" and month not in held for month in months)
 
 
 def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when, or could be read in two ways."""
-    sql, date, values = f'"{column.name}"', "", [value.casefold() for value in column.examples]
+    sql, values = f'"{column.name}"', [value.casefold() for value in column.examples]
     values = [value for value in values if value not in lexicon.data()["totals"]]
+    is_known = column.distinct <= len(column.examples)
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        moments = frozenset(value[:DAY] for value in values if column.distinct <= len(column.examples))
-        return Calendar(sql if column.type == "DATE" else f"CAST({sql} AS DATE)", DAY, moments, date=sql)
+        return Calendar(sql, DAY, frozenset(value[:DAY] for value in values if is_known))
     if column.type == "BIGINT":
         title = words((column.title or column.name).replace("_", " "))
         is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
-        is_held = is_year or all(map(_YEAR.fullmatch, values or "-"))
-        return Calendar(f"CAST({sql} AS VARCHAR)", YEARLY, is_series=is_year) if is_held else None
-    names = month_names(values)
-    found = _read_texts(tuple(values), names) if column.type == "VARCHAR" and values else []
-    if len(found) != 1:
+        is_held = is_year or all(re.fullmatch(r"(?:19|20)\d\d", value) for value in values or "-")
+        date = f"try_strptime(CAST({sql} AS VARCHAR), '%Y')"
+        return Calendar(date, YEARLY, is_series=is_year) if is_held else None
+    names = _month_names(values)
+    found = _read_texts(values, names) if column.type == "VARCHAR" and values else []
+    if len(found) != 1 or not (is_known or len(found[0][1][0]) == DAY):
         return None
     [(order, moments)] = found
-    is_month, is_known = len(moments[0]) < DAY, column.distinct <= len(column.examples)
-    if is_month and not is_known:
-        return None
     if moments != values:
-        sql = f'lower("{column.name}")'
+        sql = f"lower({sql})"
         for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
             sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
         sql = f"trim(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '-')"
-        date = f"try_strptime({sql}, '{order}')"
-        sql = f"strftime({date}, '{_iso(order)}')"
-    return Calendar(sql, len(moments[0]), frozenset(moments if is_known else ()), date, is_series=is_month)
+    length = len(moments[0])
+    return Calendar(f"try_strptime({sql}, '{order}')", length, frozenset(moments if is_known else ()), length < DAY)
 
 
-def month_names(texts: Sequence[str]) -> dict[str, str]:
+def _month_names(texts: Sequence[str]) -> dict[str, str]:
     """List the names of months in texts in lower case, in any of the languages that are told apart, as numbers."""
     said = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
     return {word: f"{month:02}" for word, month in said.items() if month}

@@ -18,6 +18,7 @@ class Group(NamedTuple):
     field: Field
     sql: str
     is_period: bool = False
+    label: str = ""
     word: str = ""
     """The stem of the word that names it."""
 
@@ -76,7 +77,7 @@ class Query(NamedTuple):
     @property
     def _measure(self) -> str:
         calendar = self.measure and self.measure.calendar
-        return calendar.sql if calendar else f'"{self.measure.name}"' if self.measure else "*"
+        return calendar.text if calendar else f'"{self.measure.name}"' if self.measure else "*"
 
     def _value(self, function: str, counted: str) -> str:
         amount = f"sum({self._measure})" if self.measure else "count(*)"
@@ -100,10 +101,6 @@ class Query(NamedTuple):
         found = [f"{value} IS NULL", *([] if group == _NO_GROUP else [f"{group} IS NULL"])]
         found += [f"min({self._measure}) IS DISTINCT FROM max({self._measure})"] * (self.function == "any_value")
         found += self.doubts
-        for moment, first in (each.moment for each in self.conditions if each.moment[0]):
-            # None in a time of which there are no rows at all is not known to be none.
-            ends = (f"(SELECT {end}({moment}) FROM {table})" for end in ("min", "max"))
-            found.append(f"(count(*) = 0 AND NOT coalesce('{first}' BETWEEN {' AND '.join(ends)}, false))")
         if self.currency and (self.group or self.function == "share"):
             found.append(f'(SELECT count(DISTINCT "{self.currency.name}") FROM {table} WHERE {rows}) > 1')
         if self.shape == "least" and self.group and self.conditions and self.function in {"count", "sum"}:

@@ -196,7 +196,6 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf
         ("accounts", "What share of the amount is overdue?", "another currency"),
         ("nursery", "How many bills were sent in April 2024?", "No row of bills_2025.csv"),
         ("translators", "Wie viel hat Norda 2025 bezahlt?", "keine Spalte „bezahlt“"),  # `status` says what is paid
-        ("bakery", "What was the smallest order by value?", "value_gbp, orders.csv / order_no + "),
         ("translators", "What is the total of all invoices?", "in several ways: amount, invoices_2025.csv / amount"),
     ]
     for folder, question, said in cases:
