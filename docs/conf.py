@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import cast
 
 from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings
@@ -131,7 +132,7 @@ def _default(value: object) -> str:
     if isinstance(value, Path):
         return f"`{value.relative_to(DOCS.parent)}`"
     if isinstance(value, AbstractSet):
-        value = sorted(value)
+        value = sorted(cast("AbstractSet[str]", value))
     return f"`{json.dumps(to_jsonable_python(value, exclude_none=True))}`"
 
 

@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools.code.protocol import CodeRunner
+from activities.tools.code.protocol import CodeResult, CodeRunner
 from activities.tools.code.registry import code_backend
 from activities.tools.search.protocol import SearchBackend
 from activities.tools.search.registry import search_backend
@@ -87,11 +88,18 @@ async def test_internet_is_off_unless_set(settings: Settings, *, internet: bool)
 class HouseSandbox:
     """Stands for a sandbox of another package."""
 
-    name = "house"
+    name, languages, language, handles_files, reaches_out = "house", ("python",), "Python", False, False
+
+    async def run(self, code: str, name: str) -> CodeResult:
+        raise NotImplementedError
 
 
 async def open_sandbox(*_: object) -> HouseSandbox:
     return HouseSandbox()
+
+
+async def open_half_a_sandbox(*_: object) -> object:
+    return SimpleNamespace(name="half", language="Python", languages=("python",), reaches_out=False)
 
 
 def register(registry: Registry) -> None:
@@ -99,6 +107,7 @@ def register(registry: Registry) -> None:
     registry.search_service("broken", "no_such_module:open")
     registry.code_sandbox("house", f"{__name__}:open_sandbox", needs="E2B_DOMAIN")
     registry.code_sandbox("broken", "builtins:max")
+    registry.code_sandbox("half", f"{__name__}:open_half_a_sandbox")
 
 
 @pytest.fixture
@@ -130,8 +139,9 @@ async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tupl
     [
         ({"CHARGEHAND_SEARCH": "broken"}, "The plug-in 'others': no_such_module:open cannot be imported: Mod"),
         ({"CHARGEHAND_CODE": "broken"}, "The plug-in 'others': its sandbox broken failed: TypeError"),
+        ({"CHARGEHAND_CODE": "half"}, "SimpleNamespace is no CodeRunner: it has no handles_files, run; mend it"),
         ({"CHARGEHAND_CODE": "house"}, "E2B_DOMAIN is not set, but the code backend 'house' needs it"),
-        ({"CHARGEHAND_CODE": "shed"}, "CHARGEHAND_CODE: 'shed' is not one of broken, .*e2b, house, monty"),
+        ({"CHARGEHAND_CODE": "shed"}, "CHARGEHAND_CODE: 'shed' is not one of broken, .*e2b, half, house, monty"),
     ],
 )
 @pytest.mark.usefixtures("house")

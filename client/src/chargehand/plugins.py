@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from inspect import iscoroutine
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from chargehand.errors import ChargehandError
 
@@ -334,7 +334,10 @@ def require_each(kind: type[_T], values: Iterable[object]) -> list[_T]:
 def require(kind: type[_T], value: object) -> _T:
     """Return a value that must be of a kind. Raises `TypeError`."""
     if not isinstance(value, kind):
-        raise TypeError(f"a value of type {type(value).__name__} is no {kind.__name__}")
+        names = (*kind.__annotations__, *vars(kind)) if Protocol in kind.__mro__ else ()
+        lacking = ", ".join(each for each in names if not each.startswith("_") and not hasattr(value, each))
+        told = f"a value of type {type(value).__name__} is no {kind.__name__}"
+        raise TypeError(f"{told}: it has no {lacking}" if lacking else told)
     return value
 
 
