@@ -7,9 +7,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,9 +16,6 @@ from typing import Final
 from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError
 from temporalio.service import RPCError, RPCStatusCode
-
-from chargehand.converter import non_retryable_error
-from chargehand.wire import ErrorType
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
 """After this time without a heartbeat, a worker is considered lost; activities send one every `BEAT_SECONDS`.
@@ -40,14 +36,7 @@ _BEATS_A_SECOND: Final = 25.0
 LIVE_SECONDS: Final = 0.25
 """Minimum interval between heartbeats with new details, such as text being written."""
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
-MOST_LOST_WORKERS: Final = 2
-"""Number of workers lost while running an activity after which it is not given to another.
-
-A turn's workflow counts it, since it books each lost call; other activities count in their heartbeats. A turn that only
-waited for its call ends with the third.
-"""
 _logger = logging.getLogger("chargehand.heartbeats")
-_quarantine_logger: Final = logging.getLogger("chargehand.quarantine")
 
 
 running: Final[set["Pulse"]] = set()
@@ -144,31 +133,3 @@ def begin(waited: float = 0.0) -> Pulse:
     pulse = Pulse(waited)
     _running.set(pulse)
     return pulse
-
-
-def quarantined(what: str, lost: int = MOST_LOST_WORKERS) -> str:
-    return f"{lost} workers were lost while they ran {what}, so no other gets it."
-
-
-@asynccontextmanager
-async def quarantine(what: str, lost_before: int = 0) -> AsyncGenerator[None]:
-    """Run the body of an activity, unless too many workers were lost running it; failed attempts do not count.
-
-    `lost_before` were lost while it ran as a part of another activity.
-
-    Raises:
-        ApplicationError: `Quarantined`.
-    """
-    info = activity.info()
-    known = info.heartbeat_details[0] if info.heartbeat_details else 0
-    ended = known if isinstance(known, int) else 0
-    if lost_before + info.attempt - 1 - ended >= MOST_LOST_WORKERS:
-        told = {"activity": info.activity_type, "session": info.workflow_id}
-        _quarantine_logger.error("an activity is quarantined", extra=told)
-        raise non_retryable_error(ErrorType.QUARANTINED, quarantined(what))
-    try:
-        yield
-    except (Exception, asyncio.CancelledError):
-        with suppress(LookupError, RPCError, RuntimeError):
-            await pulse().record(ended + 1)
-        raise

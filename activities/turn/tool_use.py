@@ -21,10 +21,10 @@ from activities.contracts.tool import Tool, ToolAnswer
 from activities.credentials import CredentialMissing, HidesCredentials, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
-from activities.heartbeat import quarantine
 from activities.json_schema import value_problems
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stall_timeout import tool_stall_limit
+from activities.quarantine import quarantine
 from activities.queues import COMPUTING
 from activities.tools.pages.leak_check import carries, hides, repeats
 from activities.tools.recall import NOTE, RecallContext

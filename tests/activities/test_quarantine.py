@@ -11,8 +11,9 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import begin, quarantine, quarantined
+from activities.heartbeat import begin
 from activities.models.protocol import ModelCall, ModelReply
+from activities.quarantine import quarantine, quarantined
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from chargehand.converter import non_retryable_error

@@ -15,7 +15,7 @@ from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts.cards import ModelCard, OutputCaps
-from activities.heartbeat import MOST_LOST_WORKERS, quarantined
+from activities.quarantine import MOST_LOST_WORKERS, quarantined
 from activities.turn.activity import TurnActivities
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.retry_policy import BILLED_FAILURES

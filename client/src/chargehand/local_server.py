@@ -13,7 +13,6 @@ _STATE: Final = ".chargehand"
 _PROJECT: Final = Path(sys.prefix).parent
 """The checkout of Chargehand, if this Python is in its virtual environment."""
 TEMPORAL_PORT: Final = 7233
-WEB_UI_PORT: Final = 8233
 NOTE: Final = "server.json"
 """File that states the server's address; valid only while the lock next to it is held."""
 NOTE_LOCK: Final = "note.lock"

@@ -19,9 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from chargehand.environment import BAD_SETTINGS
-from chargehand.local_server import WEB_UI_PORT
 from chargehand.restarts import Restarts
-from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
+from chargehand_cli.embedded.server import WEB_UI_PORT, ServerFailed, ServerProcess, end_process, spawn, start_server
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
     COULD_NOT_START,

@@ -21,6 +21,7 @@ from chargehand.local_server import TEMPORAL_PORT
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 
 HOST: Final = "127.0.0.1"
+WEB_UI_PORT: Final = 8233
 _TRIES: Final = 5
 _START_SECONDS: Final = 30
 _PR_SET_PDEATHSIG: Final = 1

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from chargehand.local_server import WEB_UI_PORT
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.connection import Connection
+from chargehand_cli.embedded.server import WEB_UI_PORT
 from chargehand_cli.embedded.state import StateDirectory
 from chargehand_cli.location import NoWorkerProgram
 from chargehand_cli.terminal import say
