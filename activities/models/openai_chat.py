@@ -287,6 +287,9 @@ def _uses(message: Mapping[str, JsonValue]) -> list[tuple[object, object, object
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
     """Keep the message unchanged, except for parts that the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
+    said = kept.get("content", "")
+    if not (isinstance(said, str) or (isinstance(said, list) and all(isinstance(part, dict) for part in said))):
+        del kept["content"]
     asked = cast("list[JsonValue]", message["tool_calls"])
     # Calls beyond the maximum have no result, which servers would require.
     returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=False)]

@@ -146,6 +146,7 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 @pytest.mark.parametrize("way", [*WIRES, *WIRE])
 @settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hostile=hostile_replies())
+@example(hostile=Hostile(_REPLIES[1], (Change(195, "as deep as the arguments may be"),), is_streamed=False))  # content
 @example(hostile=Hostile(truncated(), (Change(60, "10,000 items"),), is_streamed=True))  # chat: why it stopped is lost
 async def test_a_reply_is_charged_as_billed_and_can_be_recorded(way: Wire | Way, hostile: Hostile) -> None:
     """Values of any form in a reply that states its usage change neither the charge nor what can be kept."""
