@@ -170,8 +170,8 @@ def _formed(schema: dict[str, Any], value: JsonValue) -> None:
 def _called(schema: dict[str, Any], value: JsonValue) -> None:
     for arguments in ({"x": value}, schema, json.dumps({"x": value}), value):
         call = tool_call(0, "a", "search", arguments, ["search"])
-        read = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments  # nothing is no arguments
-        assert call.malformed or call.arguments == read
+        written = arguments or "{}" if isinstance(arguments, str) else json.dumps(arguments)  # nothing is no arguments
+        assert call.malformed or call.arguments == json.loads(written)
 
 
 def _crew(schema: dict[str, Any], value: JsonValue) -> None:
