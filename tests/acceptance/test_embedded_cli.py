@@ -221,6 +221,16 @@ def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
 # Commands: what they put out, and how they end.
 
 
+def test_quiet_leaves_out_the_progress_alone(served: Path, documents: Path) -> None:
+    """What is written to a file has its state and its sources, without which its labels say nothing."""
+    run = ("run", "--state-dir", served, "--docs", documents, "What happens to a lamp that flickers?")
+    told, quiet = chargehand(*run), chargehand(*run, "--quiet")
+    (state, *answer), (quiet_state, *quiet_answer) = told.out.splitlines(), quiet.out.splitlines()
+
+    assert (quiet.said, quiet_answer) == ("", answer)
+    assert quiet_state.partition(" · ")[0] == state.partition(" · ")[0] == "Answered, not all verified"
+
+
 def test_json_is_alone_on_standard_output(served: Path, documents: Path) -> None:
     """With --json, standard output is one report and nothing else; a request may come from standard input."""
     request = json.dumps({"goal": "What happens to a lamp that flickers?", "limits": {"max_turns": 15}})

@@ -210,8 +210,6 @@ async def put_report(connection: Connection, report: Report, shown: ReportOption
             say(f"No valid output: {problem}")
     elif shown.as_json:
         put_json(report.model_dump_json(indent=2))
-    elif shown.quiet:
-        put_markdown(report.answer)
     elif shown.verbose:
         put_markdown(report_markdown(report))
     elif sys.stdout.isatty():
