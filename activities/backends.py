@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 
 from chargehand.contracts.problems import printable
 from chargehand.errors import ChargehandError
-from chargehand.plugins import Extension
+from chargehand.plugins import Extension, require_each
 
 ENVIRONMENT_PREFIX = "CHARGEHAND_"
 _BuildType = TypeVar("_BuildType", bound=Callable[..., object])
@@ -67,9 +67,7 @@ class Choice:
     """Whether it replaces all models and tools, so that none of their servers is needed."""
 
     def __post_init__(self) -> None:
-        for name in ("backend", "adapter", "why", "problem"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} of a choice must be a string")
+        require_each(str, (self.backend, self.adapter, self.why, self.problem))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The quarantine of what loses workers: after two of them, no third is given it."""
+"""Quarantine: an activity that was running when two workers were lost is not given to a third."""
 
 import asyncio
 import logging

@@ -77,4 +77,4 @@ async def add_parts(parts: WorkerParts) -> None:
             await extension.load_function()(parts)
             called = chain(parts.activities, parts.request_checks, parts.opening_steps, parts.document_checks)
             if wrong := [each for each in chain(called, parts.traffic_wrappers) if not callable(each)]:
-                raise TypeError(f"{wrong[0]!r} is no function")
+                raise TypeError(f"{wrong[0]!r} is not callable")

@@ -76,7 +76,7 @@ async def polling(
         try:
             workers = build_workers(client, settings, activities, interceptors=_list_activities(settings, running))
         except (AttributeError, TypeError, ValueError) as error:
-            raise SettingsError(f"What a plug-in adds to the worker is unusable: {error}; mend the plug-in.") from error
+            raise SettingsError(f"The worker cannot be built: {error}. Check what its plug-ins add.") from error
         await check_builds(client, settings)
         await _warn_if_unlisted(client)
         for extension in installed().hooks.get(Hook.WORKER_START, ()):

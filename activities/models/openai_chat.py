@@ -201,8 +201,8 @@ class ChatFold:
             if isinstance(delta, dict):
                 self._grow(delta)
             self._finish = within(choices[0], "finish_reason") or self._finish
-        is_count = bool(event.get("usage")) and not choices  # the last event, even if the one before it said nothing
-        return is_count or (self.is_complete() and self._usage is not None)
+        is_usage_event = bool(event.get("usage")) and not choices  # always the last one
+        return is_usage_event or (self.is_complete() and self._usage is not None)
 
     def is_complete(self) -> bool:
         """Whether the model stopped; servers that do not count tokens send nothing after that."""
@@ -287,8 +287,9 @@ def _uses(message: Mapping[str, JsonValue]) -> list[tuple[object, object, object
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
     """Keep the message unchanged, except for parts that the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
-    said = kept.get("content", "")
-    if not (isinstance(said, str) or (isinstance(said, list) and all(isinstance(part, dict) for part in said))):
+    content = kept.get("content", "")
+    is_parts = isinstance(content, list) and all(isinstance(part, dict) for part in content)
+    if not (isinstance(content, str) or is_parts):
         del kept["content"]
     asked = cast("list[JsonValue]", message["tool_calls"])
     # Calls beyond the maximum have no result, which servers would require.

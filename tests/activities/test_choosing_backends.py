@@ -139,7 +139,7 @@ async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tupl
     [
         ({"CHARGEHAND_SEARCH": "broken"}, "The plug-in 'others': no_such_module:open cannot be imported: Mod"),
         ({"CHARGEHAND_CODE": "broken"}, "The plug-in 'others': its sandbox broken failed: TypeError"),
-        ({"CHARGEHAND_CODE": "half"}, "SimpleNamespace is no CodeRunner: it has no handles_files, run; mend it"),
+        ({"CHARGEHAND_CODE": "half"}, "SimpleNamespace is not a CodeRunner: missing handles_files, run; mend it"),
         ({"CHARGEHAND_CODE": "house"}, "E2B_DOMAIN is not set, but the code backend 'house' needs it"),
         ({"CHARGEHAND_CODE": "shed"}, "CHARGEHAND_CODE: 'shed' is not one of broken, .*e2b, half, house, monty"),
     ],

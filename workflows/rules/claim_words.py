@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
 """Minimum number of a language's common words for a text to be in this language."""
 _MOST_COURTESIES: Final = 8
-"""Of one sentence; one with more is taken to state something."""
+"""Maximum courtesies in one sentence; a sentence with more counts as a statement."""
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mayo"})
 """Months that are also other words; they count next to a number, or capitalised inside a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
@@ -46,9 +46,9 @@ class Language:
     courtesy: re.Pattern[str]
     """Beginnings of greetings, refusals and remarks to the reader."""
     greeting: re.Pattern[str]
-    """A greeting and whom it addresses, up to its comma."""
+    """A greeting with the name that it addresses, up to the comma."""
     turn: re.Pattern[str]
-    """What ends a courtesy before its sentence ends."""
+    """Punctuation or conjunction that ends a courtesy within a sentence."""
 
 
 @cache
@@ -132,13 +132,13 @@ def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
 
 
 def is_courtesy(text: str) -> bool:
-    """Whether a sentence greets, refuses or addresses the reader, and states nothing besides, not even a figure."""
+    """Whether a sentence only greets, refuses or addresses the reader, without a statement or a figure."""
     is_polite = any(_is_polite(text, languages()[code]) for code in spoken_in(text))
     return is_polite and not has_number(text, but="1")  # in many languages an article
 
 
 def _is_polite(text: str, language: Language) -> bool:
-    """Whether a text begins as a courtesy, does not say what was not found, and goes on with a name or a courtesy."""
+    """Whether a text consists of courtesies and names, none of which reports what was not found."""
     for _ in range(_MOST_COURTESIES):
         if not language.courtesy.match(text) or language.phrases["found"].search(text):
             return False

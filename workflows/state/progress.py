@@ -63,7 +63,7 @@ class Waits(Carried):
     _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
     """Verdicts on open waits that are not applied yet, and who decided."""
     unannounced: int = present(0)
-    """Announcements of waits and decisions that have not been handed over yet."""
+    """Announcements of waits and decisions that are still being sent."""
     claimed: set[str] = present(set[str]())
     """Waits that have received a decision, applied or not, and accept no other."""
 

@@ -168,12 +168,12 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
 
 
 def is_settled(session: Session) -> bool:
-    """Whether every message is answered, and every wait and decision announced, so that the run may end."""
+    """Whether every message is answered and every wait and decision announced, so that the run may end."""
     return workflow.all_handlers_finished() and session.progress.waits.unannounced == 0
 
 
 async def continue_as_new(session: Session, is_over: Callable[[], bool], request: Callable[[], StartRequest]) -> None:
-    """Continue as new once all is settled; return only if `is_over` comes first."""
+    """Continue as new once the session is settled; return only if `is_over` becomes true first."""
     await workflow.wait_condition(lambda: is_settled(session) or is_over())
     raise_if_cancelled()
     if not is_over():

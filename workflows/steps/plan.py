@@ -153,7 +153,7 @@ def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
     profile, granted = session.facts.terms.profile, session.budget.ledger.granted
     usual, larger = PROFILES[profile], _LARGER.get(profile)
     is_allowed = larger is not None and not PROFILES[larger].above(session.facts.ceilings)
-    # With limits of its own, or a part of its parent's, another profile would change nothing.
+    # A larger profile changes nothing for a session with explicit limits or a grant from its parent.
     is_usual = granted == Amount(usual.max_turns, usual.budget_usd) and session.request.delegation is None
     advice = f" The profile '{larger}' has room for more." if is_usual and is_allowed else ""
     return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]

@@ -343,7 +343,7 @@ def _problems(problems: Sequence[str]) -> tuple[str, ...]:
 
 
 async def close(session: Session, report: Report, place: Place) -> Report:
-    """Close a session with its report once all is settled."""
+    """Close a settled session with its report."""
     await workflow.wait_condition(lambda: is_settled(session))
     report = with_late_messages(session, report)
     finish(session, report.stop_reason, report)
@@ -353,7 +353,7 @@ async def close(session: Session, report: Report, place: Place) -> Report:
 
 
 async def close_conversation(session: Session, place: Place, reason: EndReason) -> None:
-    """Close a conversation once all is settled."""
+    """Close a settled conversation."""
     await workflow.wait_condition(lambda: is_settled(session))
     finish(session, reason)
     await place.leave(session.budget.close())

@@ -1,31 +1,32 @@
-"""Put lines that run across the columns of a page into the order in which they are read."""
+"""Reading order of pages whose lines are written across several columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 _LEAST_LINES: Final = 3
 _LEAST_CHARACTERS: Final = 25
-"""Of a column's longest line; the cells of tables are mostly shorter."""
+"""Minimum length of a column's longest line; table cells are mostly shorter."""
 _FULL: Final = 0.7
-"""Share of its longest line that most lines of a column have."""
+"""Share of the longest line's length that at least half of a column's lines reach."""
 _WIDE: Final = 0.7
-"""The least space between columns, as a share of the height of their letters; words stand closer."""
+"""Minimum gap between columns, relative to the height of the letters; gaps between words are smaller."""
 BoxAt = Callable[[int], tuple[float, float, float, float]]
-"""Where a character stands: its left, lower, right and upper edge, in points from the page's lower left corner."""
+"""Bounding box of a character by its index: left, bottom, right, top, in points from the page's lower left corner."""
 
 
 class Span(NamedTuple):
-    """Where a line begins and ends in the text of its page."""
+    """Start and end of a line in the text of its page."""
 
     start: int
     end: int
 
 
 def reading_order(text: str, lines: Sequence[Span], box_at: BoxAt) -> list[Span]:
-    """Cut lines that run across columns, and order them column by column; rows of tables stay as they are."""
+    """Split lines that run across columns of prose, and order them by column; table rows are unchanged."""
     ordered, first = list[Span](), 0
     while first < len(lines):
-        pairs = [*_beside(text, lines[first:], box_at)]
+        pairs = [*_split_at_gap(text, islice(lines, first, None), box_at)]
         left, right = ([pair[side] for pair in pairs if pair[side].end] for side in (0, 1))
         after = first + (len(pairs) or 1)
         is_prose = _is_prose(left) and _is_prose(right)
@@ -40,8 +41,8 @@ def _is_prose(lines: Sequence[Span]) -> bool:
     return len(lines) >= _LEAST_LINES and max(lengths) >= _LEAST_CHARACTERS and 2 * full >= len(lines)
 
 
-def _beside(text: str, lines: Sequence[Span], box_at: BoxAt) -> Iterator[tuple[Span, Span]]:
-    """Part lines at the gap of the first, as long as they follow each other on either side of it."""
+def _split_at_gap(text: str, lines: Iterable[Span], box_at: BoxAt) -> Iterator[tuple[Span, Span]]:
+    """Split consecutive lines at the gap of the first one, until one of them crosses it."""
     low, high, below, nothing = 0.0, float("inf"), float("inf"), Span(0, 0)
     for line in lines:
         left, bottom, _, top = box_at(line.start)

@@ -1,16 +1,16 @@
-"""Write the rows of a table, each cell in its column, also where cells are merged."""
+"""Rows of tables with merged cells, written with each cell in its column."""
 
 import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _FIGURE: Final = re.compile(r"(?!(?:19|20)\d\d\Z)(?:\W|EUR|USD|GBP|CHF)*\d")
-"""How that begins which might be added: any figure but a year."""
+"""Start of a text that could be added up: a figure, but not a year."""
 _MOST_COLUMNS: Final = 100
 
 
 class Cell(NamedTuple):
-    """A cell, as many columns wide and rows high as it says; None for its text continues the cell above."""
+    """A cell and the columns and rows that it spans. A text of None continues the cell above."""
 
     text: str | None
     columns: int = 1
@@ -18,15 +18,15 @@ class Cell(NamedTuple):
 
 
 class Grid:
-    """Places the cells of one table, row after row."""
+    """Places the cells of one table, row by row."""
 
     def __init__(self) -> None:
-        self._above: dict[int, Cell] = {}  # by column, as they stand in rows to come, and in how many
+        self._above: dict[int, Cell] = {}  # by column; `rows` counts the rows still to be filled
 
     def row(self, cells: Iterable[Cell]) -> str:
-        """Write a row: a wide cell keeps the places that it covers, and a high one stands in each of its rows.
+        """Write a row. A cell that spans columns leaves them empty; one that spans rows is repeated in each.
 
-        A figure that stands again says so, lest it be added twice.
+        Repeated figures are marked, so that a sum does not count them twice.
         """
         line, given = list[str](), iter(cells)
         while True:
@@ -42,11 +42,11 @@ class Grid:
 
 
 def span(said: str | None) -> int:
-    """Read how far a cell reaches, or how often it stands; once if a document does not say."""
+    """Parse a span or repetition count; 1 if absent or invalid."""
     return max(1, int(said)) if said and said.isdecimal() and len(said) < 10 else 1
 
 
 def row_text(cells: list[str]) -> str:
-    """Write a row of a table; cells of it that are empty keep their place, a row of them is empty."""
+    """Join the cells of a row. Empty cells keep their place; a row without text is empty."""
     plain = [" ".join(cell.split()) for cell in cells]
     return " | ".join(plain) if any(plain) else ""

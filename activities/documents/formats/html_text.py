@@ -24,7 +24,7 @@ _HIDING: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", r
 _BLOCKS_A_PIECE: Final = 100
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _ENDS_ROW: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr", "caption", "pre", *_HEADINGS})
-"""Anything else in a row stands within its cells."""
+"""Any other element in a row belongs to the current cell."""
 _REMEMBERED: Final = frozenset({"title", "a", "sup"})
 _RAISED: Final = re.compile(r"\s*[-+−]?\d")
 
@@ -65,10 +65,10 @@ class _Reader(HTMLParser):
         self._in_pre = self._in_item = False
         self._inside = set[str]()
         self._grids = [Grid()]
-        """Of the table, and those around it."""
+        """The grids of the current table and its enclosing tables, innermost last."""
         self._text: list[str] = []
         self._cells: list[tuple[Cell, list[str]]] = []
-        """Those of the row, each with its text; `_text` is that of the last."""
+        """Cells of the current row with their text; `_text` is the last one's."""
         self._plain_characters = 0
         """Outside links: a list item without any is a menu."""
         self._first = self._last = 0
@@ -135,7 +135,7 @@ class _Reader(HTMLParser):
             if "a" not in self._inside:
                 self._plain_characters += len(stripped)
         if "sup" in self._inside and _RAISED.match(data) and "".join(self._text[-1:])[-1:].isdigit():
-            # What is raised behind a figure is its power, or refers to a note.
+            # A superscript after a figure is an exponent or, if it is a link, a footnote.
             data = f" [{stripped}]" if "a" in self._inside else f"^{stripped}"
         self._text.append(data)
 

@@ -60,7 +60,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _cells(row: ElementTree.Element) -> Iterator[Cell]:
-    for cell in row.iterfind(_CELL):  # covered ones are of another kind
+    for cell in row.iterfind(_CELL):  # covered cells have another tag
         times = min(span(cell.get(_COLUMNS_REPEATED)), _MOST_REPEATED)
         yield from [Cell(_plain(cell), span(cell.get(_COLUMNS)), span(cell.get(_ROWS)))] * times
 

@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
     text: str
     size: float
-    """Of its letters, in points, as they are shown."""
+    """Font size as rendered, in points."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -109,11 +109,11 @@ def _lines(textpage: "pypdfium2.PdfTextPage") -> list[Line]:
     matrix = raw.FS_MATRIX()
 
     spans = [Span(*each.span()) for each in _LINE.finditer(text)]
-    with suppress(pypdfium2.PdfiumError):  # a character without a place
+    with suppress(pypdfium2.PdfiumError):  # a character without a position
         spans = reading_order(text, spans, lambda at: cast("Any", textpage).get_charbox(at, loose=True))
 
     def line(span: Span) -> Line:
-        raw.FPDFText_GetMatrix(textpage, span.start, matrix)  # a font may be small, and its page enlarged
+        raw.FPDFText_GetMatrix(textpage, span.start, matrix)  # the page may be scaled
         size = raw.FPDFText_GetFontSize(textpage, span.start) * hypot(matrix.c, matrix.d)
         return Line(text[span.start : span.end].replace(_LINE_END_HYPHEN, "").replace("\0", ""), round(size, 1))
 

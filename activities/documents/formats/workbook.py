@@ -26,7 +26,7 @@ _FORMULA: Final = re.compile(
 )
 """A formula of an ODS or XLSX with what is stored beside it; the text that it comes to may well be empty."""
 _OLD_FORMULA: Final = re.compile(rb"\x06\x00(?=(..).{6}(.{8}).{6}(..))", re.DOTALL)
-"""One of an XLS may begin here: a record states its size, and after its result that of the formula in it."""
+"""Possible start of a FORMULA record of an XLS: its size, its result, and the size of the formula in it."""
 _OLD_RECORD_BYTES: Final = 22
 _SAVE: Final = "Open it in a spreadsheet program and save it."
 
@@ -79,7 +79,7 @@ def _without_result(path: Path) -> int:
 
 
 def _without_result_in_old(content: bytes) -> int:
-    """Count the formulas of an XLS if none has another result than nothing or 0: then no program has computed them."""
+    """Count the formulas of an XLS if every result is empty or 0: then no program has computed them."""
     number = partial(int.from_bytes, byteorder="little")
     found = (each.groups() for each in _OLD_FORMULA.finditer(content))
     results = [result for size, result, inner in found if number(size) - number(inner) == _OLD_RECORD_BYTES]

@@ -99,6 +99,11 @@ class Connection:
         importlib.import_module("chargehand.client")
         await self._reconnect(await starting)
 
+    async def open_with_worker(self) -> None:
+        """Connect, and wait until the embedded worker polls or is slow to start; raises like `check_worker`."""
+        await self.open()
+        await self.until_worker_polls()
+
     async def open_to_query(self) -> bool:
         """Connect, with a worker if that resumes no session; return whether a worker runs."""
         from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
@@ -122,8 +127,7 @@ class Connection:
         await self.open(worker=False)
         if not await self.is_unfinished(session_id):
             raise AlreadyEnded(session_id, await self.session(session_id).ending())
-        await self.open()
-        await self.until_worker_polls()
+        await self.open_with_worker()
         await self.say_resumed(session_id)
         self.farewell = (
             "The embedded worker ended with this command, so that the session waits. To resume it: "

@@ -65,7 +65,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts, news)),
             asyncio.create_task(connection.keep_running()),
         )
-        showing = [] if quiet else [partial(_show_work, news), _show_retries]
+        showing = [] if quiet else [partial(_show_work, news=news), _show_retries]
         shown = [asyncio.create_task(show(connection, session_id, progress)) for show in showing]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -142,7 +142,7 @@ async def _result(connection: Connection, session_id: str) -> Report:
 async def _poll_status(
     connection: Connection, session_id: str, progress: Progress, prompts: "Prompts | None", news: asyncio.Event
 ) -> NoReturn:
-    """Show the status, polling less often while nothing changes, and soon after something has happened."""
+    """Show the status, polling soon after an event and less often while nothing changes."""
     answered_at, pause, latest = time.monotonic(), connection.polling_seconds, None
     while True:
         began_at = time.monotonic()
@@ -176,7 +176,7 @@ async def _poll_status(
                 await news.wait()
 
 
-async def _show_work(news: asyncio.Event, connection: Connection, session_id: str, progress: Progress) -> None:
+async def _show_work(connection: Connection, session_id: str, progress: Progress, news: asyncio.Event) -> None:
     while True:
         try:
             with translated(session_id):

@@ -132,7 +132,7 @@ class OutputInvalid(ChargehandError):  # noqa: N818  # as above
 
 
 class SessionNotFound(ChargehandError):  # noqa: N818  # as above
-    """No session, or no conversation, has this id."""
+    """No session or conversation has this id."""
 
     def __init__(self, session_id: str, kind: str = "session", *, is_session: bool = False) -> None:
         found = f"There is no {kind} '{session_id}' here."

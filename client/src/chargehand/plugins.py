@@ -95,18 +95,18 @@ class Extension:
     def __post_init__(self) -> None:
         require_each(str, (self.name, self.needs))
         if not _TARGET.fullmatch(self.target):
-            raise ValueError(f"{self.target!r} is no `module:attribute`")
+            raise ValueError(f"{self.target!r} is not `module:attribute`")
 
     def load(self, kind: type[_T]) -> _T:
         loaded = self._resolve()
         if not isinstance(loaded, kind):
-            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no {kind.__name__}; mend `register`.")
+            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is not a {kind.__name__}; mend `register`.")
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
         loaded = self._resolve()
         if not callable(loaded):
-            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")
+            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is not a function; mend `register`.")
         return loaded
 
     @contextmanager
@@ -121,12 +121,12 @@ class Extension:
             raise _unusable(self.plugin, problem, error, is_registered=True) from error
 
     def build(self, kind: type[_T], described: str, *given: object, **options: object) -> _T:
-        """Call the function, and return its result, which must be of this kind. Raises `PluginError`."""
+        """Call the function and return its result, which must have this type. Raises `PluginError`."""
         with self.calling(described):
             return require(kind, self.load_function()(*given, **options))
 
     def list_of(self, kind: type[_T], described: str, *arguments: object) -> list[_T]:
-        """Call the function, and list its results, which must be of this kind. Raises `PluginError`."""
+        """Call the function and list its results, which must have this type. Raises `PluginError`."""
         with self.calling(described):
             return require_each(kind, self.load_function()(*arguments))
 
@@ -332,12 +332,12 @@ def require_each(kind: type[_T], values: Iterable[object]) -> list[_T]:
 
 
 def require(kind: type[_T], value: object) -> _T:
-    """Return a value that must be of a kind. Raises `TypeError`."""
+    """Return the value if it has the required type. Raises `TypeError`."""
     if not isinstance(value, kind):
         names = (*kind.__annotations__, *vars(kind)) if Protocol in kind.__mro__ else ()
         lacking = ", ".join(each for each in names if not each.startswith("_") and not hasattr(value, each))
-        told = f"a value of type {type(value).__name__} is no {kind.__name__}"
-        raise TypeError(f"{told}: it has no {lacking}" if lacking else told)
+        problem = f"a value of type {type(value).__name__} is not a {kind.__name__}"
+        raise TypeError(f"{problem}: missing {lacking}" if lacking else problem)
     return value
 
 

@@ -1,4 +1,4 @@
-"""When an ended process is started again: each of a group of workers, and the worker of the embedded server."""
+"""Back-off between restarts of a worker process, in a process group and beside the embedded server."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ _WELL_AFTER_SECONDS: Final = 20.0
 
 @dataclass
 class Restarts:
-    """The consecutive failures of one process."""
+    """Counts the consecutive failures of one process."""
 
     failures: int = 0
 

@@ -55,5 +55,5 @@ def test_a_server_that_ends_while_it_starts_is_told_from_a_silent_one(tmp_path: 
     program.write_text("#!/bin/sh\nkill -9 $$\n")
     program.chmod(0o755)
 
-    with (tmp_path / "lock").open("w") as lock, pytest.raises(ServerFailed, match=r"^it ended with exit code -9$"):
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(ServerFailed, match=r"^it exited with code -9$"):
         start_server(program, tmp_path / "db", tmp_path / "log", lock_descriptor=lock.fileno())

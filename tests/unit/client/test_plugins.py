@@ -71,7 +71,7 @@ def test_packages_and_modules_register_alike(install: _Install, folder: Path, mo
         ("def register(registry):\n    registry.tools(123)", "TypeError: expected string"),
         (
             "def register(registry):\n    registry.parts('a:b()')",
-            "ValueError: 'a:b()' is no `module:attribute`; mend it",
+            "ValueError: 'a:b()' is not `module:attribute`; mend it",
         ),
         ("raise ValueError('a\\x1b[31m\\n' + 'x' * 10_000)", f"ValueError: a\ufffd[31m\ufffd{'x' * 480}…; mend it"),
     ],
@@ -110,7 +110,7 @@ def test_a_target_of_another_kind_is_named() -> None:
     """Nobody has to guess which line of which plug-in is wrong."""
     wrong = Extension("tides", f"{__name__}:app")
 
-    with pytest.raises(PluginError, match=rf"'tides': {__name__}:app is no BaseSettings; mend `register`"):
+    with pytest.raises(PluginError, match=rf"'tides': {__name__}:app is not a BaseSettings; mend `register`"):
         wrong.load(BaseSettings)
     with pytest.raises(PluginError, match="'tides': json:nothing cannot be imported: AttributeError"):
         Extension("tides", "json:nothing").load_function()

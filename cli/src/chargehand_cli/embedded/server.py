@@ -108,7 +108,7 @@ def start_server(
             return ServerProcess(process, port, ui)
         code = process.poll()
         end_process(process, grace_seconds=5)
-        silence = f"no output within {_START_SECONDS} s" if code is None else f"it ended with exit code {code}"
+        silence = f"no output within {_START_SECONDS} s" if code is None else f"it exited with code {code}"
         words = _output(log, log_offset).strip() or silence
         if "address already in use" not in words:
             break

@@ -45,7 +45,7 @@ class WorkerCommand:
     environment: dict[str, str] = field(default_factory=dict[str, str])
     """Added to this process's environment; never secrets, since the process list shows it."""
     grace_seconds: float = 40
-    """Time to stop once the last user has left: more than a worker gives its in-flight calls."""
+    """Time to stop once the last user has left; longer than the worker's grace period for in-flight calls."""
     variant: str = ""
     """A setting, as `NAME=VALUE`, that restricts the worker to some commands; usually empty."""
 

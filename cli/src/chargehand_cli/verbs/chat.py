@@ -47,8 +47,7 @@ async def chat(
     """Talk with the agents of a crew: a message a line, typed or piped, and the reply to standard output."""
     typed = {"crew": crew, "agent": agent, "goal": goal, "limits": None if budget is None else {"budget_usd": budget}}
     fields: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
-    await connection.open()
-    await connection.until_worker_polls()
+    await connection.open_with_worker()
     talk = await connection.chargehand.converse(documents=docs or (), conversation_id=conversation_id, **fields)
     await talk.opened()
     if not quiet:

@@ -95,8 +95,7 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
     from chargehand_cli.session_files import open_report
 
     report = await open_report(connection, session)
-    await connection.open()
-    await connection.until_worker_polls()
+    await connection.open_with_worker()
     await connection.say_resumed(session)
     found = await connection.session(session).verify()
     if as_json:

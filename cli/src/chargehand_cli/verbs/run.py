@@ -79,11 +79,14 @@ async def start(connection: Connection, options: RequestOptions) -> None:
 async def _cancelling_without_worker(
     connection: Connection, session: "Session", options: RequestOptions
 ) -> AsyncGenerator[None]:
-    """Cancel the session if no worker can take it: it must not start unexpectedly days later."""
+    """Cancel a session that no worker can run, so that it does not start unexpectedly days later.
+
+    A session with an ID of the user's may have been started by an earlier command, and is kept.
+    """
     try:
         yield
     except (NotReachable, WrongSettings):
-        if connection.location.is_embedded and options.id is None:  # with `--id`, it may be an earlier one
+        if connection.location.is_embedded and not options.id:
             with suppress(ChargehandError, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await session.cancel()

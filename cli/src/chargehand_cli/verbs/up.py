@@ -70,8 +70,7 @@ async def worker(
 
 async def stay_up(connection: Connection) -> None:
     """Keep the embedded server, its worker and the companions of plug-ins running until Ctrl-C."""
-    await connection.open()
-    await connection.until_worker_polls()
+    await connection.open_with_worker()
     async with AsyncExitStack() as stack:
         announced: list[list[str]] = []
         for each in installed().hooks.get(Hook.BESIDE_UP, ()):

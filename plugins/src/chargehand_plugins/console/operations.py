@@ -24,7 +24,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _JSON: Final = "application/json"
 _SLASH: Final = "\0"
-"""A slash within a part of a path."""
+"""Stands for an escaped slash within a path segment."""
 _CONVERTER: Final = PayloadConverter()
 
 
@@ -112,7 +112,7 @@ def session_id_of(request: Request) -> str:
 
 
 def path_for_routes(raw: bytes) -> str:
-    """Unquote a path, and keep the quoted slashes of a session's id apart from those between the parts of the path."""
+    """Unquote a path, except that escaped slashes, as in session ids, do not separate segments."""
     return unquote(raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00"))
 
 

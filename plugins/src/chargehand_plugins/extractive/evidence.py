@@ -116,15 +116,15 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
     for source, share in sources:
         is_evidence = share >= _COVERED and not _TABLE.search(source.ref)
         passage = min(source.quote.split(PASSAGE_GAP), key=lambda text: len(lacking(text))) if is_evidence else ""
-        # A paragraph that has everything is enough.
+        # One paragraph with every word is enough.
         part = min(map(str.strip, passage.split("\n\n")), key=lambda part: len(lacking(part)))
         passage = (passage.strip() if lacking(part) else part)[:LONGEST_CHARACTERS]
         entry = entries.get(source.ref.rsplit("#", 1)[0])
         opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
-        # Rows are for the tables to answer.
+        # Questions about rows are answered from tables.
         if not all("|" in line for line in passage.splitlines() if line):
             lacks, date = lacking(passage, source.title), max(_DATE.findall(opening), default="")
-            # A name alone says nothing of what is asked about it.
+            # A passage with nothing but the name does not answer the question.
             is_whole = not (lacks or names.issuperset(wanted)) and _has_figure(question, passage, language)
             yield _Quote(source.ref, passage, lacks, is_whole, lexicon.says("outdated", opening), date)
 

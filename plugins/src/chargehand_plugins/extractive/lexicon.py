@@ -22,7 +22,7 @@ SIGNS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
 DISTANT: Final = 3
-"""How far words are from a name that have to do with it, but do not name what it holds."""
+"""Distance of words that are related to a name but do not denote it."""
 _TOKEN: Final = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
@@ -88,7 +88,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
     """
     said, words = token.word, tuple(name.word for name in named)
     same = [name.word for name in named if name.stem == token.stem]
-    if same:  # an `observation` is no `observer`
+    if same:  # `observation` and `observer` share a stem but differ
         return 0 if any(said.startswith(word) or word.startswith(said) for word in same) else DISTANT
     said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is of `kauf`
     if said == token.word and len(said) < _SHORTEST_PART:

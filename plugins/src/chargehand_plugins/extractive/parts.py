@@ -143,7 +143,7 @@ class _Reader:
             held = [(stems, each) for stems, each in self._fields.values.items() if len(stems) == 1]
             same = [each for stems, each in held if lexicon.is_held(token.word, stems, "values")]
             found, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
-        if end <= at + 1 and self._fields.is_empty(token):  # `a` is no bench A
+        if end <= at + 1 and self._fields.is_empty(token):  # the article `a` does not name bench A
             found = [each for each in found if token.text == each[1]]
         if chosen := only(found):
             field, value = chosen

@@ -124,7 +124,7 @@ def _is_month(tokens: Sequence[Token], at: int) -> bool:
 
 
 class Calendar(NamedTuple):
-    """A column by which a table's rows stand in time: a row's moment as a date, in SQL, and how exact it is."""
+    """A column that dates the rows of a table: SQL for a row's date, and its precision."""
 
     date: str
     length: int

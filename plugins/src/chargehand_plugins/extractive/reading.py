@@ -176,7 +176,7 @@ class _Reading:
         if None in costs or (self._titled and measure not in self._titled):
             return None
         named = {token.stem for token in self.words if measure and measure.cost(token) is not None}
-        # What has the most of it may well be asked for.
+        # The question may ask for the group with the largest value.
         is_other = group is None and self._aggregate in RANKS and not {each.word for each in groups} <= named
         return sum(filter(None, costs)) + is_other
 
@@ -228,8 +228,8 @@ class _Reading:
         counted = next(iter(self._after(self._at.get("count"))), None) if self._is_count else None
         thing = counted.condition.field if counted and counted.condition and counted.condition.is_value else None
         if measure is None:
-            # How many kettles there are is not how many rows have one, if they have quantities or are no things, nor is
-            # how many pupils there are how many marks they have.
+            # The number of kettles is not the number of rows if rows have quantities or are not things, and the number
+            # of pupils is not the number of their marks.
             named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
             is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
             is_thing = is_row or self.fields.key is not None
@@ -288,18 +288,18 @@ class _Reading:
             return "time" if measure else "none"
         if not measure.is_number:
             return "" if measure.has("event") or measure.is_unique or measure.is_unread else "name"
-        is_spent = self.fields.is_series and measure.has("spending")  # month by month, which is no price
+        is_spent = self.fields.is_series and measure.has("spending")  # spending per month, not a price
         is_cost = not (is_spent or measure.has("amounts")) and measure.has("priced", "wages")
         is_state = measure.is_state and not (self._aggregate or self._is_count)
         is_value = not (self._aggregate in {"avg", "share"} or self._is_total) and (is_cost or is_state)
         return "amount" if self.fields.adds_up(measure) and not is_value else "rate"
 
     def _is_sound(self, shape: str, function: str, measure: Field | None, group: Group | None) -> bool:
-        """Whether nothing in the question speaks against a sense."""
+        """Whether nothing in the question contradicts this sense."""
         if function == "share":
             return sum(each.is_value for each in self._held) == 1
         if measure is None:
-            # Who paid the most has not the most payments, and how often a bus runs is no number of rows.
+            # The largest payer need not have the most payments, and how often a bus runs is not a row count.
             is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in self._ranking)
             if shape == "list" and group and self._compares_parts(group.field):
                 return False
@@ -313,19 +313,19 @@ class _Reading:
         return self._is_rank(shape, measure) and (shape != "one" or self._is_value(function, measure))
 
     def _compares_parts(self, named: Field) -> bool:
-        """Whether single rows of what has several are compared, so that all of them together may be meant."""
+        """Whether a comparison applies to single rows of an entity with several, so that their sum may be meant."""
         compared = [each.field for each in self._held if not each.is_value and each.field.is_number]
         return named.column.distinct < self.fields.table.rows and any(map(self.fields.adds_up, compared))
 
     def _is_rank(self, shape: str, measure: Field) -> bool:
-        """Whether a measure is what a question ranks by: who has the most invoices has not the largest."""
+        """Whether the question ranks by this measure: the most invoices are not the largest invoice."""
         is_other = self._ranked_token is not None and measure.cost(self._ranked_token) is None
         is_other &= self._aggregate in {"most", "least"} if self._ranks_rows else shape == "one"
         is_sum = not self._is_total or self.fields.adds_up(measure)
         return self._aggregate not in RANKS or (is_sum and not is_other)
 
     def _is_value(self, function: str, measure: Field) -> bool:
-        """Whether the question asks for one value of a measure, rather than for what has it, or for each of many."""
+        """Whether the question asks for a single value of a measure, not for its row or a value per group."""
         asks_names = "which" in self.marks and self.fields.language in {"en", "de"}
         if asks_names and measure.is_number and (self.fields.key or self._aggregate not in RANKS):
             return False
@@ -333,12 +333,12 @@ class _Reading:
 
     @property
     def _ranking(self) -> Sequence[Token]:
-        """The words that say that there is most or least of something."""
+        """The words for most or least."""
         return next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
 
     @property
     def _ranked_token(self) -> Token | None:
-        """The telling word after what says that there is most or least of it."""
+        """The content word after a word for most or least."""
         return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
 
     @property

@@ -75,7 +75,7 @@ class McpServer:
 
     @asynccontextmanager
     async def connected(self, credentials: Mapping[str, str], tool: str = "") -> "AsyncGenerator[Connection]":
-        """Return a connection for one call, its own if calls carry the user's credentials or servers may ask back.
+        """Return a connection for one call, exclusive if calls carry the user's credentials or the server may ask back.
 
         Raises:
             WithdrawnTool: the tool's definition is not approved.
