@@ -1,5 +1,6 @@
 """The shell examples of the documentation run, one page after another, on one embedded server without a key."""
 
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ _NOT_RUN: Final = {
 }
 """How commands begin that cannot run here, and why."""
 _SHELL: Final = ("", "sh", "bash")
+_TIME: Final = re.compile(r"\d+\.\d s")
 _CODES: Final = (0, 3)
 """Without a model the report is partial."""
 
@@ -64,20 +66,34 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 (folder / name).write_text(
                     "# Lease\n\nNotice is three months. The rent is 900 euros.\n", encoding="utf-8"
                 )
-            for block in (each for each in BLOCKS if each.page.startswith(f"{page}:") and each.language in _SHELL):
-                for command in _commands(block.text):
+            printed: list[str] = []
+            for block in (each for each in BLOCKS if each.page.startswith(f"{page}:")):
+                if block.language == "text":
+                    assert not set(_without_times(block.text)) - set(printed), f"{block.page}: {printed}"
+                for command in _commands(block.text) if block.language in _SHELL else ():
                     monkeypatch.chdir(folder)
-                    folder = _run(command, folder, environment)
+                    if command.startswith("chargehand "):
+                        printed = _print(command, environment)
+                    else:
+                        folder = _run(command, environment)
 
 
-def _run(command: str, folder: Path, environment: dict[str, str]) -> Path:
-    """Run a command of ours in this process, and anything else in a shell; give the folder where that ends."""
+def _without_times(text: str) -> list[str]:
+    """Split an output into its lines, and replace the durations."""
+    return [_TIME.sub("… s", line).replace("[  ", "[") for line in text.splitlines() if line]
+
+
+def _print(command: str, environment: dict[str, str]) -> list[str]:
+    """Run a command of ours in this process, and return the lines that it printed."""
     if command.startswith(tuple(_NOT_RUN)):
-        return folder
-    if command.startswith("chargehand "):
-        done = run_command(shlex.split(command.replace("SESSION", "lease"), comments=True)[1:], environment)
-        assert done.code in _CODES, f"{command}: {done.said}"
-        return folder
+        return []
+    done = run_command(shlex.split(command.replace("SESSION", "lease"), comments=True)[1:], environment)
+    assert done.code in _CODES, f"{command}: {done.said}"
+    return _without_times(done.said) + _without_times(done.out)
+
+
+def _run(command: str, environment: dict[str, str]) -> Path:
+    """Run anything else in a shell, and return the folder where it ends."""
     script = f"{command}\npwd"
     shell = subprocess.run(["sh", "-euc", script], text=True, capture_output=True, check=False, env=environment)
     assert shell.returncode == 0, f"{command}: {shell.stderr}"
