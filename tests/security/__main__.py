@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
@@ -27,6 +28,8 @@ class HostileClass(NamedTuple):
     claim: str
     """What must hold."""
     tests: tuple[str, ...]
+    package: str = ""
+    """What its tests import beyond the dependency group `dev`; it is also the name of its group."""
 
 
 CLASSES: Final[Mapping[str, HostileClass]] = {
@@ -45,6 +48,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         "their goal by a tool, none with private text. With the benchmark's own sending tools and 45 encodings of each "
         "argument, nothing private is sent without a person's approval.",
         ("tests/security/test_agentdojo.py", "tests/security/test_agentdojo_flow.py"),
+        "agentdojo",
     ),
     "flow": HostileClass(
         "Flow of private text",
@@ -144,7 +148,10 @@ def main() -> int:
     if unknown := set(chosen.names) - set(CLASSES):
         parser.error(f"no such class: {', '.join(sorted(unknown))}")
     held = True
-    for name in chosen.names or CLASSES:
+    names = chosen.names or list(CLASSES)
+    if missing := [name for name in names if (package := CLASSES[name].package) and find_spec(package) is None]:
+        parser.error(f"a dependency group is not installed: run `sh bootstrap.sh --group {missing[0]}`")
+    for name in names:
         entry = _run(CLASSES[name], "default" if chosen.short else "nightly", chosen.processes)
         print(f"{'BROKEN' if entry['failed'] else 'held':8} {name}: {entry['cases']} cases, {entry['seconds']:.0f} s")
         held = held and not entry["failed"]
