@@ -98,9 +98,8 @@ class Harness:
             agent = self._crew.agent(subtask.agent)
             if answer.status == "no_answer" and agent and agent.fallback:
                 answer, rounds = await self._carry_out(subtask, agent.fallback, inputs)
-            outcome = ground(
-                answer, sources_read(rounds, [source for given in inputs for source in given.outcome.sources]), ()
-            )
+            known = [source for given in inputs for source in given.outcome.sources]
+            outcome = ground(answer, sources_read(rounds, known))
             answers.append(answer)
             done[subtask.id] = InputOutcome(
                 id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome

@@ -117,9 +117,5 @@ class Grants:
 
 
 def _full_charge(agent: str, grant: Amount) -> SpendLine:
-    usage = Usage(
-        turns=grant.turns,
-        cost_usd=grant.usd,
-        possibly_billed_twice_usd=grant.usd,
-    )
+    usage = Usage(turns=grant.turns, cost_usd=grant.usd, possibly_billed_twice_usd=grant.usd)
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

@@ -8,7 +8,7 @@ A grant to a child is a reservation like any other.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from pydantic import PrivateAttr, field_serializer
 
@@ -17,6 +17,9 @@ from chargehand.contracts import SpendLine, Usage, left_out
 from chargehand.contracts.base import MOST_OVERCHARGE, Overcharge
 from workflows.carried import Carried
 from workflows.rules.report_content import merge_spend
+
+_LARGEST_SHARE: Final = 3
+"""A reserve grows to at most 1 divided by this of the granted amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,46 @@ class Ledger(Carried):
 
     def book(self, cost: Amount) -> None:
         self.spent += cost
+
+
+class Reserve:
+    """What is set aside for a turn of the report before anything else is paid; nothing if its worst case is zero."""
+
+    def __init__(self, ledger: Ledger, worst: Amount) -> None:
+        self._ledger = ledger
+        self.worst = worst
+        self._reservation: Reservation | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.worst.turns > 0
+
+    @property
+    def is_held(self) -> bool:
+        return self._reservation is not None
+
+    @property
+    def is_payable(self) -> bool:
+        return self.is_held or self._ledger.unspent.covers(self.worst)
+
+    def hold(self) -> bool:
+        """Reserve the worst case once; False if the ledger does not cover it."""
+        self._reservation = self._reservation or self._ledger.reserve(self.worst)
+        return self.is_held
+
+    def grow(self, needed: Amount) -> None:
+        """Reserve more, as far as the ledger covers it, up to a third of the granted amount."""
+        if self._reservation is None:
+            return
+        wanted = needed.at_most(self._ledger.granted.share(_LARGEST_SHARE))
+        affordable = wanted.beyond(self._reservation.amount).at_most(self._ledger.unspent)
+        self._reservation = self._ledger.extend(self._reservation, affordable) or self._reservation
+
+    def release(self) -> None:
+        """Free the reservation when the report is due or needs no turn."""
+        if self._reservation is not None:
+            self._ledger.settle(self._reservation, Amount())
+            self._reservation = None
 
 
 class Mark(NamedTuple):

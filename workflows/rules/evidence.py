@@ -20,7 +20,6 @@ from chargehand.contracts import (
     Partial,
     Report,
     Source,
-    SpendLine,
     Success,
 )
 from workflows.rules.citation_checks import is_computed, stands_in
@@ -59,9 +58,7 @@ def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, 
     return read
 
 
-def ground(
-    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], agent: str = "The agent"
-) -> Outcome:
+def ground(answer: AgentAnswer, read: Mapping[str, Source], agent: str = "The agent") -> Outcome:
     """Turn an agent's answer into an outcome.
 
     A source that no tool returned is dropped, and a quotation is kept only if the source contains its words.
@@ -78,7 +75,6 @@ def ground(
         "data": answer.data,
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in [*counts, *answer.gaps][:GAPS]),
         "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
-        "spend": spend,
     }
     message = answer.message[:MESSAGE_CHARACTERS]
     match answer.status:
@@ -190,7 +186,7 @@ def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, 
         return None
     gap = f"{name} answered in prose; its words stand as it wrote them, without findings and unchecked."
     answer = WorkAnswer(status="partial", content=text.strip(), confidence=20, gaps=[gap], message=gap)
-    outcome = ground(answer, read, ())
+    outcome = ground(answer, read)
     return without_data(outcome, problem) if has_data else outcome
 
 

@@ -217,7 +217,7 @@ class AgentWork:
         if answer is None:
             return None
         forced = [f"{self._name} had to answer without looking further: {self._forced}."] if self._forced else []
-        grounded = ground(answer, self.conversation.citable, (), self.request.agent.name)
+        grounded = ground(answer, self.conversation.citable, self.request.agent.name)
         grounded = in_part(grounded, [*self._state.cut, *forced])
         if not result.data_problems:
             return doubt_below(grounded, self.request.agent.confidence_threshold)

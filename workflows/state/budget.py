@@ -22,8 +22,7 @@ from workflows.budget.estimates import (
     worst_report,
 )
 from workflows.budget.grants import Grants
-from workflows.budget.ledger import Amount, Ledger, Reservation, Spending
-from workflows.budget.report_reserve import ReportReserve
+from workflows.budget.ledger import Amount, Ledger, Reservation, Reserve, Spending
 from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_templates import MOST_ITEMS
 from workflows.state.progress import Progress
@@ -46,24 +45,23 @@ class Budget:
     progress: Progress
     spending: Spending
     grants: Grants = field(init=False)
-    report_reserve: ReportReserve = field(init=False)
-    output_reserve: ReportReserve | None = field(default=None, init=False)
+    report_reserve: Reserve = field(init=False)
+    output_reserve: Reserve = field(init=False)
     """For the turn that fills the requested output schema, if there is one."""
-    judge_reserve: ReportReserve | None = field(default=None, init=False)
+    judge_reserve: Reserve = field(init=False)
     """For the turn that judges the report's claims, if a model judges them."""
 
     def __post_init__(self) -> None:
         """Compute the reserves of the report."""
         facts, request = self.facts, self.request
         self.grants = Grants(self.ledger)
-        own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, request.documents)
-        self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
-        if request.output_schema is not None:
-            self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, request.output_schema))
-        small = facts.models[Tier.SMALL]
+        own, small = facts.models[facts.crew.tier], facts.models[Tier.SMALL]
+        fixed, schema = fixed_bytes(facts.crew, request.documents), request.output_schema
         # Only the root session has its claims judged.
-        if request.review != "never" and not request.delegation and small.provider != _NO_LANGUAGE_MODEL:
-            self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
+        is_judged = request.review != "never" and not request.delegation and small.provider != _NO_LANGUAGE_MODEL
+        self.report_reserve = Reserve(self.ledger, worst_report(own, fixed))
+        self.output_reserve = Reserve(self.ledger, Amount() if schema is None else worst_output(own, fixed, schema))
+        self.judge_reserve = Reserve(self.ledger, worst_judge(small, fixed) if is_judged else Amount())
 
     @property
     def ledger(self) -> Ledger:
@@ -176,6 +174,5 @@ class Budget:
         Subtasks that have not ended may still spend their grants.
         """
         for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
-            if reserve is not None:
-                reserve.release()
+            reserve.release()
         return self.ledger.spent.usd + self.ledger.reserved.usd

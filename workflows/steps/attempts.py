@@ -246,10 +246,8 @@ async def _apply(session: Session, action: Action, means: Means, tried: _Tried) 
 
 def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
     """Return the kinds of text behind an attempt's inputs; a planner could hide private text from the approver."""
-    plan, known = (
-        session.progress.plan,
-        session.provenance.of_inputs(subtask, session.progress.planned_version(subtask)),
-    )
+    plan = session.progress.plan
+    known = session.provenance.of_inputs(subtask, session.progress.planned_version(subtask))
     written = f"{subtask.instruction}{subtask.input}{plan.final_instruction if plan else ''}"
     is_hidden = session.request.approval == "plan" and session.request.documents and UNSEEN.search(written)
     return known | READS_DOCUMENTS if is_hidden else known

@@ -77,15 +77,7 @@ class Job:
 async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskResult:
     """Run an agent's subtask as a child workflow."""
     request = _subtask_request(session, job, agent)
-    result = await _run(
-        session,
-        WorkflowType.SUBTASK,
-        request,
-        SubtaskResult,
-        job.way,
-        subtask=job.subtask,
-        text=job.subtask.instruction,
-    )
+    result = await _run(session, job, WorkflowType.SUBTASK, request, SubtaskResult, text=job.subtask.instruction)
     if isinstance(result, Failure):
         # How many calls it had made by then is not known.
         return SubtaskResult(outcome=result, outgoing=MOST_UNASKED if agent.outward else 0)
@@ -184,9 +176,8 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
         limits=limits,
         delegation=_delegation(session, subtask, planned, job.reads),
     )
-    named = subtask.replace(agent=SUPERVISOR)
     with _places_lent(session, job.way):
-        report = await _run(session, WorkflowType.SUPERVISOR, request, Report, job.way, subtask=named, text=goal)
+        report = await _run(session, job, WorkflowType.SUPERVISOR, request, Report, text=goal)
     if isinstance(report, Failure):
         return SubtaskResult(outcome=report)
     session.places.record(report.timing.at_work)
@@ -249,16 +240,9 @@ def _delegation(session: Session, subtask: Subtask, planned: AgentCard | None, r
 
 
 async def _run(
-    session: Session,
-    workflow_type: WorkflowType,
-    request: Contract,
-    result_type: type[_Result],
-    way: Delivery,
-    *,
-    subtask: Subtask,
-    text: str,
+    session: Session, job: Job, workflow_type: WorkflowType, request: Contract, result_type: type[_Result], *, text: str
 ) -> _Result | Failure:
-    child = way.address
+    child, subtask = job.way.address, job.subtask
     is_repeated = not session.progress.record_child(child)
     list_state(session)
     try:
@@ -274,14 +258,14 @@ async def _run(
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
         )
-        way.start()
+        job.way.start()
         return await _end_of(handle)
     except ChildWorkflowError as error:
         return _failure(error)
     except WorkflowAlreadyStartedError:
         if is_repeated or not session.was_reset:
             return DUPLICATE
-        way.start()
+        job.way.start()
         duplicate = await _await_duplicate(child)
         if duplicate.ended == "completed":
             return result_type.model_validate(duplicate.result)

@@ -59,7 +59,7 @@ async def check_claims(
         gaps_for: returns the known gaps of a draft; stating one is not a claim.
         is_judged: whether a model may be asked; otherwise no claim is better than `cited`.
     """
-    is_judged = is_judged and session.budget.judge_reserve is not None
+    is_judged = is_judged and session.budget.judge_reserve.is_needed
     text = await _check(session, draft, material, gaps_for(draft), is_judged=is_judged)
     contradicted = _contradicted(text)
     if not contradicted or session.clock.was_interrupted:

@@ -203,10 +203,8 @@ def _resume(
     progress.open(session.budget.ledger, session.clock)
     session.resume(state)
     mailbox.resume(state.mailbox)
-    if session.budget.output_reserve:
-        session.budget.output_reserve.hold()
-    if session.budget.judge_reserve:
-        session.budget.judge_reserve.hold()
+    session.budget.output_reserve.hold()
+    session.budget.judge_reserve.hold()
     if state.holds_report:
         session.budget.report_reserve.hold()
         session.budget.reserve_report(session.report_words)
@@ -236,20 +234,19 @@ def _check(request: SupervisorRequest) -> None:
 
 
 def _hold_report(session: Session) -> None:
-    least, output = least_workable(session.facts, session.request.documents), session.budget.output_reserve
-    if output is not None:
-        least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
-    reserves = (session.budget.report_reserve, output)
-    if not session.budget.ledger.granted.covers(least) or not all(reserve.hold() for reserve in reserves if reserve):
-        also = ", the report and its output" if output else " and the report"
+    budget, output = session.budget, session.budget.output_reserve
+    least = least_workable(session.facts, session.request.documents)
+    least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
+    if not (budget.ledger.granted.covers(least) and budget.report_reserve.hold() and output.hold()):
+        also = ", the report and its output" if output.is_needed else " and the report"
         raise non_retryable_error(
             ErrorType.LIMIT_TOO_SMALL,
             f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
         )
     # Only after a plan and one agent are covered: a report needs an agent more than a judge.
-    if session.budget.judge_reserve and session.budget.ledger.granted.covers(least + least):
-        session.budget.judge_reserve.hold()
+    if budget.ledger.granted.covers(least + least):
+        budget.judge_reserve.hold()
 
 
 async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFacts:

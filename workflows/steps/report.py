@@ -122,8 +122,7 @@ async def _write(session: Session, material: Material, *, by_models: bool) -> _W
     else:
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.budget.report_reserve.release()
-    if session.budget.judge_reserve:
-        session.budget.judge_reserve.release()
+    session.budget.judge_reserve.release()
     if by_plugin:
         # A plug-in's report is checked by the plug-in and cites no sources.
         return _Written(draft, CheckedText(draft.text.answer, (), ()), grades, by_plugin)
@@ -305,7 +304,7 @@ async def fill_output(
     `why_not` is the reason not to ask a model, if any.
     """
     schema = session.request.output_schema
-    if schema is None or session.budget.output_reserve is None:
+    if schema is None:
         return None, ()
     session.budget.output_reserve.release()
     if why_not:

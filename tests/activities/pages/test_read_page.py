@@ -104,7 +104,7 @@ async def test_quotes_from_every_window_and_passage_are_kept(server: PageServer)
     for quote in (sentences[0], sentences[1_200], sentences[1_999]):
         finding = FindingDraft(claim="c", source_refs=[url], quote=quote, confidence=50)
         draft = WorkAnswer(status="success", content="c", findings=[finding], confidence=50, gaps=[], message="")
-        assert [source.quote for source in ground(draft, read, ()).sources] == [quote]
+        assert [source.quote for source in ground(draft, read).sources] == [quote]
 
 
 async def test_words_are_found_with_their_offsets(server: PageServer) -> None:

@@ -74,7 +74,7 @@ def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
 
 def test_a_sourced_answer_keeps_its_sources() -> None:
     """Content, findings, confidence and spend are taken over; of what was read, only what is cited."""
-    outcome = ground(_answer(_finding("handbook.md#L1-L3", quote="three months before")), READ, SPEND)
+    outcome = ground(_answer(_finding("handbook.md#L1-L3", quote="three months before")), READ)
 
     assert outcome == Success(
         content="Three months.",
@@ -88,7 +88,6 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
         ),
         sources=(HANDBOOK.model_copy(update={"quote": "three months before"}),),
         confidence=70,
-        spend=SPEND,
     )
 
 
@@ -101,7 +100,7 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
 def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
     """A source travels without the words that findings quote from it, and has them again when it arrives."""
     findings = [_finding(*refs, quote=quote) for quote in quotes]
-    outcome = ground(_answer(*findings, content="[handbook.md#L1-L3]"), READ, SPEND)
+    outcome = ground(_answer(*findings, content="[handbook.md#L1-L3]"), READ)
 
     sent = without_quotes(outcome)
 
@@ -114,7 +113,7 @@ def test_a_source_that_no_tool_returned_is_dropped() -> None:
     """An invented ref disappears; the claim stays, resting on what is left, and no other source is quoted by it."""
     findings = [_finding("invented.pdf#page=9", "sql:1", "sql:1"), _finding("nowhere")]
     findings.append(_finding("invented", "sql:1", "handbook.md#L1-L3", quote="three months"))
-    outcome = ground(_answer(*findings), READ, ())
+    outcome = ground(_answer(*findings), READ)
 
     assert [finding.sources for finding in outcome.findings] == [("sql:1",), (), ("sql:1", "handbook.md#L1-L3")]
     assert outcome.sources == (COSTS, HANDBOOK)
@@ -130,7 +129,7 @@ def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
         ("  ", HANDBOOK.quote),  # nothing
     ]
     for quote, kept in cases:
-        outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ, ())
+        outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ)
         assert outcome.sources == (HANDBOOK.model_copy(update={"quote": kept}),)
 
 
@@ -144,9 +143,9 @@ def test_a_quotation_over_a_page_break_is_found(cut: int, *, turned: bool) -> No
         Source(ref="lease.pdf#page=10", quote=f"{words[cut:]} Section 4."),
     ]
     read = {page.ref: page for page in (reversed(pages) if turned else pages)}
-    outcome = ground(_answer(_finding(pages[0].ref, quote=words)), read, ())
+    outcome = ground(_answer(_finding(pages[0].ref, quote=words)), read)
     apart = {pages[0].ref: pages[0], "lease.pdf#page=11": pages[1]}
-    torn = ground(_answer(_finding(pages[0].ref, quote=words)), apart, ())
+    torn = ground(_answer(_finding(pages[0].ref, quote=words)), apart)
 
     assert [each.quote for each in outcome.findings] == [words]
     assert [each.quote for each in torn.findings] == [""]
@@ -155,7 +154,7 @@ def test_a_quotation_over_a_page_break_is_found(cut: int, *, turned: bool) -> No
 @given(words=st.text(alphabet="six three months before end.", min_size=1, max_size=40))
 def test_what_code_denies_is_quoted_nowhere(words: str) -> None:
     """A claim rests on words of its agent only if they stand in the source; no excerpt takes their place."""
-    outcome = ground(_answer(_finding(HANDBOOK.ref, quote=words)), READ, ())
+    outcome = ground(_answer(_finding(HANDBOOK.ref, quote=words)), READ)
     known = [InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)]
     [cited] = claims_of("Notice is six months [S1.1].", evidence_of(known, outcome.sources, ()))
 
@@ -176,14 +175,14 @@ def test_every_status_is_one_outcome() -> None:
         ("too_big", Escalation(reason="too_big", message="why")),
     ]
     for status, ending in cases:
-        outcome = ground(_answer(status=status, content="", confidence=0, message="why"), READ, ())
+        outcome = ground(_answer(status=status, content="", confidence=0, message="why"), READ)
         assert outcome == ending
 
 
 def test_confidence_is_a_percentage() -> None:
     """A number outside 0 to 100 is taken as the nearest in it, for the whole and for each claim."""
     for said, taken in ((-5, 0), (0, 0), (100, 100), (900, 100)):
-        outcome = ground(_answer(_finding(confidence=said), confidence=said), READ, ())
+        outcome = ground(_answer(_finding(confidence=said), confidence=said), READ)
         assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
 
 
@@ -198,7 +197,7 @@ def test_an_outcome_is_capped() -> None:
         message="m" * 9_000,
     )
 
-    outcome = ground(answer, {"big": source}, ())
+    outcome = ground(answer, {"big": source})
 
     assert outcome == Partial(
         content="a" * 80_000,
