@@ -129,12 +129,13 @@ class Backends:
             tool_queues=self.tool_queues,
             opening_steps=[*parts.opening_steps, partial(record_session, acting.record)],
         )
+        uses = ToolActivities(crews, tools, acting, library)
         return [
             sessions.open_session,
             sessions.add_agents,
-            TurnActivities(crews, models, tools, library, conversations, acting, self.pause).take_turn,
-            ToolActivities(crews, tools, acting, library).use_tool,
-            ToolActivities(crews, tools, acting, library).check_call,
+            TurnActivities(crews, models, uses, library, conversations, self.pause).take_turn,
+            uses.use_tool,
+            uses.check_call,
             acting.record_decision,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,

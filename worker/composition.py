@@ -133,12 +133,13 @@ async def compose(
     parts.request_checks.append(partial(credential_problems, opening))
     parts.opening_steps.append(partial(record_session, acting.record))
     sessions = _session_activities(settings, crews, tools, library, parts)
+    uses = ToolActivities(crews, tools, acting, library, opening)
     return [
         sessions.open_session,
         sessions.add_agents,
-        TurnActivities(crews, models, tools, library, conversations, acting).take_turn,
-        ToolActivities(crews, tools, acting, library, opening).use_tool,
-        ToolActivities(crews, tools, acting, library).check_call,
+        TurnActivities(crews, models, uses, library, conversations).take_turn,
+        uses.use_tool,
+        uses.check_call,
         acting.record_decision,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import PICTURE_TOKENS
 from activities.contracts.setting import Setting
-from activities.contracts.tool import Tool, knows_documents
+from activities.contracts.tool import knows_documents
 from activities.crews.versions import CrewVersions
 from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
@@ -33,7 +33,6 @@ from activities.models.replies import MOST_DEPTH, is_small
 from activities.tools.pages.leak_check import repeats
 from activities.tools.recall import NOTE
 from activities.turn.agent_conversations import Conversations, hide_pictures, show_pictures
-from activities.turn.apply_once import ActingCalls
 from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurns, reuse
@@ -79,20 +78,16 @@ _MOST_SOURCES: Final = 40
 class TurnActivities:
     crews: CrewVersions
     models: Models
-    tools: Mapping[str, Tool]
+    uses: ToolActivities
+    """The tools of agents, of which quick ones run within a turn."""
     library: DocumentLibrary
     conversations: Conversations
-    acting: ActingCalls
     pause: Pause = pause_after
     """Delay after a provider's error before the next call."""
     _freshness: Freshness = field(default_factory=Freshness, init=False)
     _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
     _breakers: Breakers = field(default_factory=Breakers, init=False)
     _prefixes: SharedPrefixes = field(default_factory=SharedPrefixes, init=False)
-
-    @cached_property
-    def _uses(self) -> ToolActivities:
-        return ToolActivities(self.crews, self.tools, self.acting, self.library)
 
     async def _read_picture(self, documents: tuple[str, ...], name: str) -> bytes | None:
         if is_stored(name):
@@ -107,7 +102,7 @@ class TurnActivities:
                 note({SpanAttribute.FROM_JOURNAL: True})
                 # A tool that ran at once may have lost the worker.
                 result = record.entry.result.replace(lost_workers=1)
-                return await take_over(self.acting.record, request.session, result)
+                return await take_over(self.uses.acting.record, request.session, result)
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
@@ -119,7 +114,7 @@ class TurnActivities:
             describe_call(call, self.models.card(request.tier, request.model_name).provider)
             call, reply = await self._complete(call, record, request)
             record.entry = record.entry.replace(is_waiting=False)
-            charging = asyncio.create_task(record_charge(self.acting.record, request, reply))
+            charging = asyncio.create_task(record_charge(self.uses.acting.record, request, reply))
             note_content(reply)
             is_brief = call.data_schema is None and is_small(
                 reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls)
@@ -140,7 +135,7 @@ class TurnActivities:
                 # First the record: a tool that ends the worker must not take the paid reply along, and is told by it
                 # from what ends the workers of turns that wait. Otherwise the result itself is the record.
                 await record.record(record.entry)
-                used = await use_at_once(self._uses, request, result, chosen, record.patience_seconds)
+                used = await use_at_once(self.uses, request, result, chosen, record.patience_seconds)
                 result = result.replace(used=used)
             storing = asyncio.create_task(self.conversations.keep(call.task, result.round()))
             _, unwritten = await asyncio.wait([storing, charging], timeout=_BRIEF_SECONDS)
@@ -166,7 +161,7 @@ class TurnActivities:
         agent = crew.agent(request.agent)
         setting = Setting.of(
             pinned.specs,
-            has_web="search" in self.tools and "reaches_out" in self._able(("search",)),
+            has_web="search" in self.uses.tools and "reaches_out" in self._able(("search",)),
             has_documents=bool(catalog.documents),
             profile=request.profile,
         )
@@ -244,7 +239,7 @@ class TurnActivities:
         return catalog
 
     def _able(self, tools: Sequence[str]) -> frozenset[Capability]:
-        return frozenset[Capability]().union(*(self.tools[tool].capabilities for tool in tools))
+        return frozenset[Capability]().union(*(self.uses.tools[tool].capabilities for tool in tools))
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
         job, adapter = record.job(), self.models.adapter

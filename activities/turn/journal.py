@@ -73,7 +73,12 @@ class Journal:
         _unrecorded[self._step] = self.entry
 
     async def record(self, entry: Entry) -> None:
-        """Write an entry; on return it is stored on the server."""
+        """Write an entry; on return it is stored on the server.
+
+        Raises:
+            AsyncActivityCancelledError: the attempt was cancelled.
+            RPCError: the attempt timed out; another may be running.
+        """
         self.entry = entry.replace(live=None)
         await self._pulse.record(self.entry)
         self._pulse.details = self._details  # with the text that is written from now on
@@ -116,15 +121,6 @@ class Journal:
         for action in self._afterwards:
             await action()
 
-    async def confirm(self) -> None:
-        """Check that the server still waits for this attempt.
-
-        Raises:
-            AsyncActivityCancelledError: the attempt was cancelled.
-            RPCError: the attempt timed out; another may be running.
-        """
-        await self.record(self.entry)
-
 
 async def _is_unwanted() -> bool:
     """Whether a cancelled attempt is the last; one that timed out or whose worker shuts down is not."""
@@ -163,39 +159,31 @@ async def open_journal() -> AsyncGenerator[Journal]:
     await opened.clean_up()
 
 
-class LiveReport:
-    """Publishes a model's text so far, a few times a second.
-
-    It adds nothing to the history, is encrypted like every payload, and only serves followers: it is gone once the
-    reply is recorded, and the next attempt starts anew.
-    """
-
-    def __init__(self, journal: Journal, field: str) -> None:
-        self._journal = journal
-        self._field = field
-        """Field of the JSON reply."""
-        self._next = 0.0
-        self._published = ""
-
-    def show(self, written: Callable[[], str]) -> None:
-        """Publish the text of an unfinished reply at a limited rate."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + LIVE_SECONDS
-        text = _text_of(written(), self._field)
-        if not text or text == self._published:
-            return
-        self._published = text
-        offset = max(0, len(text) - _LONGEST_LIVE)
-        before = crc32(text[:offset].encode(errors="surrogatepass"))
-        self._journal.publish(LiveText(offset=offset, before=before, text=text[offset:]))
-
-
 def live_report(task: Task, journal: Journal, texts: LiveTexts) -> Callable[[Callable[[], str]], None] | None:
-    """Return a publisher for a turn that writes the report, a reply, or other followed text; otherwise None."""
+    """Return a publisher of the text so far, for a turn that writes the report, a reply, or other followed text.
+
+    It publishes a few times a second. That adds nothing to the history, is encrypted like every payload, and only
+    serves followers: it is gone once the reply is recorded, and the next attempt starts anew.
+    """
     is_read = texts == "agents" or isinstance(task, ConverseTask)
     is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
-    return LiveReport(journal, task.text_field).show if is_read and task.text_field else None
+    if not is_read or not task.text_field:
+        return None
+    due, published = 0.0, ""
+
+    def publish(written: Callable[[], str]) -> None:
+        nonlocal due, published
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + LIVE_SECONDS
+        text = _text_of(written(), task.text_field)
+        if text and text != published:
+            published = text
+            offset = max(0, len(text) - _LONGEST_LIVE)
+            before = crc32(text[:offset].encode(errors="surrogatepass"))
+            journal.publish(LiveText(offset=offset, before=before, text=text[offset:]))
+
+    return publish
 
 
 def _text_of(written: str, field: str) -> str:

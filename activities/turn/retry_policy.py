@@ -60,7 +60,7 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     if info.heartbeat_timeout is None or not freshness.is_doubtful(info.started_time, info.heartbeat_timeout):
         return
     try:
-        await record.confirm()
+        await record.record(record.entry)
     except (AsyncActivityCancelledError, RPCError) as error:
         raise non_retryable_error(
             ErrorType.ATTEMPT_LOST, "This attempt timed out while its worker was suspended; it paid nothing."

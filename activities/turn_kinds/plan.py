@@ -414,6 +414,3 @@ class RouteTask(TurnTask):
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
         return [request_section(self.goal), *document_sections(catalog)]
-
-    def sections(self, catalog: Catalog | None) -> list[str]:
-        return []

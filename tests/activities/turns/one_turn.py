@@ -30,6 +30,7 @@ from activities.turn.agent_conversations import Conversations
 from activities.turn.apply_once import ActingCalls
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.retry_policy import pause_after
+from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
 from chargehand.record import Record
@@ -155,8 +156,8 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
     versions = CrewVersions(load_crews([crews], tool_capabilities(tools)), tools, cards)
-    acting = ActingCalls(Record(folder))
-    return TurnActivities(versions, models, tools, library, Conversations(store), acting, pause=hurried)
+    uses = ToolActivities(versions, tools, ActingCalls(Record(folder)), library)
+    return TurnActivities(versions, models, uses, library, Conversations(store), pause=hurried)
 
 
 @asynccontextmanager
