@@ -13,6 +13,12 @@ class Carried(Contract, frozen=False):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # pydantic shares a default that can be hashed
 
+    def take_over(self, before: "Carried") -> None:
+        """Take over what the previous run handed on."""
+        for name, field in type(self).model_fields.items():
+            if not field.exclude:
+                setattr(self, name, getattr(before, name))
+
 
 def present(default: Any) -> Any:
     """Declare a field of the current run, which is not handed on; so are fields that begin with `_`."""

@@ -23,7 +23,8 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import LARGEST_STORED_BYTES, MOST_STORED_VALUES, Overcharge
 from workflows.budget.ledger import Amount, Spending
-from workflows.mailbox.contracts import MailboxState, SteeringItem
+from workflows.mailbox.contracts import SteeringItem
+from workflows.mailbox.mailbox import Mailbox
 
 
 class ConversationState(Contract):
@@ -65,7 +66,7 @@ class SubtaskState(Contract):
     """Unusable replies in a row."""
     cut: tuple[str, ...] = left_out(())
     """The gap left by a reply that was truncated twice."""
-    mailbox: MailboxState = left_out(MailboxState())
+    mailbox: Mailbox = left_out(Mailbox())
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages that the agent has not read yet."""
     messages_read: tuple[int, ...] = left_out(())
@@ -75,7 +76,6 @@ class SubtaskState(Contract):
     """An answer after which a person has written."""
     answered_after: tuple[int, ...] = left_out(())
     """Numbers of the messages that had been read by then."""
-    waited: timedelta = left_out(timedelta(0))
 
 
 class LimitUsage(Contract):

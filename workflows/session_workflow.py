@@ -33,7 +33,7 @@ class SessionWorkflow:
     def __init__(self) -> None:
         self._progress = Progress(session=workflow.info().workflow_id)
         self._session: Session | None = None
-        self._mailbox = Mailbox(workflow.info().workflow_id)
+        self._mailbox = Mailbox(address=workflow.info().workflow_id)
         self._place = Place(self._mailbox)
 
     @workflow.query(**handles(CommonMessages.status))

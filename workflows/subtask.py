@@ -28,9 +28,9 @@ class SubtaskWorkflow:
 
     @workflow.init
     def __init__(self, request: SubtaskRequest) -> None:
-        self._mailbox = Mailbox(workflow.info().workflow_id)
+        self._mailbox = Mailbox(address=workflow.info().workflow_id)
         if request.state is not None:
-            self._mailbox.resume(request.state.mailbox)
+            self._mailbox.take_over(request.state.mailbox)
         self._agent = AgentWork(request, self._mailbox, workflow.now())
 
     @workflow.run
@@ -92,7 +92,7 @@ class SubtaskWorkflow:
             await self._compact(request)
         if not is_first and is_continue_as_new_due():
             raise_if_cancelled()
-            workflow.continue_as_new(request.replace(state=self._agent.state(workflow.now())))
+            workflow.continue_as_new(request.replace(state=self._agent.state()))
 
     async def _compact(self, request: SubtaskRequest) -> None:
         conversation = self._agent.conversation

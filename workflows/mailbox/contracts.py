@@ -1,6 +1,5 @@
 """The envelope between workflows, and the kinds of its body. Anyone with access to the namespace can send one."""
 
-from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
@@ -187,11 +186,3 @@ class Envelope(Message):
     @property
     def is_reply(self) -> bool:
         return isinstance(self.body, Reply)
-
-
-class MailboxState(Contract):
-    """The mailbox of a workflow that continues as new, when no request is open."""
-
-    written: int = left_out(0)
-    received: tuple[Token, ...] = left_out(())
-    waited: timedelta = left_out(timedelta(0))

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
-from workflows.mailbox.contracts import Body, Envelope, MailboxState, Reply
+from pydantic import PrivateAttr
+
+from chargehand.contracts import left_out
+from workflows.carried import Carried, present
+from workflows.mailbox.contracts import Body, Envelope, Reply
 
 _Reply = TypeVar("_Reply", bound=Reply)
 
@@ -67,35 +71,30 @@ class Outbox:
         self._waiting = [each for each in self._waiting if each is not envelope]
 
 
-class Mailbox:
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._written = 0
-        self._received: dict[str, None] = {}
-        """Tokens of arrivals other than replies."""
-        self._requests: dict[str, Request[Any]] = {}
-        """Requests awaiting a reply, by token."""
-        self._outboxes: dict[str, Outbox] = {}
-        self._waited = timedelta(0)
-        self._waiting_since: datetime | None = None
+class Mailbox(Carried):
+    """A workflow continues as new only when none of its requests is open."""
 
-    def state(self) -> MailboxState:
-        return MailboxState(written=self._written, received=tuple(self._received), waited=self._waited)
+    address: str = present("")
+    written: int = left_out(0)
+    received: list[str] = left_out([])
+    """Tokens of arrivals other than replies."""
+    waited: timedelta = left_out(timedelta(0))
+    """Total of the finished waits for replies; overlapping ones count once."""
+    _requests: dict[str, Request[Any]] = PrivateAttr(default_factory=dict[str, Request[Any]])
+    """Requests awaiting a reply, by token."""
+    _outboxes: dict[str, Outbox] = PrivateAttr(default_factory=dict[str, Outbox])
+    _waiting_since: datetime | None = None
 
-    def resume(self, before: MailboxState) -> None:
-        self._written, self._waited = before.written, before.waited
-        self._received = dict.fromkeys(before.received)
-
-    def waited(self, now: datetime) -> timedelta:
+    def waited_until(self, now: datetime) -> timedelta:
         """Return the total time during which at least one request awaited its reply."""
-        return self._waited + (timedelta(0) if self._waiting_since is None else now - self._waiting_since)
+        return self.waited + (timedelta(0) if self._waiting_since is None else now - self._waiting_since)
 
     def write(self, body: Body, token: str) -> Envelope:
-        self._written += 1
-        return Envelope(sender=self._address, number=self._written, token=token, body=body)
+        self.written += 1
+        return Envelope(sender=self.address, number=self.written, token=token, body=body)
 
     def answer(self, request: Sender, reply: Reply) -> Envelope:
-        return Envelope(sender=self._address, number=request.number, token=request.token, body=reply)
+        return Envelope(sender=self.address, number=request.number, token=request.token, body=reply)
 
     def outbox(self, address: str) -> Outbox:
         """Return the outbox for a workflow, which is running as far as is known."""
@@ -112,13 +111,14 @@ class Mailbox:
         """Stop expecting replies; later ones are ignored."""
         del self._requests[request.envelope.token]
         if not self._requests:
-            self._waited, self._waiting_since = self.waited(now), None
+            self.waited, self._waiting_since = self.waited_until(now), None
 
     def receive(self, envelope: Envelope) -> bool:
         """Process an arrival: settle the request it replies to, or record it; false to ignore it."""
         if isinstance(envelope.body, Reply):
             request = self._requests.get(envelope.token)
             return request is not None and request.settle(envelope.body)
-        is_new = envelope.token not in self._received
-        self._received[envelope.token] = None
-        return is_new
+        if envelope.token in self.received:
+            return False
+        self.received.append(envelope.token)
+        return True

@@ -102,15 +102,9 @@ class AgentWork:
         """Why the current turn has to answer; empty if it may use tools."""
         self.inbox = Inbox(self._state.messages, self._state.messages_read)
 
-    def state(self, now: datetime) -> SubtaskState:
-        parts = {
-            "conversation": self.conversation.state(),
-            "mailbox": self.mailbox.state(),
-            "messages": self.inbox.unread,
-            "messages_read": self.inbox.read,
-            "waited": self.mailbox.waited(now),
-        }
-        return self._state.replace(**parts)
+    def state(self) -> SubtaskState:
+        inbox = {"messages": self.inbox.unread, "messages_read": self.inbox.read}
+        return self._state.replace(conversation=self.conversation.state(), mailbox=self.mailbox, **inbox)
 
     @property
     def began_at(self) -> datetime:
@@ -135,7 +129,7 @@ class AgentWork:
             messages_read=self.inbox.read,
             wasted=self.spending.wasted,
             rounds=self.rounds_begun,
-            waited=self.mailbox.waited(now),
+            waited=self.mailbox.waited_until(now),
             overcharges=self.spending.overcharges,
             conversation=self.conversation.state() if self.request.converses else None,
             hand_over=self._hand_over,
@@ -145,7 +139,7 @@ class AgentWork:
     def until(self, now: datetime) -> datetime | None:
         """Return when the attempt's time is up; waits for a larger grant or a person do not count."""
         deadline = self.request.deadline
-        return None if deadline is None else self.began_at + deadline + self.mailbox.waited(now)
+        return None if deadline is None else self.began_at + deadline + self.mailbox.waited_until(now)
 
     def left(self, now: datetime) -> timedelta:
         until = self.until(now)

@@ -145,11 +145,9 @@ class Progress(Carried):
     """Number of outcomes from earlier runs."""
 
     def resume(self, before: "Progress") -> None:
-        ignored = self.ignored_messages + before.ignored_messages
-        for name, field in Progress.model_fields.items():
-            if not field.exclude:
-                setattr(self, name, getattr(before, name))
-        self.ignored_messages = ignored
+        ignored = self.ignored_messages
+        self.take_over(before)
+        self.ignored_messages += ignored
         self.begun, self._outcomes_before = set(before.outcomes), len(before.outcomes)
 
     @property

@@ -30,7 +30,6 @@ from chargehand.contracts import (
 from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.ledger import Amount, Spending
-from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.evidence import earlier_outcome
@@ -60,7 +59,7 @@ class SupervisorState(Contract):
     spending: Spending
     holds_report: bool
     """Whether the report's worst case is reserved."""
-    mailbox: MailboxState = left_out(MailboxState())
+    mailbox: Mailbox = left_out(Mailbox())
     provenance: Provenance
     places: Places
     progress: Progress
@@ -319,7 +318,7 @@ class Session:
             deadline_at=self.clock.deadline_at,
             spending=self.budget.spending,
             holds_report=self.budget.report_reserve.is_held,
-            mailbox=self.mailbox.state(),
+            mailbox=self.mailbox,
             provenance=self.provenance,
             places=self.places,
             progress=self.progress,

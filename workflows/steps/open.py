@@ -202,7 +202,7 @@ def _resume(
         start_alarm(session.clock)
     progress.open(session.budget.ledger, session.clock)
     session.resume(state)
-    mailbox.resume(state.mailbox)
+    mailbox.take_over(state.mailbox)
     session.budget.output_reserve.hold()
     session.budget.judge_reserve.hold()
     if state.holds_report:

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from workflows.mailbox.contracts import CallReply, Envelope, Grant, GrantRequest, MailboxState
+from workflows.mailbox.contracts import CallReply, Envelope, Grant, GrantRequest
 from workflows.mailbox.mailbox import Mailbox, Outbox, Request
 
 _START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -30,8 +30,8 @@ def _open(mailbox: Mailbox, token: str, now: datetime = _START) -> Request[Grant
 
 def _resumed(mailbox: Mailbox) -> Mailbox:
     """Continue as new."""
-    later = Mailbox("child")
-    later.resume(MailboxState.model_validate_json(mailbox.state().model_dump_json()))
+    later = Mailbox(address="child")
+    later.take_over(Mailbox.model_validate_json(mailbox.model_dump_json()))
     return later
 
 
@@ -41,14 +41,14 @@ class TwoWorkflows(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.tokens = (f"token {number}" for number in count())
-        self.parent, self.child = Mailbox("parent"), Mailbox("child")
+        self.parent, self.child = Mailbox(address="parent"), Mailbox(address="child")
         self.outbox = Outbox("child", is_started=False)
         self.written: list[Envelope] = []
         """What waits to be sent to the child, in order."""
         self.sent: list[Envelope] = []
         """What the server has taken, which it may deliver more than once."""
         self.acted_on: list[Envelope] = []
-        self.before = self.parent.state()
+        self.before = _resumed(self.parent)
         self.requests: list[Request[Grant]] = []
         self.open: set[str] = set()
         """Tokens of the requests whose workflow still waits, or has not noticed the reply."""
@@ -91,13 +91,13 @@ class TwoWorkflows(RuleBasedStateMachine):
 
     @rule()
     def remember_the_parent(self) -> None:
-        self.before = self.parent.state()
+        self.before = _resumed(self.parent)
 
     @rule()
     def reset_the_parent(self) -> None:
         """It goes on from an earlier moment, and writes what it wrote then, or something else, by other tokens."""
-        self.parent = Mailbox("parent")
-        self.parent.resume(self.before)
+        self.parent = Mailbox(address="parent")
+        self.parent.take_over(self.before)
 
     @precondition(lambda self: not self.open)
     @rule()
@@ -176,7 +176,7 @@ class TestTwoWorkflows(TwoWorkflows.TestCase):
 
 def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() -> None:
     """Who knows the token of a request still has to say what its receiver can have said."""
-    mailbox = Mailbox("child")
+    mailbox = Mailbox(address="child")
     envelope = mailbox.write(_request(), "t")
     request = mailbox.open(envelope, Grant, lambda grant: grant.turns <= 5, _START)
 
@@ -189,7 +189,7 @@ def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() 
 @pytest.mark.parametrize("is_started", [True, False])
 def test_nothing_is_sent_to_a_workflow_that_has_ended(*, is_started: bool) -> None:
     """Not even what waited until it had started."""
-    outbox, envelope = Outbox("child", is_started=is_started), Mailbox("parent").write(_request(), "t")
+    outbox, envelope = Outbox("child", is_started=is_started), Mailbox(address="parent").write(_request(), "t")
     outbox.put(envelope)
     outbox.end()
     outbox.start()
@@ -199,20 +199,20 @@ def test_nothing_is_sent_to_a_workflow_that_has_ended(*, is_started: bool) -> No
 
 def test_waits_that_overlap_count_once_and_across_runs() -> None:
     """An agent's own time stands still while any of its requests waits."""
-    mailbox = Mailbox("child")
+    mailbox = Mailbox(address="child")
     minute = timedelta(minutes=1)
     first = _open(mailbox, "a", _START)
     second = _open(mailbox, "b", _START + minute)
     mailbox.close(first, _START + 2 * minute)
 
-    assert mailbox.waited(_START + 3 * minute) == 3 * minute
+    assert mailbox.waited_until(_START + 3 * minute) == 3 * minute
 
     mailbox.close(second, _START + 4 * minute)
     later = _resumed(mailbox)
 
-    assert later.waited(_START + 9 * minute) == 4 * minute
+    assert later.waited_until(_START + 9 * minute) == 4 * minute
 
     third = _open(later, "c", _START + 9 * minute)
     later.close(third, _START + 10 * minute)
 
-    assert later.waited(_START + 11 * minute) == 5 * minute
+    assert later.waited_until(_START + 11 * minute) == 5 * minute

@@ -67,7 +67,7 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         progress=Progress(session="s"),
         clock=Clock(START, START + timedelta(minutes=10), lambda: START),
         spending=Spending.of(Amount(20, Decimal(2))),
-        mailbox=Mailbox("s"),
+        mailbox=Mailbox(address="s"),
         was_reset=False,
     )
     opened.progress.open(opened.budget.ledger, opened.clock)
@@ -137,7 +137,7 @@ def work(**changes: Any) -> AgentWork:
         max_rounds=3,
         deadline=timedelta(minutes=10),
     )
-    return AgentWork(request.model_copy(update=changes), Mailbox("s/reader/1"), START)
+    return AgentWork(request.model_copy(update=changes), Mailbox(address="s/reader/1"), START)
 
 
 def reply(**values: Any) -> TurnResult:

@@ -42,7 +42,7 @@ class TenantWorkflow:
         # Anyone with access may start a ledger with an arbitrary state.
         state = request.state if workflow.info().continued_run_id else None
         self._ledger = state or TenantLedger(day=workflow.now().date(), limits=request.limits)
-        self._mailbox = Mailbox(workflow.info().workflow_id)
+        self._mailbox = Mailbox(address=workflow.info().workflow_id)
         self._messages: list[tuple[str, Callable[[], None]]] = []
         """Received but unapplied messages in order, with their session's key."""
         self._counted_at: datetime | None = None
