@@ -23,12 +23,13 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.base import LARGEST_STORED_BYTES, MOST_STORED_VALUES, Overcharge
 from workflows.budget.ledger import Amount, Spending
+from workflows.carried import Carried
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Mailbox
 
 
-class ConversationState(Contract):
-    """The carried state of an agent's conversation; see `workflows.state.agent_conversation`."""
+class ConversationState(Carried):
+    """What is carried over of an agent's conversation; see `workflows.state.agent_conversation`."""
 
     opening: str = left_out("")
     """In a conversation with a person, the message that the rounds start from."""
@@ -44,6 +45,7 @@ class ConversationState(Contract):
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
+    """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
     kept: str = left_out("")
     """Digest and number of rounds of the part of the conversation that a worker keeps."""
     kept_rounds: int = left_out(0)

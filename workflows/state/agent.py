@@ -119,13 +119,13 @@ class AgentWork:
         beside = {
             "gaps": (*outcome.gaps, *self.conversation.doubts),
             "spend": self._spend,
-            "artifacts": self.conversation.artifacts,
+            "artifacts": self.conversation.all_artifacts,
         }
         return SubtaskResult(
             outcome=without_quotes(outcome.replace(**beside)),
-            is_private=self.conversation.is_private,
+            is_private=self.conversation.has_private_text,
             outgoing=self.conversation.outgoing,
-            notes=self.conversation.notes.kept,
+            notes=self.conversation.notes,
             messages_read=self.inbox.read,
             wasted=self.spending.wasted,
             rounds=self.rounds_begun,
@@ -262,7 +262,7 @@ class AgentWork:
             return self._state.answered
         if self._state.unusable is not None:
             return self._state.unusable
-        notes, read = self.conversation.notes.kept, self.conversation.read
+        notes, read = self.conversation.notes, self.conversation.read
         why = _WHY.get(reason, message)
         gap = f"{self._name} stopped before it could evaluate what it had read: {why}."
         if self.left(now) <= timedelta(0) and reason != "cancelled":

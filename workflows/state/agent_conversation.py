@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from activities.contracts.rounds import Round, ToolCall
+from pydantic import PrivateAttr
+
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.tool import knows_documents
 from activities.tools.recall import RECALL
-from activities.turn.contracts import Counted, TurnResult
+from activities.turn.contracts import TurnResult
 from activities.turn_kinds.work import CompactAnswer, CompactTask, ConverseTask, WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
@@ -32,22 +34,21 @@ _MOST_ADDRESSES: Final = 500
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
 
-class Conversation:
+class Conversation(ConversationState):
     """The rounds of a subtask, and which of them a worker keeps and the provider has counted."""
 
+    _request: SubtaskRequest = PrivateAttr()
+    _noted: Notes = PrivateAttr()
+    _kept_round: Round | None = None
+    """The round of the latest reply, if the worker that keeps the conversation has it too."""
+
     def __init__(self, request: SubtaskRequest, before: ConversationState) -> None:
-        self._request = request
-        self._state = before
-        self._kept_round: Round | None = None
-        """The round of the latest reply, if the worker that keeps the conversation has it too."""
-        self.notes = Notes(self._state.notes)
+        super().__init__(**dict(before))
+        self._request, self._noted = request, Notes(before.notes)
 
     def state(self) -> ConversationState:
-        return self._state.replace(notes=self.notes.kept, is_private=self.is_private)
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        return self._state.rounds
+        self.is_private = self.has_private_text
+        return self
 
     @property
     def recent(self) -> tuple[Round, ...]:
@@ -57,73 +58,56 @@ class Conversation:
 
     @property
     def said(self) -> tuple[str, ...]:
-        told = (*self._state.opening_told, *(text for past in self.rounds for text in past.told))
-        return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds), *told) if text)
+        told = (*self.opening_told, *(text for past in self.rounds for text in past.told))
+        return tuple(text for text in (self.opening, *(past.said for past in self.rounds), *told) if text)
 
     @property
-    def is_private(self) -> bool:
+    def has_private_text(self) -> bool:
         """Whether the agent has read private text, was given it, or was told of the documents."""
         agent, request = self._request.agent, self._request
         read = (result.is_private or result.tool in agent.private for past in self.rounds for result in past.results)
         is_told = bool(request.documents) and knows_documents(agent.capabilities)
-        return self._state.is_private or request.has_private_inputs or is_told or any(read)
+        return self.is_private or request.has_private_inputs or is_told or any(read)
 
     @property
-    def tool_calls(self) -> int:
-        return self._state.tool_calls
-
-    @property
-    def outgoing(self) -> int:
-        return self._state.outgoing
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
-        return self._state.doubts
-
-    @property
-    def counted(self) -> Counted | None:
-        return self._state.counted
-
-    @property
-    def artifacts(self) -> tuple[Artifact, ...]:
+    def all_artifacts(self) -> tuple[Artifact, ...]:
         """Files created by tools, one per URI."""
         created = (artifact for past in self.recent for result in past.results for artifact in result.artifacts)
-        return tuple({artifact.uri: artifact for artifact in (*self._state.artifacts, *created)}.values())
+        return tuple({artifact.uri: artifact for artifact in (*self.artifacts, *created)}.values())
 
     @property
-    def addresses(self) -> tuple[str, ...]:
+    def all_addresses(self) -> tuple[str, ...]:
         """Addresses returned by tools, those of the latest conversation first."""
         # Recalled text was found by other agents, possibly in private text.
         results = [result for past in self.rounds for result in past.results if result.tool != RECALL]
         sources = [source for result in results for source in result.sources]
         linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
         named = (source.url for source in sources if source.url)
-        return tuple(islice(dict.fromkeys((*named, *linked, *self._state.addresses)), _MOST_ADDRESSES))
+        return tuple(islice(dict.fromkeys((*named, *linked, *self.addresses)), _MOST_ADDRESSES))
 
     @property
     def read(self) -> Mapping[str, Source]:
         """Sources read in this subtask, by `ref`; of earlier conversations only the beginning of each."""
-        return sources_read(self.rounds, self._state.sources)
+        return sources_read(self.rounds, self.sources)
 
     @property
     def citable(self) -> Mapping[str, Source]:
         """Sources that a claim may cite, by `ref`: read by the agent, or part of its inputs or notes."""
         entry = (source for each in self._request.inputs for source in each.outcome.sources)
-        noted = (note.source for note in self.notes.kept if note.source is not None)
-        return sources_read(self.rounds, (*entry, *self._state.sources, *noted))
+        noted = (note.source for note in self.notes if note.source is not None)
+        return sources_read(self.rounds, (*entry, *self.sources, *noted))
 
     def task(self) -> WorkTask:
         noted = (note.source for note in self._request.notes if note.source)
         return self._request.make(
             ConverseTask if self._request.converses else WorkTask,
             goal=self._request.goal if self._request.agent.sees_goal else "",
-            instruction=self._state.opening or self._request.subtask.instruction,
+            instruction=self.opening or self._request.subtask.instruction,
             input=self._request.subtask.input,
-            summary=self._state.summary,
-            notes=self._state.opening_notes,
-            known=tuple(source.ref for source in (*noted, *self._state.sources)),
-            told=self._state.opening_told,
+            summary=self.summary,
+            notes=self.opening_notes,
+            known=tuple(source.ref for source in (*noted, *self.sources)),
+            told=self.opening_told,
             rounds=self.rounds,
         )
 
@@ -138,31 +122,37 @@ class Conversation:
         return rounds > _LONGEST or (fills_window and usual_tokens(rounds, None) > window * _LEAST_SHARE)
 
     def count_tool_call(self) -> None:
-        self._change(tool_calls=self.tool_calls + 1)
+        self.tool_calls += 1
 
     def count_outgoing(self) -> int:
         """Count a call that reaches out after private text was read; return the count before it."""
-        self._change(outgoing=self.outgoing + 1)
+        self.outgoing += 1
         return self.outgoing - 1
+
+    def note(self, call: ToolCall, read: Mapping[str, Source]) -> ToolResult:
+        """Answer a call of the tool `note`."""
+        result = self._noted.answer(call, read)
+        self.notes = self._noted.kept
+        return result
 
     def doubt(self, call: ToolCall, gap: str = _UNKNOWN) -> None:
         """Record that a call may or may not have been applied, or that it was not made."""
-        self._change(doubts=(*self.doubts, _gap(call, gap)))
+        self.doubts += (_gap(call, gap),)
 
     def settle(self, call: ToolCall) -> None:
         """Record that a call was applied, or that a person has settled whether it was."""
         told = {_gap(call, gap) for gap in (_UNKNOWN, NOT_MADE)}
-        self._change(doubts=tuple(each for each in self.doubts if each not in told))
+        self.doubts = tuple(each for each in self.doubts if each not in told)
 
     def add(self, past: Round) -> None:
         if past == self._kept_round:
-            self._change(kept_rounds=len(self.rounds) + 1)
-        self._change(rounds=(*self.rounds, past))
+            self.kept_rounds = len(self.rounds) + 1
+        self.rounds += (past,)
 
     def hear(self, told: Sequence[str]) -> None:
         """Add a person's messages after the latest round."""
         if not self.rounds:
-            self._change(opening_told=(*self._state.opening_told, *told))
+            self.opening_told += tuple(told)
         elif told:
             self._change_latest(told=(*self.rounds[-1].told, *told))
 
@@ -175,53 +165,52 @@ class Conversation:
         """Bound the input of the next turn, using the provider's count of the conversation if that is lower."""
         if self.counted is None:
             return whole
-        return min(whole, conversation_bound(self.counted, task.rounds[self._state.counted_rounds :]))
+        return min(whole, conversation_bound(self.counted, task.rounds[self.counted_rounds :]))
 
     def new_in(self, task: WorkTask) -> WorkTask:
         """Omit the part of the conversation that a worker keeps."""
-        if not self._state.kept:
+        if not self.kept:
             return task
-        kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
+        kept, new = task.rounds[: self.kept_rounds], task.rounds[self.kept_rounds :]
         since = Round().told_since(kept[-1]) if kept else None
         own = type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, since=since)
-        return own.replace(earlier=self._state.kept, earlier_rounds=len(kept))
+        return own.replace(earlier=self.kept, earlier_rounds=len(kept))
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Record after a turn what the worker keeps and what the provider has counted."""
-        self._change(kept=result.conversation, kept_rounds=len(task.rounds))
+        self.kept, self.kept_rounds = result.conversation, len(task.rounds)
         self._kept_round = result.round()
         if result.counted is not None:
-            self._change(counted=result.counted, counted_rounds=len(task.rounds))
+            self.counted, self.counted_rounds = result.counted, len(task.rounds)
 
     def begin_anew(self, answer: CompactAnswer | None) -> None:
         """Compact: start anew from the agent's summary and notes; without these, from a list of its sources."""
         read = self.citable
         for draft in answer.notes if answer else ():
-            if self.notes.add(draft.claim, draft.ref, draft.quote, read):
-                self.notes.add(draft.claim, draft.ref, "", read)
+            if self._noted.add(draft.claim, draft.ref, draft.quote, read):
+                self._noted.add(draft.claim, draft.ref, "", read)
         sources = tuple(
             source.replace(quote=source.quote[:QUOTE_CHARACTERS])
             for source in list(self.read.values())[-_MOST_SOURCES:]
         )
-        self._state = ConversationState(
-            opening=next((past.said for past in reversed(self.rounds) if past.said), self._state.opening),
+        anew = ConversationState(
+            opening=next((past.said for past in reversed(self.rounds) if past.said), self.opening),
             summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
-            opening_notes=self.notes.kept,
-            opening_told=(*self._state.opening_told, *(told for past in self.rounds for told in past.told)),
+            opening_notes=self._noted.kept,
+            notes=self._noted.kept,
+            opening_told=(*self.opening_told, *(told for past in self.rounds for told in past.told)),
             sources=sources,
-            artifacts=self.artifacts,
-            addresses=self.addresses,
+            artifacts=self.all_artifacts,
+            addresses=self.all_addresses,
             tool_calls=self.tool_calls,
             doubts=self.doubts,
-            is_private=self.is_private,
+            is_private=self.has_private_text,
             outgoing=self.outgoing,
         )
+        self.take_over(anew)
 
     def _change_latest(self, **changes: object) -> None:
-        self._change(rounds=(*self.rounds[:-1], self.rounds[-1].replace(**changes)))
-
-    def _change(self, **changes: object) -> None:
-        self._state = self._state.replace(**changes)
+        self.rounds = (*self.rounds[:-1], self.rounds[-1].replace(**changes))
 
 
 def _gap(call: ToolCall, gap: str) -> str:

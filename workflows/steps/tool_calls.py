@@ -66,7 +66,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
         if position not in chosen:
             return call.refuse(f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
-            return conversation.notes.answer(call, read)
+            return conversation.note(call, read)
         if refusal := _refusal(agent, calls, position):
             return refusal
         if position in used and call.tool in usable_at_once(agent):
@@ -192,7 +192,7 @@ def _tool_request(
     kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
     recallable = {entry.id: entry for entry in kept}
     acts = call.tool in request.agent.acting
-    own = frozenset(request.agent.capabilities).union(READS_DOCUMENTS if agent.conversation.is_private else ())
+    own = frozenset(request.agent.capabilities).union(READS_DOCUMENTS if agent.conversation.has_private_text else ())
     reads = reads_of([frozenset(request.reads)], own) if acts else ()
     return request.make(
         ToolRequest,
@@ -255,7 +255,7 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
 def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
     """Explain why a person decides about a call that could leak private text; empty if it cannot."""
     request, outward = work.request, work.request.agent.outward
-    if call.tool not in outward or not work.conversation.is_private:
+    if call.tool not in outward or not work.conversation.has_private_text:
         return ""
     return why_approved(
         call.arguments,
@@ -318,7 +318,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     if "reaches_out" not in request.agent.capabilities:
         return ()
     # Addresses found by an agent without access to private text, unchanged.
-    found = () if "reads_private" in request.agent.capabilities else conversation.addresses
+    found = () if "reads_private" in request.agent.capabilities else conversation.all_addresses
     return (*_said(request, conversation), *found)
 
 
