@@ -7,6 +7,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final, TypeAlias, TypeVar
@@ -132,29 +133,16 @@ class GuardedBackend(AsyncNetworkBackend):
             for address in addresses:
                 if why := reason_to_refuse(address):
                     raise AddressRefusedError(f"the host {host} is at {address}: {why}")
-        addresses = addresses[:_ADDRESSES_TRIED]
-        return _SmallReads(await self._connect_to_first(addresses, port, timeout, local_address, socket_options))
+        *others, last = addresses[:_ADDRESSES_TRIED]
+        for address in others:
+            with suppress(ConnectError, ConnectTimeout):
+                return _SmallReads(await self._dial.connect_tcp(address, port, timeout, local_address, socket_options))
+        return _SmallReads(await self._dial.connect_tcp(last, port, timeout, local_address, socket_options))
 
     def is_internal(self, host: str, port: int) -> bool:
         """Whether a host is one that the operator allows."""
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
-
-    async def _connect_to_first(
-        self,
-        addresses: tuple[str, ...],
-        port: int,
-        seconds: float | None,
-        local_address: str | None,
-        socket_options: Iterable[SocketOption] | None,
-    ) -> AsyncNetworkStream:
-        *others, last = addresses
-        for address in others:
-            try:
-                return await self._dial.connect_tcp(address, port, seconds, local_address, socket_options)
-            except (ConnectError, ConnectTimeout):
-                continue
-        return await self._dial.connect_tcp(last, port, seconds, local_address, socket_options)
 
 
 class _SmallReads(AsyncNetworkStream):

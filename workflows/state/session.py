@@ -112,7 +112,6 @@ class Memo:
 class Session:
     """The state that the steps of a session share."""
 
-    id: str
     run: str
     """Identifies the root session's run in the ids of its children."""
     original: SessionRequest
@@ -141,6 +140,10 @@ class Session:
         self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
         above = original.delegation.goal_reads if original.delegation else ()
         self.provenance = Provenance(inherited=frozenset((*above, *(earlier.reads if earlier else ()))))
+
+    @property
+    def id(self) -> str:
+        return self.progress.session
 
     @property
     def approvals(self) -> Approvals:

@@ -77,18 +77,13 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
                 session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
         case SteeringItem() as item if session.request.delegation is not None:
             await _pass_on(session, item)
-        case Places() as places if _is_from_parent(envelope):
+        case Places() as places if (parent := workflow.info().parent) and parent.workflow_id == envelope.sender:
             session.places.grow(min(places.total, session.request.limits.max_parallel))
             if places.is_paused != session.clock.is_paused:
                 session.clock.pause() if places.is_paused else session.clock.resume()
         case _:
             return False
     return True
-
-
-def _is_from_parent(envelope: Envelope) -> bool:
-    parent = workflow.info().parent
-    return parent is not None and parent.workflow_id == envelope.sender
 
 
 async def _answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> None:

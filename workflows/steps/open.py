@@ -123,7 +123,19 @@ async def open_session(
     facts = _within_authority(await _read_facts(written, converses=dialogue is not None), delegation)
     place.take(facts.admission)
     progress.add_gaps(facts.unread)
-    session = _new_session(written, facts, progress, mailbox, dialogue)
+    limits, now = facts.terms.limits, workflow.now()
+    ends_at = now + (timedelta(0) if dialogue else limits.deadline)
+    session = Session(
+        run=delegation.run if delegation else _run_name(),
+        original=written,
+        facts=facts,
+        progress=progress,
+        clock=Clock(now, min(ends_at, delegation.deadline_at) if delegation else ends_at, workflow.now),
+        spending=Spending.of(Amount(limits.max_turns, limits.budget_usd)),
+        mailbox=mailbox,
+        was_reset=was_reset(),
+        dialogue=dialogue,
+    )
     if dialogue is None:
         _hold_report(session)
     if facts.admission is not None:
@@ -138,25 +150,6 @@ async def open_session(
         session.budget.spending.learn(delegation.overcharges)
     publish(session)
     return session
-
-
-def _new_session(
-    written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox, dialogue: Dialogue | None
-) -> Session:
-    delegation, limits, now = written.delegation, facts.terms.limits, workflow.now()
-    deadline_at = now + (timedelta(0) if dialogue else limits.deadline)
-    return Session(
-        id=workflow.info().workflow_id,
-        run=delegation.run if delegation else _run_name(),
-        original=written,
-        facts=facts,
-        progress=progress,
-        clock=Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at, workflow.now),
-        spending=Spending.of(Amount(limits.max_turns, limits.budget_usd)),
-        mailbox=mailbox,
-        was_reset=was_reset(),
-        dialogue=dialogue,
-    )
 
 
 def _show_in_lists(asked: SessionRequest) -> None:
@@ -187,7 +180,6 @@ def _resume(
         raise invalid_input("SessionRequest", ["state: is not the state of a continued session"]) from error
     place.take(state.facts.admission)
     session = Session(
-        id=workflow.info().workflow_id,
         run=state.run,
         original=written.replace(state=""),
         facts=state.facts,

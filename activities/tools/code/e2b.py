@@ -68,5 +68,5 @@ class E2BRunner:
         await asyncio.to_thread(import_module, f"{__package__}.e2b_sandbox")  # takes 1.4 s, so not on the event loop
         from activities.tools.code.e2b_sandbox import SandboxRun
 
-        run = SandboxRun(self._options, self._limits, name, internet=self._internet)
+        run = SandboxRun(self._options, self._limits, name, self._internet)
         return await run.run(code, files, rows, language)

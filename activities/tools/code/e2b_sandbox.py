@@ -6,6 +6,7 @@ import binascii
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import PurePosixPath
@@ -131,14 +132,14 @@ class _Printed:
             raise _TooMuchOutputError
 
 
+@dataclass(frozen=True)
 class SandboxRun:
     """One piece of code in a new sandbox, which is labelled with the call's name."""
 
-    def __init__(self, options: "ApiParams", limits: E2BLimits, name: str, *, internet: bool) -> None:
-        self._options = options
-        self._limits = limits
-        self._name = name
-        self._internet = internet
+    options: "ApiParams"
+    limits: E2BLimits
+    name: str
+    internet: bool
 
     async def run(
         self, code: str, files: Sequence[GivenFile], rows: Rows | None, language: Language = "python"
@@ -159,10 +160,10 @@ class SandboxRun:
     async def _make(self) -> _Sandbox:
         try:
             return await _Sandbox.create(
-                timeout=int(self._limits.life.total_seconds()),
-                allow_internet_access=self._internet,
-                metadata={_LABEL: self._name},
-                **self._options,
+                timeout=int(self.limits.life.total_seconds()),
+                allow_internet_access=self.internet,
+                metadata={_LABEL: self.name},
+                **self.options,
             )
         except _FAULTS as fault:
             raise _translate(fault) from fault
@@ -173,16 +174,16 @@ class SandboxRun:
         try:
             await _lay_out(sandbox, files, rows)
             if rows is not None:
-                seconds = self._limits.request.total_seconds()
+                seconds = self.limits.request.total_seconds()
                 # What JavaScript's runtime may read differs from one template to the next.
                 written = f"globalThis.{ROWS} = JSON.parse({json.dumps(to_json(rows).decode())});"
                 loading = _LOADING if language == "python" else written
                 await sandbox.run_code(loading, language=language, timeout=seconds, request_timeout=seconds)
-            printed = _Printed(self._limits.output_characters)
+            printed = _Printed(self.limits.output_characters)
             execution = await self._execute(sandbox, code, language, printed)
             if isinstance(execution, str):
                 return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=execution)
-            made, left_out = await _bring_back(sandbox, self._limits.request.total_seconds())
+            made, left_out = await _bring_back(sandbox, self.limits.request.total_seconds())
         except _FAULTS as fault:
             raise _translate(fault) from fault
         error = execution.error
@@ -197,7 +198,7 @@ class SandboxRun:
 
     async def _execute(self, sandbox: _Sandbox, code: str, language: Language, printed: _Printed) -> Execution | str:
         """Run the code, or say why it was stopped."""
-        seconds = self._limits.execution.total_seconds()
+        seconds = self.limits.execution.total_seconds()
         try:
             return await sandbox.run_code(
                 code,
@@ -205,11 +206,11 @@ class SandboxRun:
                 on_stdout=printed.keep,
                 on_stderr=printed.keep,
                 timeout=seconds,
-                request_timeout=self._limits.request.total_seconds(),
+                request_timeout=self.limits.request.total_seconds(),
             )
         except _TooMuchOutputError:
             return (
-                f"The code printed more than {self._limits.output_characters} characters, or showed too much, and was "
+                f"The code printed more than {self.limits.output_characters} characters, or showed too much, and was "
                 "stopped. Print less."
             )
         except SandboxException as fault:
@@ -234,13 +235,13 @@ class SandboxRun:
 
     async def _end_left_over(self) -> None:
         """End the sandboxes of earlier attempts whose worker was lost; they are found by the call's name."""
-        query = SandboxQuery(metadata={_LABEL: self._name})
+        query = SandboxQuery(metadata={_LABEL: self.name})
         try:
-            found = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self._options).next_items()
+            found = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self.options).next_items()
             for left in found:
                 # What is destroyed does not depend on the service's filter alone.
-                if left.metadata.get(_LABEL) == self._name:
-                    await _Sandbox.kill(left.sandbox_id, **self._options)
+                if left.metadata.get(_LABEL) == self.name:
+                    await _Sandbox.kill(left.sandbox_id, **self.options)
                     _log.warning("e2b sandbox of a lost attempt was ended", extra={"sandbox": left.sandbox_id})
         except _FAULTS as fault:
             _log.warning("e2b sandboxes of lost attempts could not be listed", extra={"fault": repr(fault)})

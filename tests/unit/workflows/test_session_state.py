@@ -60,7 +60,6 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         crew=CREW, models=dict.fromkeys(Tier, MODEL), terms=SessionTerms(limits=terms), ceilings=Limits(max_turns=40)
     )
     opened = Session(
-        id="s",
         run="r",
         original=SessionRequest(goal="Settle it.", **(request or {})),
         facts=facts,
