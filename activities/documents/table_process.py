@@ -131,8 +131,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 def _count(connection: duckdb.DuckDBPyConnection, title: str, form: str) -> int:
     return _scalar(
-        connection,
-        f"SELECT count(*) FILTER (regexp_full_match({quoted_name(title)}, {quoted_text(form)})) FROM raw",
+        connection, f"SELECT count(*) FILTER (regexp_full_match({quoted_name(title)}, {quoted_text(form)})) FROM raw"
     )
 
 

@@ -11,17 +11,7 @@ from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, 
 from activities.contracts.session import EarlierWork
 from activities.tools.recall import NOTE
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkAnswer, WorkWithIssuesAnswer
-from chargehand.contracts import (
-    Escalation,
-    Failure,
-    Finding,
-    Issue,
-    Outcome,
-    Partial,
-    Report,
-    Source,
-    Success,
-)
+from chargehand.contracts import Escalation, Failure, Finding, Issue, Outcome, Partial, Report, Source, Success
 from workflows.rules.citation_checks import is_computed, stands_in
 from workflows.rules.citations import name_refs
 from workflows.rules.inputs import by_name

@@ -13,12 +13,7 @@ from chargehand.contracts import Contract, Outcome, Reply, Transcript, Transcrip
 from chargehand.contracts.conversation import JOB, USER
 from workflows.budget.ledger import Amount, Spending
 from workflows.carried import Carried, present
-from workflows.contracts import (
-    ConversationState,
-    QueuedMessage,
-    SubtaskResult,
-    SubtaskState,
-)
+from workflows.contracts import ConversationState, QueuedMessage, SubtaskResult, SubtaskState
 from workflows.rules.information_flow import Reads
 from workflows.rules.refusal import Refused
 

@@ -16,15 +16,7 @@ from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.judgements import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import OutputAnswer, OutputTask, RejectedOutput, SynthesisAnswer
-from chargehand.contracts import (
-    CrewVersion,
-    FailureCause,
-    Grade,
-    LimitUse,
-    Report,
-    SpendLine,
-    StopReason,
-)
+from chargehand.contracts import CrewVersion, FailureCause, Grade, LimitUse, Report, SpendLine, StopReason
 from chargehand.contracts.report import ended_records
 from chargehand.failure_causes import failure_cause
 from chargehand.plugins import Hook, installed
