@@ -33,10 +33,9 @@ from activities.models.replies import MOST_DEPTH, is_small
 from activities.tools.pages.leak_check import repeats
 from activities.tools.recall import NOTE
 from activities.turn.agent_conversations import Conversations, hide_pictures, show_pictures
-from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurns, reuse
-from activities.turn.journal import Entry, Journal, live_report, open_journal
+from activities.turn.journal import Entry, Journal, live_report, open_journal, record_charge, take_over
 from activities.turn.retry_policy import (
     Freshness,
     Pause,

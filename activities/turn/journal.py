@@ -1,15 +1,18 @@
-"""The journal of a paid call, which outlives the worker that made the call.
+"""What is kept of a paid call, so that it is not paid again: its journal, and its charge.
 
-A reply after which work remains is recorded by a synchronous heartbeat on arrival, so that
-the next attempt finds it and does not pay again. Later heartbeats repeat the entry, because the server keeps
-only the last one.
+The journal outlives the worker that made the call. A reply after which work remains is recorded by a synchronous
+heartbeat on arrival, so that the next attempt finds it and does not pay again. Later heartbeats repeat the entry,
+because the server keeps only the last one. The charge is kept in the record outside Temporal, which survives a
+restored database.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 from zlib import crc32
 
 from pydantic import JsonValue
@@ -19,16 +22,19 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.heartbeat import LIVE_SECONDS, pulse
-from activities.models.protocol import LONGEST_TEXT, ProviderJob
+from activities.models.protocol import LONGEST_TEXT, ModelReply, ProviderJob
 from activities.models.replies import within
 from activities.single_flight import Newest
-from activities.turn.contracts import TurnResult
+from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import ConverseTask
-from chargehand.contracts import Contract, LiveText, LiveTexts, left_out
+from chargehand.contracts import Contract, LiveText, LiveTexts, Usage, left_out
+from chargehand.record import Activity, Charge, Record, charge_id
 from chargehand.visibility import describe, is_open
 
+_T = TypeVar("_T")
+_logger: Final = logging.getLogger("chargehand.turns")
 _CANCEL_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 _LONGEST_LIVE: Final = 6_000
@@ -197,3 +203,55 @@ def _text_of(written: str, field: str) -> str:
         return ""
     text = within(value, field)
     return text if isinstance(text, str) else ""
+
+
+async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
+    """Record the charge of a call.
+
+    Return the unbooked cost of the same turn from before a restore of the database.
+    """
+    info = activity.info()
+    charge = Charge(
+        session=request.session,
+        workflow_id=info.workflow_id or "",
+        run_id=info.workflow_run_id or "",
+        activity_id=info.activity_id,
+        scheduled_at=info.scheduled_time,
+        attempt=info.attempt,
+        agent=request.agent,
+        purpose=request.task.kind,
+        model=reply.model,
+        usage=(reply.usage or Usage()).replace(turns=1),
+        is_known=reply.usage is not None,
+    )
+
+    def write() -> Usage | None:
+        lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
+        return sum(lost, Usage()) if lost else None
+
+    return await asyncio.to_thread(_unless_it_fails, write)
+
+
+async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
+    """Return a stored reply to the running turn, which books its charge if the paying history is lost.
+
+    If the session was already told of the charge, it is booked, and the reply costs nothing more.
+    """
+    info = activity.info()
+    turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+    def write() -> list[bool]:
+        lost = record.lost_charges(session, turn, info.scheduled_time)
+        return [record.book(each, f"reply of {charge_id(each)}") for each in lost]
+
+    books = await asyncio.to_thread(_unless_it_fails, write)
+    return result.replace(usage=Usage()) if books and not books[-1] else result
+
+
+def _unless_it_fails(write: Callable[[], _T]) -> _T | None:
+    try:
+        return write()
+    except Exception:
+        # The reply must not be lost.
+        _logger.exception("a charge is not in the record")
+        return None

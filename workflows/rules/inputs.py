@@ -141,11 +141,14 @@ def fit(
     return least
 
 
+def fit_inputs(outcomes: Sequence[InputOutcome], most_tokens: int = SUBTASK_TOKENS) -> tuple[InputOutcome, ...]:
+    """Shorten outcomes until an agent can read them as its inputs."""
+    return fit(outcomes, lambda read: WorkTask(goal="", instruction="", inputs=read), most_tokens).inputs
+
+
 def prior_knowledge(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
     """Shorten the findings of an earlier session to what each plan and agent of this one may read."""
-    if not earlier:
-        return ()
-    return fit(earlier, lambda read: WorkTask(goal="", instruction="", inputs=read), EARLIER_TOKENS).inputs
+    return fit_inputs(earlier, EARLIER_TOKENS) if earlier else ()
 
 
 def _json_bytes(task: TurnTask) -> int:

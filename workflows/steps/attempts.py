@@ -13,7 +13,6 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.tool import READS_DOCUMENTS
 from activities.turn_kinds.plan import RefineAnswer, RefineTask
-from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
 from chargehand.contracts.plan import LONGEST_INSTRUCTION
 from chargehand.contracts.problems import UNSEEN
@@ -24,7 +23,7 @@ from workflows.metrics import count_lost_grant, count_outcome
 from workflows.rules.authority import in_place_of
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge, unread_issues
+from workflows.rules.inputs import DECISION_TOKENS, fit, fit_inputs, prior_knowledge, unread_issues
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
     Action,
@@ -182,7 +181,7 @@ def _inputs(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         whole = inputs
-        inputs = fit(whole, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+        inputs = fit_inputs(whole)
         session.progress.add_gaps(unread_issues(whole, inputs, subtask.agent))
     return (*prior_knowledge(session.earlier), *inputs)
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, SpendLine, Subtask
 from chargehand.contracts.plan import LONGEST_INSTRUCTION
 from chargehand.state_words import EndReason, reason_words
@@ -18,7 +17,7 @@ from workflows import options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.rules.citations import inert_links
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import SUBTASK_TOKENS, fit
+from workflows.rules.inputs import fit_inputs
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
 from workflows.run_end import is_continue_as_new_due, raise_if_cancelled
@@ -254,8 +253,7 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
     outcome: Outcome = _too_little(session, job)
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
-    whole = input_for(job, outcome)
-    [fitting] = fit([whole], lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+    [fitting] = fit_inputs([input_for(job, outcome)])
     kept = fitting.outcome.replace(spend=outcome.spend)
     _settle(session, job, outcome, kept)
     talk.end_job(job, outcome)

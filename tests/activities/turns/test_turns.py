@@ -17,10 +17,9 @@ from temporalio.testing import ActivityEnvironment
 from activities.heartbeat import BEAT_SECONDS, begin
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.turn.charges import record_charge, take_over
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurn
-from activities.turn.journal import Entry, open_journal
+from activities.turn.journal import Entry, open_journal, record_charge, take_over
 from activities.turn.retry_policy import Freshness
 from chargehand.contracts import Tier, Usage
 from chargehand.contracts.events import LiveText
