@@ -23,12 +23,12 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.opening.activity import Listing, SessionActivities, record_session
+from activities.opening.activity import SearchAttributesCheck, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
-from activities.turn.agent_conversations import Conversations
+from activities.turn.agent_conversations import ConversationStore
 from activities.turn.apply_once import ActingCalls
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
@@ -114,7 +114,7 @@ class Backends:
             with suppress(StopIteration):
                 add(parts).send(None)  # none of them waits for anything
         tools = {**self.tools, **parts.tools}
-        conversations = Conversations(ArtifactStore(folder / "conversations"))
+        conversations = ConversationStore(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
         acting = ActingCalls(Record(folder))
         sessions = SessionActivities(
@@ -125,7 +125,7 @@ class Backends:
             stores_payloads=True,
             request_checks=[*self.request_checks, *parts.request_checks],
             document_checks=parts.document_checks,
-            listing=Listing(),
+            listing=SearchAttributesCheck(),
             tool_queues=self.tool_queues,
             opening_steps=[*parts.opening_steps, partial(record_session, acting.record)],
         )

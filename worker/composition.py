@@ -26,7 +26,7 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.models.registry import Models, build_models, model_backend, name_models
-from activities.opening.activity import Listing, SessionActivities, record_session
+from activities.opening.activity import SearchAttributesCheck, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tools.code.registry import code_backend
@@ -34,7 +34,7 @@ from activities.tools.own import choose_own_tools, find_own_tools, open_own_tool
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_pages
 from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
-from activities.turn.agent_conversations import Conversations
+from activities.turn.agent_conversations import ConversationStore
 from activities.turn.apply_once import ActingCalls
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
@@ -111,7 +111,7 @@ async def compose(
     keys = encryption(settings)
     store = artifact_store(settings, keys)
     library = document_library(settings, store)
-    conversations = Conversations(lasting_store(settings, "conversations", store, keys))
+    conversations = ConversationStore(lasting_store(settings, "conversations", store, keys))
     _keep_caches_swept(settings, closing)
     parts = await _open_parts(settings, environment, library, store, closing, chosen=chosen)
     models = models or build_models(settings, chosen["model"].adapter, closing)
@@ -128,18 +128,17 @@ async def compose(
     crews = CrewVersions(loaded, tools, cards, kept, models.named, has_all_tools=has_all_tools)
     if takes_turns:
         await models.until_connected()
-    acting = ActingCalls(effect_record(settings, keys))
-    opening = credential_keys(secret(settings.credential_keys))
+    acting, opening = ActingCalls(effect_record(settings, keys)), credential_keys(secret(settings.credential_keys))
     parts.request_checks.append(partial(credential_problems, opening))
     parts.opening_steps.append(partial(record_session, acting.record))
     sessions = _session_activities(settings, crews, tools, library, parts)
-    uses = ToolActivities(crews, tools, acting, library, opening)
+    tool_activities = ToolActivities(crews, tools, acting, library, opening)
     return [
         sessions.open_session,
         sessions.add_agents,
-        TurnActivities(crews, models, uses, library, conversations).take_turn,
-        uses.use_tool,
-        uses.check_call,
+        TurnActivities(crews, models, tool_activities, library, conversations).take_turn,
+        tool_activities.use_tool,
+        tool_activities.check_call,
         acting.record_decision,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
@@ -192,7 +191,7 @@ def _session_activities(
         stores_payloads=settings.storage not in {None, "off"},
         request_checks=parts.request_checks,
         document_checks=parts.document_checks,
-        listing=Listing(),
+        listing=SearchAttributesCheck(),
         tool_queues=tool_queues(settings.task_queue, settings.queues),
         recall_for=timedelta(seconds=settings.recall_seconds),
         opening_steps=parts.opening_steps,

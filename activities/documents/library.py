@@ -23,7 +23,7 @@ from activities.documents.locations import DocumentSources, Listing
 from activities.documents.names import Named, UnknownDocumentError, resolve
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
-from activities.documents.ranking import Found, search
+from activities.documents.ranking import SearchResult, search
 from activities.single_flight import SingleFlight
 from chargehand.contracts import Contract, Source
 
@@ -62,7 +62,7 @@ class OpenLibrary:
         self._directory = directory
         self._index = directory / INDEX_FILE
 
-    async def search(self, query: str, limit: int = 6, document: str | None = None) -> Found:
+    async def search(self, query: str, limit: int = 6, document: str | None = None) -> SearchResult:
         """Find passages, and the words of the question that no document contains. Raises `UnknownDocumentError`."""
         name = self._named(document).document if document is not None else None
         return await asyncio.to_thread(self._find, query, limit, name)
@@ -114,7 +114,7 @@ class OpenLibrary:
                 first = pieces[-1].last + 1
         return "\n".join(texts)
 
-    def _find(self, query: str, limit: int, document: str | None) -> Found:
+    def _find(self, query: str, limit: int, document: str | None) -> SearchResult:
         with open_index(self._index) as index:
             return search(index, query, limit, document)
 

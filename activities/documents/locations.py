@@ -30,7 +30,7 @@ _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Found:
+class DocumentFile:
     """A file of a session."""
 
     name: str
@@ -50,7 +50,7 @@ class Found:
 class Listing:
     """All files of a session."""
 
-    files: list[Found] = field(default_factory=list[Found])
+    files: list[DocumentFile] = field(default_factory=list[DocumentFile])
     skipped: list[str] = field(default_factory=list[str])
 
 
@@ -86,7 +86,7 @@ class DocumentSources:
             listing.skipped[_MOST_SKIPPED:] = [f"{more:,} more files: left out as well"]
         return listing
 
-    def fetch(self, file: Found, copy_to: Path) -> Path:
+    def fetch(self, file: DocumentFile, copy_to: Path) -> Path:
         """Return a private path with the file's content. Raises `ArtifactError` or `OSError`."""
         if file.place is None:
             return self.artifacts.open(file.digest, copy_to)
@@ -101,7 +101,7 @@ class DocumentSources:
 
     def _files(
         self, uri: str, downloads: Mapping[str, Download | str], listing: Listing
-    ) -> Iterator[tuple[Found, str]]:
+    ) -> Iterator[tuple[DocumentFile, str]]:
         """Files of one URI, each with the name of its uploaded or local folder."""
         scheme, _, rest = uri.partition(":")
         if scheme == "artifact":
@@ -118,16 +118,16 @@ class DocumentSources:
         else:
             yield _missing(uri, "Documents are named by `artifact:`, `file:` or `https:` URIs."), ""
 
-    def _artifact(self, name: str, digest: str) -> Found:
+    def _artifact(self, name: str, digest: str) -> DocumentFile:
         clean = _clean_name(name)
         if clean is None:
             return _missing(name, "Its name is not a relative path.")
         try:
-            return Found(clean, self.artifacts.size(digest), digest, digest=digest)
+            return DocumentFile(clean, self.artifacts.size(digest), digest, digest=digest)
         except ArtifactError as error:
             return _missing(clean, f"It was not found: {error}.")
 
-    def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+    def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[DocumentFile, str]]:
         try:
             manifest = json.loads(self.artifacts.read(digest))
             entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"][: MOST_FILES + 1]]
@@ -148,7 +148,7 @@ class DocumentSources:
             for found in pool.map(self._artifact, *zip(*entries, strict=True)) if entries else ():
                 yield found, folder.strip("/")
 
-    def _local_files(self, location: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+    def _local_files(self, location: str, listing: Listing) -> Iterator[tuple[DocumentFile, str]]:
         if location.startswith("//"):
             location = location.removeprefix("//").removeprefix("localhost")
         location = unquote(location)
@@ -170,7 +170,7 @@ class DocumentSources:
         except OSError:
             yield _missing(place.path.name, "It cannot be read: it is gone, or the worker has no permission."), ""
 
-    def _folder_files(self, folder: Beneath, listing: Listing) -> Iterator[tuple[Found, str]]:
+    def _folder_files(self, folder: Beneath, listing: Listing) -> Iterator[tuple[DocumentFile, str]]:
         for entry in walk_below(folder, SKIPPED_FOLDERS):
             name = "/".join(entry.parts)
             if entry.is_regular:
@@ -179,21 +179,21 @@ class DocumentSources:
                 listing.skipped.append(f"{name}: not a regular file")
 
 
-def _local(place: Beneath, name: str, status: os.stat_result) -> Found:
+def _local(place: Beneath, name: str, status: os.stat_result) -> DocumentFile:
     if not stat.S_ISREG(status.st_mode):
         return _missing(name, "It is not a regular file.")
     identity = f"{place.path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
-    return Found(name, status.st_size, identity, place=place)
+    return DocumentFile(name, status.st_size, identity, place=place)
 
 
-def _downloaded(url: str, download: Download | str) -> Found:
+def _downloaded(url: str, download: Download | str) -> DocumentFile:
     if isinstance(download, str):
         return _missing(PurePosixPath(url.partition("?")[0]).name, download)
-    return Found(download.name, download.bytes, download.digest, digest=download.digest)
+    return DocumentFile(download.name, download.bytes, download.digest, digest=download.digest)
 
 
-def _missing(name: str, problem: str) -> Found:
-    return Found(name.strip("/")[:200] or "document", 0, f"lost:{problem}", problem=problem)
+def _missing(name: str, problem: str) -> DocumentFile:
+    return DocumentFile(name.strip("/")[:200] or "document", 0, f"lost:{problem}", problem=problem)
 
 
 def _clean_name(name: str) -> str | None:

@@ -45,7 +45,7 @@ class Passage(Contract):
     """Share, 0 to 1, of the question's words found here, the telling ones counting more."""
 
 
-class Found(Contract):
+class SearchResult(Contract):
     """The result of a search, best first."""
 
     passages: tuple[Passage, ...] = ()
@@ -63,11 +63,11 @@ class _Matches:
     in_text: set[int]
 
 
-def search(index: IndexReader, question: str, limit: int, document: str | None) -> Found:
+def search(index: IndexReader, question: str, limit: int, document: str | None) -> SearchResult:
     """Rank passages by BM25, coverage, words that stand near each other, kind and place; leave repeats out."""
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
-        return Found()
+        return SearchResult()
     language = language_of(question)
     expressions = {word: _expression(word, language) for word in asked}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
@@ -78,7 +78,7 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     missing = tuple(word for word in asked if not members[word])
     rows = index.best(" OR ".join(expressions.values()), document, _CANDIDATES)
     if not rows:
-        return Found(missing=missing)
+        return SearchResult(missing=missing)
     weights = _weights(index.passages(), members)
     telling = sorted(asked, key=lambda word: -weights[word])[:_MOST_PAIRED]
     matches = _Matches(
@@ -91,7 +91,7 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     )
     passages = [_rate(row, rows[0].rank, matches, wants_code=bool(_WANTS_CODE.search(question))) for row in rows]
     passages.sort(key=lambda passage: -passage.score)
-    return Found(passages=tuple(_without_repeats(passages, limit)), missing=missing)
+    return SearchResult(passages=tuple(_without_repeats(passages, limit)), missing=missing)
 
 
 def _expression(word: str, language: str) -> str:

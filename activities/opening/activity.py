@@ -47,7 +47,7 @@ _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
 
 @dataclass
-class Listing:
+class SearchAttributesCheck:
     """Checks whether the namespace has the search attributes of sessions; setting an unknown one blocks a workflow.
 
     The result is cached unless they are missing.
@@ -83,7 +83,7 @@ class SessionActivities:
     """Plug-ins' checks, which return the problems of a request."""
     document_checks: Sequence[Callable[[str], bool]] = ()
     """Plug-ins' checks whether a tool reads documents of a name, even without words."""
-    listing: Listing | None = None
+    listing: SearchAttributesCheck | None = None
     """Looks up the search attributes of sessions; None to not use them."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
     recall_for: timedelta = timedelta(hours=1)

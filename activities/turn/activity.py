@@ -32,7 +32,7 @@ from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, is_small
 from activities.tools.pages.leak_check import repeats
 from activities.tools.recall import NOTE
-from activities.turn.agent_conversations import Conversations, hide_pictures, show_pictures
+from activities.turn.agent_conversations import ConversationStore, hide_pictures, show_pictures
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, live_report, open_journal, record_charge, take_over
@@ -77,10 +77,10 @@ _MOST_SOURCES: Final = 40
 class TurnActivities:
     crews: CrewVersions
     models: Models
-    uses: ToolActivities
+    tool_activities: ToolActivities
     """The tools of agents, of which quick ones run within a turn."""
     library: DocumentLibrary
-    conversations: Conversations
+    conversations: ConversationStore
     pause: Pause = pause_after
     """Delay after a provider's error before the next call."""
     _freshness: Freshness = field(default_factory=Freshness, init=False)
@@ -101,7 +101,7 @@ class TurnActivities:
                 note({SpanAttribute.FROM_JOURNAL: True})
                 # A tool that ran at once may have lost the worker.
                 result = record.entry.result.replace(lost_workers=1)
-                return await take_over(self.uses.acting.record, request.session, result)
+                return await take_over(self.tool_activities.acting.record, request.session, result)
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
@@ -113,7 +113,7 @@ class TurnActivities:
             describe_call(call, self.models.card(request.tier, request.model_name).provider)
             call, reply = await self._complete(call, record, request)
             record.entry = record.entry.replace(is_waiting=False)
-            charging = asyncio.create_task(record_charge(self.uses.acting.record, request, reply))
+            charging = asyncio.create_task(record_charge(self.tool_activities.acting.record, request, reply))
             note_content(reply)
             is_brief = call.data_schema is None and is_small(
                 reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls)
@@ -134,7 +134,7 @@ class TurnActivities:
                 # First the record: a tool that ends the worker must not take the paid reply along, and is told by it
                 # from what ends the workers of turns that wait. Otherwise the result itself is the record.
                 await record.record(record.entry)
-                used = await use_at_once(self.uses, request, result, chosen, record.patience_seconds)
+                used = await use_at_once(self.tool_activities, request, result, chosen, record.patience_seconds)
                 result = result.replace(used=used)
             storing = asyncio.create_task(self.conversations.keep(call.task, result.round()))
             _, unwritten = await asyncio.wait([storing, charging], timeout=_BRIEF_SECONDS)
@@ -160,7 +160,7 @@ class TurnActivities:
         agent = crew.agent(request.agent)
         setting = Setting.of(
             pinned.specs,
-            has_web="search" in self.uses.tools and "reaches_out" in self._able(("search",)),
+            has_web="search" in self.tool_activities.tools and "reaches_out" in self._able(("search",)),
             has_documents=bool(catalog.documents),
             profile=request.profile,
         )
@@ -238,7 +238,7 @@ class TurnActivities:
         return catalog
 
     def _able(self, tools: Sequence[str]) -> frozenset[Capability]:
-        return frozenset[Capability]().union(*(self.uses.tools[tool].capabilities for tool in tools))
+        return frozenset[Capability]().union(*(self.tool_activities.tools[tool].capabilities for tool in tools))
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
         job, adapter = record.job(), self.models.adapter

@@ -30,7 +30,7 @@ _LEVEL: Final = 1
 """A tenth larger than at the default level, in a third of the time, which recurs in every turn."""
 
 
-class Conversations:
+class ConversationStore:
     """Conversations of subtasks by content digest."""
 
     def __init__(self, store: Artifacts) -> None:

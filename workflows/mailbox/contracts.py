@@ -29,7 +29,7 @@ class Grant(Contract):
     usd: Dollars
 
 
-Verdict = Literal[
+CallVerdict = Literal[
     "allowed", "approved", "edited", "denied", "too_early", "rejected", "expired", "applied_before", "unknown_before"
 ]
 
@@ -55,7 +55,7 @@ class CallRequest(Contract):
 
 class CallReply(Contract):
     kind: Literal["call_reply"] = "call_reply"
-    verdict: Verdict
+    verdict: CallVerdict
     """`allowed`, `denied`: by the policy; `approved`, `edited`, `rejected`: by a person; `expired`: without a decision;
     `too_early` if another tool must succeed first; `applied_before` and `unknown_before` if the session has already
     made the same call."""
@@ -106,7 +106,7 @@ class SteeringItem(Contract):
     """For a nested session: the subtask addressed; empty for all."""
 
 
-class Places(Contract):
+class PlacesNotice(Contract):
     """A session tells a nested one how many agents may run at once and whether its clock runs; there is no reply."""
 
     kind: Literal["places"] = "places"
@@ -159,7 +159,7 @@ Body = (
     | QuestionRequest
     | QuestionReply
     | SteeringItem
-    | Places
+    | PlacesNotice
     | AdmissionRequest
     | Admission
     | Idling

@@ -10,11 +10,11 @@ from pydantic import PrivateAttr
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode, left_out
 from chargehand.contracts.problems import join_problems
 from workflows.carried import Carried
-from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
+from workflows.mailbox.contracts import CallReply, CallRequest, CallVerdict, Envelope
 from workflows.rules.refusal import Refused
 from workflows.rules.tool_policy import Arguments, PolicyLedger, acting_call, call_hash, doubts, is_judged
 
-ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
+ALLOWED: Final = frozenset[CallVerdict]({"allowed", "approved", "edited"})
 
 
 @dataclass(eq=False)
@@ -188,7 +188,7 @@ class Approvals(Carried):
         policy = _in_mode(request.policy, mode)
         return [*self.policy.violations(policy, arguments), *self.policy.too_early(policy, arguments)]
 
-    def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
+    def _allowed(self, request: CallRequest, verdict: CallVerdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; note what a report-only policy would have denied or passed to a person."""
         if request.acts:
             self._begin(request, arguments)

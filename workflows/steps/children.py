@@ -29,7 +29,7 @@ from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult, SubtaskState
-from workflows.mailbox.contracts import Places
+from workflows.mailbox.contracts import PlacesNotice
 from workflows.mailbox.signals import notify
 from workflows.rules.authority import delegate_authority
 from workflows.rules.evidence import nested_outcome, with_quotes
@@ -195,10 +195,10 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
 @contextmanager
 def _places_lent(session: Session, way: Delivery) -> Generator[None]:
     """Tell a nested session its number of places and whether a person is being waited for, at every change."""
-    known = Places(total=1)
+    known = PlacesNotice(total=1)
 
-    def now() -> Places:
-        return Places(total=max(session.places.of(way.address), known.total), is_paused=session.clock.is_paused)
+    def now() -> PlacesNotice:
+        return PlacesNotice(total=max(session.places.of(way.address), known.total), is_paused=session.clock.is_paused)
 
     async def tell() -> None:
         nonlocal known

@@ -27,7 +27,7 @@ from workflows.mailbox.contracts import (
     Envelope,
     Grant,
     GrantRequest,
-    Places,
+    PlacesNotice,
     QuestionReply,
     QuestionRequest,
     SteeringItem,
@@ -77,7 +77,7 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
                 session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
         case SteeringItem() as item if session.request.delegation is not None:
             await _pass_on(session, item)
-        case Places() as places if (parent := workflow.info().parent) and parent.workflow_id == envelope.sender:
+        case PlacesNotice() as places if (parent := workflow.info().parent) and parent.workflow_id == envelope.sender:
             session.places.grow(min(places.total, session.request.limits.max_parallel))
             if places.is_paused != session.clock.is_paused:
                 session.clock.pause() if places.is_paused else session.clock.resume()

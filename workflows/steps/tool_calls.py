@@ -21,7 +21,7 @@ from chargehand.contracts.waits import call_title
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.contracts import SubtaskRequest
-from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, QuestionReply, QuestionRequest, Verdict
+from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, CallVerdict, QuestionReply, QuestionRequest
 from workflows.mailbox.signals import ask, notify
 from workflows.metrics import Refusal, count_refusal
 from workflows.rules.information_flow import reads_of
@@ -33,14 +33,14 @@ from workflows.state.agent_conversation import NOT_MADE, Conversation
 from workflows.state.call_approvals import ALLOWED
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
-_REFUSALS: Final[Mapping[Verdict, Refusal]] = {
+_REFUSALS: Final[Mapping[CallVerdict, Refusal]] = {
     "rejected": "approval",
     "expired": "approval",
     "applied_before": "loop_guard",
     "unknown_before": "loop_guard",
 }
 """Who refused a call, by verdict; the policy for all others."""
-_NOT_ALLOWED: Final[Mapping[Verdict, str]] = {
+_NOT_ALLOWED: Final[Mapping[CallVerdict, str]] = {
     "too_early": "Not yet: {0}. Then make this call again.",
     "rejected": "A person rejected this call. {0}",
     "applied_before": "This call was made and applied before, for this task. Take it as done.",

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.documents.library import DocumentLibrary
-from activities.documents.locations import DocumentSources, Found
+from activities.documents.locations import DocumentFile, DocumentSources
 from activities.documents.names import UnknownDocumentError, document_named
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Language, Rows
 from activities.tools.data.query import rows_for_program
@@ -168,7 +168,7 @@ async def given_files(
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
-def _chosen(known: dict[str, Found], names: Sequence[str]) -> list[Found]:
+def _chosen(known: dict[str, DocumentFile], names: Sequence[str]) -> list[DocumentFile]:
     try:
         chosen = [known[name] for name in dict.fromkeys(document_named(name, list(known)) for name in names)]
     except UnknownDocumentError as error:
@@ -183,7 +183,7 @@ def _chosen(known: dict[str, Found], names: Sequence[str]) -> list[Found]:
     return chosen
 
 
-def _fetched(sources: DocumentSources, chosen: Sequence[Found], folder: Path) -> tuple[GivenFile, ...]:
+def _fetched(sources: DocumentSources, chosen: Sequence[DocumentFile], folder: Path) -> tuple[GivenFile, ...]:
     given: list[GivenFile] = []
     for number, file in enumerate(chosen):
         try:

@@ -26,7 +26,7 @@ from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.turn.activity import TurnActivities
-from activities.turn.agent_conversations import Conversations
+from activities.turn.agent_conversations import ConversationStore
 from activities.turn.apply_once import ActingCalls
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.retry_policy import pause_after
@@ -157,7 +157,7 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     models = Models(adapter=model, cards=cards)
     versions = CrewVersions(load_crews([crews], tool_capabilities(tools)), tools, cards)
     uses = ToolActivities(versions, tools, ActingCalls(Record(folder)), library)
-    return TurnActivities(versions, models, uses, library, Conversations(store), pause=hurried)
+    return TurnActivities(versions, models, uses, library, ConversationStore(store), pause=hurried)
 
 
 @asynccontextmanager

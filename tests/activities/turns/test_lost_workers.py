@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.contracts.rounds import Round
-from activities.turn.agent_conversations import Conversations
+from activities.turn.agent_conversations import ConversationStore
 from activities.turn.contracts import TurnResult
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
@@ -196,11 +196,11 @@ async def test_a_reply_is_recorded_before_its_conversation_is_stored(
     """However long the store takes, the server has the reply."""
     go_on = asyncio.Event()
 
-    async def keep(_self: Conversations, _task: Task, _past: Round | None) -> str:
+    async def keep(_self: ConversationStore, _task: Task, _past: Round | None) -> str:
         await go_on.wait()
         return "stored"
 
-    monkeypatch.setattr(Conversations, "keep", keep)
+    monkeypatch.setattr(ConversationStore, "keep", keep)
     async with open_harness(client, tmp_path, "chat", lambda _: answer("At eight.")) as (_, harness):
         turn = await harness.start(a_turn())
 

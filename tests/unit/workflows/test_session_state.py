@@ -14,7 +14,7 @@ from activities.contracts.cards import AgentCard, CrewCard, ModelCard
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.session import SessionFacts, SessionTerms
 from activities.documents.artifacts import ArtifactStore
-from activities.turn.agent_conversations import Conversations
+from activities.turn.agent_conversations import ConversationStore
 from activities.turn.contracts import TurnResult, UsedTool
 from chargehand.contracts import (
     AgentsAtWork,
@@ -157,7 +157,7 @@ def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:
 
 async def test_a_worker_makes_a_task_whole_from_what_it_keeps(tmp_path: Path) -> None:
     """What it was sent is the whole task: the round too, unless the workflow has made one of the calls otherwise."""
-    kept = Conversations(ArtifactStore(tmp_path))
+    kept = ConversationStore(ArtifactStore(tmp_path))
     read = Source(ref="a.md#L1-L9", title="A", quote="Ferries ran late. " * 200)
     call = ToolCall(id="c1", tool="search_documents", arguments={"query": "ferries"})
     used = UsedTool(

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
-from activities.documents.locations import DocumentSources, Found
+from activities.documents.locations import DocumentFile, DocumentSources
 from activities.documents.safe_open import locate
 from chargehand_plugins.code_review.comments import PastComment, comments_in
 from chargehand_plugins.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
@@ -71,7 +71,7 @@ class ChangeReader:
     async def close(self) -> None:
         await self._repositories.close()
 
-    async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
+    async def _read(self, files: list[DocumentFile], repository: GitFolder | None, problem: str) -> Change:
         diffs = [await asyncio.to_thread(_text, self._sources, file) for file in files if _is_of(file, _DIFFS)]
         changed = await asyncio.to_thread(parse_diff, *diffs)
         if not any(_is_of(file, _DIFFS) for file in files) and repository is not None:
@@ -106,11 +106,11 @@ def is_of_review(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in {*_DIFFS, *_SARIF, *_EXPORTS}
 
 
-def _is_of(file: Found, suffixes: tuple[str, ...]) -> bool:
+def _is_of(file: DocumentFile, suffixes: tuple[str, ...]) -> bool:
     return PurePosixPath(file.name).suffix.lower() in suffixes
 
 
-def _text(sources: DocumentSources, file: Found) -> str:
+def _text(sources: DocumentSources, file: DocumentFile) -> str:
     if file.bytes > MOST_BYTES:
         raise NoChangeError(f"{file.name} has more than {MOST_BYTES >> 20} MB")
     with tempfile.TemporaryDirectory(prefix="chargehand-diff-") as folder:
