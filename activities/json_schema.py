@@ -132,7 +132,7 @@ def value_problems(
 def _problems(validator: Any, value: JsonValue, where: str, most_steps: int) -> list[str]:
     token = _STEPS.set(_Bound(most_steps))
     try:
-        return [_described(error, where) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
+        return [_describe(error, where) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
     except (_TooMuch, RecursionError):
         return [f"{where}: {_ENDLESS}"]
     except Exception as error:  # noqa: BLE001  # whatever a library makes of a hostile schema is the schema's fault
@@ -197,7 +197,7 @@ def _resolves(reference: str, root: JsonSchema) -> bool:
     return isinstance(definitions, dict) and isinstance(definitions.get(name), dict | bool)
 
 
-def _described(error: InvalidValue, where: str) -> str:
+def _describe(error: InvalidValue, where: str) -> str:
     path = "".join(f".{printable(str(part), 60)}" for part in error.absolute_path)
     return f"{where}{path}: {printable(error.message, _PROBLEM_CHARACTERS)}"
 
@@ -300,7 +300,7 @@ def _check_one(validator: Any, branches: Any, instance: object, _: object) -> It
         yield InvalidValue(f"{reprlib.repr(instance)} is valid under {how} of the given schemas, instead of one")
 
 
-def _counted(name: str, check: _Check) -> _Check:
+def _count_steps(name: str, check: _Check) -> _Check:
     """Wrap a keyword to count its steps: its own value, the instance, and errors."""
 
     def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
@@ -330,7 +330,7 @@ def _evolve(validator: Any, **changes: Any) -> Any:
     return type(validator)(schema, registry=_NOTHING_ELSE, _resolver=resolver)
 
 
-def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -> Any:
+def _count_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -> Any:
     def counted(validator: object, instance: object) -> Iterator[InvalidValue]:
         _STEPS.get().take(1)
         for error in iter_errors(validator, instance):
@@ -340,19 +340,19 @@ def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -
     return counted
 
 
-def _bounded(dialect: Any) -> Any:
+def _bound_work(dialect: Any) -> Any:
     own = {"pattern": _check_pattern, "format": _check_format, "uniqueItems": _check_unique}
     own |= {"anyOf": _check_any, "oneOf": _check_one}
-    counted = {name: _counted(name, check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
+    counted = {name: _count_steps(name, check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
     bounded = cast("Any", validators).extend(dialect, counted)
     bounded.evolve = _evolve
-    bounded.iter_errors = _counted_errors(bounded.iter_errors)
+    bounded.iter_errors = _count_errors(bounded.iter_errors)
     return bounded
 
 
 _DIALECTS: Final[Mapping[str, Any]] = {
-    "https://json-schema.org/draft/2020-12/schema": _bounded(Draft202012Validator),
-    "http://json-schema.org/draft-07/schema": _bounded(Draft7Validator),
+    "https://json-schema.org/draft/2020-12/schema": _bound_work(Draft202012Validator),
+    "http://json-schema.org/draft-07/schema": _bound_work(Draft7Validator),
 }
 
 

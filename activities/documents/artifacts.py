@@ -41,7 +41,7 @@ class ArtifactStore:
 
     def put(self, content: bytes) -> str:
         """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        with _explained():
+        with _explain_errors():
             digest = store_content(self._files, self._encryption, content)
         mark_used(self._path(digest))
         return digest
@@ -98,7 +98,7 @@ class ArtifactStore:
         except OSError as error:
             raise _missing(digest) from error
         if found != digest:
-            with _explained():
+            with _explain_errors():
                 require_plain(digest, start)
             raise _damaged(digest)
         return path
@@ -128,7 +128,7 @@ class BucketStore:
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
-        with _explained():
+        with _explain_errors():
             return store_content(self._bucket, self._encryption, content)
 
     def put_file(self, path: Path) -> str:
@@ -154,7 +154,7 @@ class BucketStore:
         return self._from_cache(digest, lambda: self._cache.read(digest))
 
     def _size_there(self, digest: str) -> int | None:
-        with _explained():
+        with _explain_errors():
             return self._bucket.size(artifact_key(digest))
 
     def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
@@ -171,7 +171,7 @@ class BucketStore:
 
     def _fetch(self, digest: str) -> None:
         """Fetch into the cache, if the content matches its digest."""
-        with _explained():
+        with _explain_errors():
             if not self._encryption:
                 self._fetch_file(digest)
                 return
@@ -216,7 +216,7 @@ def _damaged(digest: str) -> ArtifactError:
 
 def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
     """Decrypt and verify stored bytes. Raises `ArtifactError`."""
-    with _explained():
+    with _explain_errors():
         content = open_stored(encryption, digest, stored)
     if content is None:
         raise _damaged(digest)
@@ -224,7 +224,7 @@ def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> byte
 
 
 @contextmanager
-def _explained() -> Generator[None]:
+def _explain_errors() -> Generator[None]:
     """Raise `ArtifactError` for a bucket that cannot be used, and for content that is encrypted with another key."""
     try:
         yield

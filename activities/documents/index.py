@@ -107,16 +107,16 @@ class IndexReader:
         self._connection = connection
 
     def passages(self) -> int:
-        """How many passages there are."""
+        """Count the passages."""
         return int(self._connection.execute("SELECT max(id) FROM passages").fetchone()[0] or 0)
 
     def matching(self, expression: str) -> set[int]:
-        """Passages that match an FTS5 expression."""
+        """Find the passages that match an FTS5 expression."""
         rows = self._connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression,))
         return {int(rowid) for (rowid,) in rows}
 
     def best(self, expression: str, document: str | None, limit: int) -> list[Row]:
-        """Passages by BM25, with titles and names counting more than the text."""
+        """Rank passages by BM25; titles and names weigh more than the text."""
         rows = self._connection.execute(_BEST, (expression, document, limit))
         return [Row(*row) for row in rows]
 
@@ -130,7 +130,7 @@ class IndexReader:
         return [str(place) for (place,) in rows]
 
     def parts(self, document: str, place: str, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
-        """Stretches of a document from `first` on; None for a document that is not indexed."""
+        """Read the parts of a document from `first` on; None if the document is not indexed."""
         found = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
         if found is None:
             return None
@@ -142,7 +142,7 @@ class IndexReader:
         return cast("Unit", found[1]), [Part(*row) for row in rows]
 
     def extent(self, document: str, place: str) -> int:
-        """Number of the last page, line, paragraph or row that can be read."""
+        """Return the number of the last page, line, paragraph or row that can be read."""
         row = self._connection.execute(
             "SELECT max(last) FROM parts JOIN documents ON documents.id = parts.document WHERE name = ? AND place = ?",
             (document, place),

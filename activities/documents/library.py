@@ -35,7 +35,7 @@ _STALE_AFTER_SECONDS: Final = 24 * 3_600
 
 
 class Reading(Contract):
-    """A stretch of a document."""
+    """A section of a document."""
 
     document: str
     unit: Unit
@@ -95,7 +95,7 @@ class OpenLibrary:
         )
 
     async def text_at(self, named: Place) -> str:
-        """The whole text of a place, however long. Raises `UnknownDocumentError`."""
+        """Read the whole text of a place, however long. Raises `UnknownDocumentError`."""
         self._require(named.document)
         return await asyncio.to_thread(self._text_at, named)
 
@@ -264,7 +264,7 @@ def _read_catalog(directory: Path) -> Catalog | None:
 
 
 def _pieces(part: Part, unit: Unit) -> list[Part]:
-    """The lines of a part, if each has a number of its own, else the part."""
+    """Split a part into lines if each has its own number; otherwise return the part."""
     lines = part.text.split("\n")
     if unit == "page" or len(lines) != part.last - part.first + 1:
         return [part]
@@ -286,7 +286,7 @@ def _place(index: IndexReader, named: Named) -> str:
 
 
 def _fit(pieces: list[Part]) -> tuple[list[Part], bool]:
-    """As many pieces as one reading may have; the beginning of the first, and true, if it alone is too long."""
+    """Take as many pieces as fit into one reading; the beginning of the first, and True, if it alone is too long."""
     length = 0
     count = 0
     for piece in pieces:

@@ -26,7 +26,7 @@ _NONE: Final[Mapping[str, Download | str]] = {}
 
 
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
-"""What names have that are not UTF-8, on disk or in an upload; no index or report can hold it."""
+"""Lone surrogates, from names that are not UTF-8; no index or report can hold them."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class DocumentSources:
     def _files(
         self, uri: str, downloads: Mapping[str, Download | str], listing: Listing
     ) -> Iterator[tuple[DocumentFile, str]]:
-        """Files of one URI, each with the name of its uploaded or local folder."""
+        """List the files of one URI, each with the name of its uploaded or local folder."""
         scheme, _, rest = uri.partition(":")
         if scheme == "artifact":
             digest, _, name = rest.partition("/")
@@ -208,7 +208,7 @@ def _as_text(name: str) -> str:
 
 
 def _unique_name(name: str, folder: str, taken: set[str]) -> str:
-    """The file's own name; with its folder, and then with a number, if another file has it already."""
+    """Make a name unique: with its folder, and then with a number, if another file has it already."""
     if name not in taken:
         return name
     longer = f"{folder}/{name}" if folder else name

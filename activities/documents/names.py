@@ -1,4 +1,4 @@
-"""Which document a model means: its name, however it is spelled, or any ref or table name that it was shown."""
+"""Resolve the document that a model names: by its name, however spelled, or a ref or table name shown to it."""
 
 import unicodedata
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ class Source(NamedTuple):
     name: str
     path: Path
     tables: Path
-    """How the paths of the CSV files that the parser writes begin."""
+    """Path prefix of the CSV files that the parser writes."""
 
 
 class Block(NamedTuple):
@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A stretch of the document to be read."""
+    """A section of the document to be read."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class Parsed:
     sheets: list[Sheet] = field(default_factory=list[Sheet])
     pictures: list[PictureFile] = field(default_factory=list[PictureFile])
     unread: str = ""
-    """What of it cannot be read, for the user."""
+    """The part that cannot be read, in words for the user."""
 
 
 class HeadingPath:
@@ -121,7 +121,7 @@ class Result(NamedTuple):
     sheets: tuple[Sheet, ...] = ()
     pictures: tuple[PictureFile, ...] = ()
     unread: str = ""
-    """What of it cannot be read, for the user."""
+    """The part that cannot be read, in words for the user."""
     problem: str = ""
     """Why it could not be read, for the user."""
     unsupported: str = ""

@@ -71,8 +71,8 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
 
 
 @asynccontextmanager
-async def parsed_alone(name: str, content: bytes) -> AsyncGenerator[Result]:
-    """Parse content that is no document of a session, by the suffix of a name; what is written lasts for the block."""
+async def parse_alone(name: str, content: bytes) -> AsyncGenerator[Result]:
+    """Parse content from outside a session by the suffix of its name; the written files exist within the block."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-parsed-"))
     try:
         job = Job(format_of(name), name, folder / name, len(content), 0)

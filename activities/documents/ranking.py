@@ -15,7 +15,7 @@ from chargehand.contracts import Contract
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32
 _MOST_PAIRED: Final = 6
-"""Of how many words, the most telling ones, it is looked which stand near each other."""
+"""Number of the highest-weighted words that are paired to find those near each other."""
 _NEAR: Final = 5
 """How many words may stand between two that are near each other."""
 _SHORTEST_PREFIX: Final = 4
@@ -29,7 +29,7 @@ _WANTS_CODE: Final = re.compile(
 
 
 class Passage(Contract):
-    """Words of a document."""
+    """A passage of a document."""
 
     ref: str
     """Where: `handbook.md#L10-L14`, `manual.pdf#page=3`, `prices.xlsx#Sheet1!2-40`, `letter.docx#paragraph=4`."""
@@ -42,7 +42,7 @@ class Passage(Contract):
     """text, code or table."""
     score: float
     coverage: float
-    """Share, 0 to 1, of the question's words found here, the telling ones counting more."""
+    """Weighted share, 0 to 1, of the question's words found here."""
 
 
 class SearchResult(Contract):
@@ -55,11 +55,11 @@ class SearchResult(Contract):
 
 @dataclass(frozen=True)
 class _Matches:
-    """Which passages have which words of the question, by passage id, and how much that tells."""
+    """The passages with each word of the question, by passage id, and the words' weights."""
 
     words: Sequence[tuple[float, set[int]]]
     pairs: Sequence[tuple[float, set[int]]]
-    """Two words near each other tell as much as the commoner of them."""
+    """Two words near each other weigh as much as the more common one."""
     in_text: set[int]
 
 
@@ -106,7 +106,7 @@ def _expression(word: str, language: str) -> str:
 
 
 def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]:
-    """How much each word tells: inverse document frequency. A word that is nowhere tells as much as the rarest."""
+    """Weigh words by inverse document frequency; a word without matches weighs as much as the rarest."""
     return {
         word: math.log(1 + (passages - len(found) + 0.5) / (max(1, len(found)) + 0.5))
         for word, found in members.items()
@@ -138,13 +138,13 @@ def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) ->
 
 
 def _share(passage: int, weighed: Sequence[tuple[float, set[int]]]) -> float:
-    """How much of a weight stands in a passage, 0 to 1."""
+    """Compute the share of the total weight found in a passage, 0 to 1."""
     total = sum(weight for weight, _ in weighed) or 1.0
     return sum(weight for weight, members in weighed if passage in members) / total
 
 
 def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
-    """The best passages that each say something the better ones do not."""
+    """Select the best passages, skipping near-duplicates of better ones."""
     chosen: list[Passage] = []
     chosen_words: list[frozenset[str]] = []
     for passage in passages:

@@ -72,7 +72,7 @@ class Entry(NamedTuple):
 
 
 def walk_below(folder: Beneath, leave_out: frozenset[str]) -> Iterator[Entry]:
-    """All files below a folder in a fixed order; hidden ones are left out and links are not followed."""
+    """Yield all files below a folder in a fixed order, without hidden ones; links are not followed."""
     descriptor = open_below(folder)
     try:
         for directory, children, names, here in os.fwalk(".", dir_fd=descriptor):

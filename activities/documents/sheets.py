@@ -15,7 +15,7 @@ _RULE: Final = re.compile(r"[\s|:-]+")
 
 
 def is_number(text: str) -> bool:
-    """Whether this is a value; years count as titles of columns."""
+    """Whether a cell is a number; years count as column titles."""
     try:
         value = float(text.replace(",", "."))
     except ValueError:
@@ -24,7 +24,7 @@ def is_number(text: str) -> bool:
 
 
 def header_at(rows: Sequence[Sequence[str]]) -> int | None:
-    """Index of the first row with two words or more and nothing that looks like data."""
+    """Find the first row with at least two words and nothing that looks like data."""
     for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
         cells = [cell for cell in row if cell]
         if len(cells) >= 2 and not any(_is_value(cell) for cell in cells):

@@ -1,19 +1,19 @@
-"""Pictures that tools return: written anew in the parsers' child process, stored as artifacts, and shown like pages."""
+"""Pictures that tools return: re-encoded in the parsers' child process, stored as artifacts, and shown like pages."""
 
 import asyncio
 from pathlib import Path
 from typing import Final
 
 from activities.documents.artifacts import ArtifactError, Artifacts
-from activities.documents.parsing import parsed_alone
+from activities.documents.parsing import parse_alone
 
 _NAME: Final = "picture.png"
 _PREFIX: Final = "artifact:"
 
 
 async def store_picture(content: bytes, artifacts: Artifacts) -> tuple[str, str] | None:
-    """Store a picture that a model may be shown, and say what it is; None if it is none that can be read."""
-    async with parsed_alone(_NAME, content) as result:
+    """Store a picture to show to a model; return its name and a description, or None if it cannot be read."""
+    async with parse_alone(_NAME, content) as result:
         if not result.pictures:
             return None
         digest = await asyncio.to_thread(artifacts.put_file, Path(result.pictures[0].path))
@@ -21,7 +21,7 @@ async def store_picture(content: bytes, artifacts: Artifacts) -> tuple[str, str]
 
 
 def is_stored(name: str) -> bool:
-    """Whether a picture is one that was stored so, and no page of a document."""
+    """Whether a picture is a stored one, rather than a page of a document."""
     return name.startswith(_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Names for tables and columns that can be written in SQL as they are, others in quotes, and a locked DuckDB."""
+"""SQL names for tables and columns, quoting, and the settings of a locked-down DuckDB."""
 
 import re
 import unicodedata
@@ -16,7 +16,7 @@ _RESERVED: Final = frozenset(
     trailing true try_cast tuple union unique unpack unpivot using variadic verbose when where window with
     """.split()  # noqa: SIM905 - a list of words reads best as text
 )
-"""Words that DuckDB takes for syntax where a name is meant."""
+"""DuckDB's reserved words."""
 LOCKED: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

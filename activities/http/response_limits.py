@@ -108,7 +108,7 @@ async def _readable(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         pass
 
 
-async def _looked_at(parts: AsyncIterator[bytes], look: Callable[[bytes], None]) -> AsyncIterator[bytes]:
+async def _inspect(parts: AsyncIterator[bytes], look: Callable[[bytes], None]) -> AsyncIterator[bytes]:
     async for part in parts:
         look(part)
         yield part
@@ -132,7 +132,7 @@ class _BoundedBody:
         parts = bounded_parts(aiter(self._stream), self._encoding, wire_bytes=self._room, decoded_bytes=self._room)
         if not self._is_success:
             return _readable(parts)
-        return parts if self._look is None else _looked_at(parts, self._look)
+        return parts if self._look is None else _inspect(parts, self._look)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

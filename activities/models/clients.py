@@ -176,7 +176,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         self, client: ClientType, path: str, body: Mapping[str, Any], call: ModelCall, fold: Fold
     ) -> JsonValue:
         patience = self.patience.for_output(call.max_output_tokens)
-        request = _posted(client, path, body, call)
+        request = _post(client, path, body, call)
         seconds, follow = call.timeout_seconds, _follower(call)
         return await receive(request, fold, patience=patience, whole_seconds=seconds, on_event=follow)
 
@@ -219,7 +219,7 @@ class ProviderModel(ABC, Generic[ClientType]):
 
 
 @asynccontextmanager
-async def _posted(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
+async def _post(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
     """Post by the SDK's low-level request, which adds address, key and typed errors without parsing body and reply.
 
     Its `create` methods validate the body, which costs more than the rest of a call. The stream is read

@@ -94,7 +94,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
             raise
     seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
     try:
-        reply = await _ended(store, identity, poll_seconds, seconds)
+        reply = await _await_end(store, identity, poll_seconds, seconds)
     except ReportedError:
         job.afterwards.append(lambda: _quietly(store.delete(identity)))
         raise
@@ -106,7 +106,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
     return reply
 
 
-async def _ended(store: JobStore, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
+async def _await_end(store: JobStore, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
     try:
         async with asyncio.timeout(seconds):
             return await _result(store, identity, poll_seconds)

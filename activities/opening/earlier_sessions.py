@@ -107,13 +107,13 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
         answer=shorten(report.answer, _ANSWER_CHARACTERS),
         confidence=report.confidence,
         findings=tuple(findings[:_FINDINGS]),
-        sources=tuple(_marked(source, report.session) for source in sources),
+        sources=tuple(_mark(source, report.session) for source in sources),
         thread=(*before, brief),
         documents=documents,
         reads=report.reads,
     )
 
 
-def _marked(source: Source, session: str) -> Source:
+def _mark(source: Source, session: str) -> Source:
     """Mark a source with the session that read it, and keep its citable part."""
     return source.replace(session=source.session or session, quote=source.quote[:_QUOTE_CHARACTERS])

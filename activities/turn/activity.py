@@ -131,8 +131,8 @@ class TurnActivities:
             chosen = choose_at_once(request, call.task, result)
             record.keep(result)
             if chosen:
-                # First the record: a tool that ends the worker must not take the paid reply along, and is told by it
-                # from what ends the workers of turns that wait. Otherwise the result itself is the record.
+                # Recorded first: a tool that crashes the worker must not lose the paid reply, and the record tells such
+                # a crash from one of a waiting turn. Without tools, the result itself is the record.
                 await record.record(record.entry)
                 used = await use_at_once(self.tool_activities, request, result, chosen, record.patience_seconds)
                 result = result.replace(used=used)
@@ -430,6 +430,6 @@ def _without_fence(text: str) -> str:
 
 
 def _json_in(text: str) -> str:
-    """Leave out what some models write around JSON; not around a decision, which must be said in one form only."""
+    """Drop text that some models write around JSON; decisions are parsed strictly instead."""
     first, last = text.find("{"), text.rfind("}")
     return text[first : last + 1] if 0 <= first < last else text.strip()

@@ -47,7 +47,7 @@ class Entry(Contract):
     provider_job: str = ""
     """Id of the provider's background job for this call, if any."""
     is_waiting: bool = left_out(False)
-    """Whether this attempt prepares its call, or waits for the provider, which loses no worker."""
+    """Whether this attempt prepares its call or waits for the provider; neither crashes a worker."""
     result: TurnResult | None = None
     live: LiveText | None = left_out(None)
     """The followed text written so far; other attempts do not use it."""

@@ -1,8 +1,8 @@
 """The activity that runs a tool for an agent, and quick tools, run within the turn that requests them.
 
 Quick tools need no separate activity or workflow task. The turn's reply is recorded first, so nothing that
-happens here loses what was paid. Which tools may be quick, the workflow says; whatever is not used within the turn,
-fails or takes long is used by an activity of its own, with its retries.
+happens here loses what was paid. The workflow says which tools may be quick; a call that is not made within the turn,
+fails or takes long gets an activity of its own, with its retries.
 """
 
 import asyncio

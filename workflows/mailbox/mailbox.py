@@ -20,7 +20,7 @@ _Reply = TypeVar("_Reply", bound=Reply)
 
 
 class Sender(Protocol):
-    """What a reply needs of its request: its envelope, or the kept part of that."""
+    """The part of a request that its reply needs: an envelope, or what is kept of one."""
 
     @property
     def sender(self) -> str: ...

@@ -36,7 +36,7 @@ _FORMATS: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] =
     "date": (_DATE, date.fromisoformat),
     "date-time": (_MOMENT, datetime.fromisoformat),
 }
-"""How each is written, and what reads it: a date may be written well and not be."""
+"""The pattern and the parser of each: a well-formed date may not exist."""
 
 
 class _Choice(Contract):

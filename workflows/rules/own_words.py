@@ -20,7 +20,7 @@ _STRAIGHT: Final = str.maketrans(
 )
 _AND: Final = r"(?:(?:and|und|et|y|e|en|&)\s+)"
 _BETWEEN: Final = re.compile(rf"(?<!\s)(?:\s*[,;]\s*{_AND}?|\s+{_AND}|\s*\n\s*(?:[-*•]\s+)?)")
-"""What stands between the items of a list; no item has it within, so that a piece is split in one way."""
+"""Separators of list items, which contain none, so that a piece is split in one way."""
 _MOST_ITEMS: Final = 20
 _CODE: Final = re.compile(r"(?=.*\d)\+?[A-Za-z0-9]{2,40}")
 _FIGURE: Final = re.compile(r"(?<![^\W_])\d{1,15}(?:[.,'’\s]\d{1,15}){0,5}(?![^\W_])")
@@ -30,7 +30,7 @@ _MOMENT: Final = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)(?:$|T(?=.)))?(?:(\d\d):(\
 
 
 def is_own(value: JsonValue, said: Collection[str]) -> bool:
-    """Whether a value is nothing, a piece of the user's words, or a list whose items follow each other there."""
+    """Whether a value is empty, a piece of the user's words, or a list whose items follow each other in them."""
     match value:
         case None | "" | [] | bool() | dict():
             return value in (None, "", [], {})
@@ -58,13 +58,13 @@ def _is_piece(value: str, text: str) -> bool:
 
 
 def _beginnings(value: str) -> Sequence[str]:
-    """List what may stand for a value: itself, with its first letter in the other case, or an address typed short."""
+    """List the spellings of a value: itself, with its first letter in the other case, or without `https://`."""
     return (value, value[:1].swapcase() + value[1:], value.removeprefix("https://"))
 
 
 @lru_cache(maxsize=64)
 def _spellings(text: str) -> Sequence[str]:
-    """Spell a text as it is, with straight marks and single blanks, and so in small letters."""
+    """Spell a text as it is; with straight quotes and single spaces; and that in lower case."""
     plain = " ".join(text.translate(_STRAIGHT).split())
     return (text, plain, plain.lower())
 
@@ -79,7 +79,7 @@ def _by_words(text: str) -> str:
 
 
 def _are_listed(items: Sequence[str], text: str) -> bool:
-    """Whether items follow each other in a text, with nothing but what separates the items of a list."""
+    """Whether items follow each other in a text, separated only as in a list."""
     begins = re.finditer(rf"(?<![^\W_]){re.escape(items[0])}", text)
     return any(_follow(items, text, found.start()) for found in begins)
 
@@ -94,14 +94,14 @@ def _follow(items: Sequence[str], text: str, at: int) -> bool:
 
 
 def _stands_apart(value: str, text: str) -> bool:
-    """Whether a number of an account or a telephone stands in a text with its blanks and strokes."""
+    """Whether an account or telephone number occurs in a text with its spaces and dashes."""
     apart = r"[ ./()-]{0,2}".join(map(re.escape, value)) if _CODE.fullmatch(value) else ""
     return bool(apart and re.search(rf"(?<![^\W_]){apart}(?![^\W_])", text))
 
 
 @lru_cache(maxsize=64)
 def _figures(text: str) -> Collection[str]:
-    """Read the first figures of a text, with their marks of thousands and decimals."""
+    """Read the first figures of a text, with their thousands and decimal separators."""
     found = set[str]()
     for written in {match[0] for match in islice(_FIGURE.finditer(text), _MOST_FIGURES)}:
         *whole, last = re.split(r"\D", written)
@@ -113,7 +113,7 @@ def _figures(text: str) -> Collection[str]:
 
 
 def _is_moment(value: str, text: str) -> bool:
-    """Whether a text names a day, a time of the day, or a day and the time behind it."""
+    """Whether a text states this date, time, or date and time."""
     found = _MOMENT.fullmatch(value)
     if not value or found is None:
         return False

@@ -10,10 +10,10 @@ class E2BLimits(Contract):
 
     execution: timedelta = timedelta(seconds=60)
     request: timedelta = timedelta(seconds=15)
-    """Time for one call of the service itself, such as making a sandbox."""
+    """Time for one request to the service, such as creating a sandbox."""
     output_characters: int = 64 * 1024
 
     @property
     def life(self) -> timedelta:
-        """After this the service ends the sandbox by itself, in case the worker is lost."""
+        """The service ends the sandbox after this time, in case the worker is lost."""
         return self.execution + 4 * self.request

@@ -113,7 +113,7 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 class _Printed:
-    """What the code has printed so far, up to a limit."""
+    """The output of the code so far, up to a limit."""
 
     def __init__(self, room: int) -> None:
         self.stdout = ""
@@ -172,7 +172,7 @@ class SandboxRun:
         self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile], rows: Rows | None, language: Language
     ) -> CodeResult:
         try:
-            await _lay_out(sandbox, files, rows)
+            await _write_inputs(sandbox, files, rows)
             if rows is not None:
                 seconds = self.limits.request.total_seconds()
                 # What JavaScript's runtime may read differs from one template to the next.
@@ -183,7 +183,7 @@ class SandboxRun:
             execution = await self._execute(sandbox, code, language, printed)
             if isinstance(execution, str):
                 return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=execution)
-            made, left_out = await _bring_back(sandbox, self.limits.request.total_seconds())
+            made, left_out = await _fetch_files(sandbox, self.limits.request.total_seconds())
         except _FAULTS as fault:
             raise _translate(fault) from fault
         error = execution.error
@@ -197,7 +197,7 @@ class SandboxRun:
         )
 
     async def _execute(self, sandbox: _Sandbox, code: str, language: Language, printed: _Printed) -> Execution | str:
-        """Run the code, or say why it was stopped."""
+        """Run the code; return the reason if it was stopped."""
         seconds = self.limits.execution.total_seconds()
         try:
             return await sandbox.run_code(
@@ -247,7 +247,7 @@ class SandboxRun:
             _log.warning("e2b sandboxes of lost attempts could not be listed", extra={"fault": repr(fault)})
 
 
-async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | None) -> None:
+async def _write_inputs(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | None) -> None:
     """Write the documents and the rows of the query, and make the folder for what the code saves."""
     contents = await asyncio.to_thread(lambda: [file.path.read_bytes() for file in files])
     entries = [
@@ -262,7 +262,7 @@ async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | N
 
 
 def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
-    """Pictures that the code showed."""
+    """Collect the pictures that the code displayed."""
     made: list[ToolOutput] = []
     for number, result in enumerate(execution.results, start=1):
         for form, suffix in _FIGURES.items():
@@ -277,8 +277,8 @@ def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
     return tuple(made[:MOST_FILES])
 
 
-async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
-    """Files that the code saved, and `name: reason` for those left out.
+async def _fetch_files(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
+    """Fetch the files that the code saved; return them, and `name: reason` for those left out.
 
     A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
     request files of the same sandbox.
@@ -302,7 +302,7 @@ async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutp
 
 
 def _entries(listing: str) -> list[tuple[str, int | None]]:
-    """Names and sizes as the sandbox states them; no size for anything but a regular file."""
+    """Parse the listing: names and sizes; anything but a regular file has no size."""
     try:
         return _LISTED.validate_json(listing)[: 2 * MOST_FILES]
     except ValidationError:
@@ -310,7 +310,7 @@ def _entries(listing: str) -> list[tuple[str, int | None]]:
 
 
 async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
-    """The bytes of a file; None if it is larger than stated, or gone."""
+    """Read a file; None if it is larger than listed, or gone."""
     content = bytearray()
     try:
         async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
@@ -327,7 +327,7 @@ async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
 def _translate(fault: Exception) -> ApplicationError:
     """Translate a fault of the service, and decide whether a retry can help."""
     if isinstance(fault, RateLimitException):
-        wait = _asked_wait(fault)
+        wait = _retry_delay(fault)
         message = "E2B limits the rate of sandboxes"
         return ApplicationError(message, type=ErrorType.RATE_LIMITED, next_retry_delay=wait)
     if isinstance(fault, AuthenticationException):
@@ -338,11 +338,11 @@ def _translate(fault: Exception) -> ApplicationError:
     message = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"
     if isinstance(fault, TimeoutException):
         message = "the E2B sandbox did not answer, or ended while the code ran"
-    wait = _asked_wait(fault) if isinstance(fault, ServiceBusyException) else None
+    wait = _retry_delay(fault) if isinstance(fault, ServiceBusyException) else None
     return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused, next_retry_delay=wait)
 
 
-def _asked_wait(fault: Exception) -> timedelta | None:
+def _retry_delay(fault: Exception) -> timedelta | None:
     """Read `Retry-After`.
 
     The SDK's exceptions do not carry the response, so it is read from the frame that raised them. If the SDK changes,

@@ -117,7 +117,7 @@ class _Work:
             with _pool(self._limits) as pool, _checkout(pool, self._limits) as session:
                 value = self._feed(session)
         except MontyError as fault:
-            error = self._explained(fault)
+            error = self._explain(fault)
         except (RuntimeError, OSError) as fault:
             message = "the interpreter for code could not be started; reinstall pydantic-monty"
             raise ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE) from fault
@@ -143,7 +143,7 @@ class _Work:
         if len(kept) < len(text):
             self.stop()
 
-    def _explained(self, fault: "MontyError") -> str:
+    def _explain(self, fault: "MontyError") -> str:
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         seconds = f"{self._limits.seconds:g} seconds"

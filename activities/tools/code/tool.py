@@ -160,15 +160,15 @@ async def given_files(
         yield ()
         return
     listing = await sources.find(documents)
-    chosen = _chosen({file.name: file for file in listing.files}, names)
+    chosen = _choose({file.name: file for file in listing.files}, names)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-code-"))
     try:
-        yield await asyncio.to_thread(_fetched, sources, chosen, folder)
+        yield await asyncio.to_thread(_fetch, sources, chosen, folder)
     finally:
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
-def _chosen(known: dict[str, DocumentFile], names: Sequence[str]) -> list[DocumentFile]:
+def _choose(known: dict[str, DocumentFile], names: Sequence[str]) -> list[DocumentFile]:
     try:
         chosen = [known[name] for name in dict.fromkeys(document_named(name, list(known)) for name in names)]
     except UnknownDocumentError as error:
@@ -183,7 +183,7 @@ def _chosen(known: dict[str, DocumentFile], names: Sequence[str]) -> list[Docume
     return chosen
 
 
-def _fetched(sources: DocumentSources, chosen: Sequence[DocumentFile], folder: Path) -> tuple[GivenFile, ...]:
+def _fetch(sources: DocumentSources, chosen: Sequence[DocumentFile], folder: Path) -> tuple[GivenFile, ...]:
     given: list[GivenFile] = []
     for number, file in enumerate(chosen):
         try:

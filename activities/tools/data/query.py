@@ -153,7 +153,7 @@ def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], So
 
 
 def _about(tables: Sequence[Table], answer: dict[str, Any]) -> str:
-    """Say what was computed of which documents; empty if it has no short words."""
+    """Describe what was computed from which documents; empty if there is no short description."""
     named, words = cast("tuple[list[str], str]", answer.get("about", ([], "")))
     documents = {table.name.casefold(): f"{table.document} · {table.sheet}".removesuffix(" · ") for table in tables}
     of: dict[str, None] = dict.fromkeys(documents.get(name.casefold(), name) for name in named)
@@ -161,7 +161,7 @@ def _about(tables: Sequence[Table], answer: dict[str, Any]) -> str:
 
 
 def _fit(columns: list[str], rows: list[list[JsonValue]]) -> list[str]:
-    """As many rows as the answer may have, as a compact text table below the names of the columns."""
+    """Render as many rows as fit, as a text table below the column names."""
     lines = [_line(columns)[:_LONGEST_ROWS]]
     length = len(lines[0])
     for row in rows:
@@ -178,7 +178,7 @@ def _line(cells: Sequence[JsonValue]) -> str:
 
 
 def _shortened(error: str) -> str:
-    """DuckDB's message without the picture of the statement and without advice that only its operator can follow."""
+    """Drop the excerpt of the statement from DuckDB's message, and advice that only the operator can follow."""
     if error.startswith("Out of Memory"):
         return _TOO_MUCH_MEMORY
     return error.split("\n\n", 1)[0].strip()[:_LONGEST_ERROR]

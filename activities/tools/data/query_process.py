@@ -44,7 +44,7 @@ _COLUMNS: Final = (
 
 
 def query(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer one SELECT with its first rows and how many there are, or with the error."""
+    """Answer one SELECT with its first rows and the row count, or with the error."""
     limits.allow_processor_seconds(question["processor_seconds"])
     try:
         selected = select(question["database"], question["sql"], question["most_rows"])
@@ -134,7 +134,7 @@ def _about(connection: Any, sql: str) -> tuple[list[str], str]:
     try:
         return query_words(connection, sql)
     except (duckdb.Error, LookupError, TypeError, ValueError, RecursionError):
-        return [], ""  # a shape of statement that has no words
+        return [], ""  # this form of statement has no description
 
 
 def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
@@ -143,7 +143,7 @@ def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
 
 
 def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
-    """Write a cell as JSON can hold it."""
+    """Convert a cell to JSON."""
     match cell:
         case None | bool() | int():
             return cell

@@ -1,4 +1,4 @@
-"""What a query computes, in words for people: from DuckDB's own parse of it. Runs in the child of a query."""
+"""Describe in words what a query computes, from DuckDB's parse tree. Runs in the query's child process."""
 
 import json
 import re
@@ -38,7 +38,7 @@ _COMPARISONS: Final = {
 }
 _EMPTY: Final = {"OPERATOR_IS_NULL": "is empty", "OPERATOR_IS_NOT_NULL": "is not empty"}
 _UNNAMED: Final = "…"
-"""Stands for a part of the statement that has no short words: what is named is never all of it without this."""
+"""Stands for a part of the statement without a short description, which a description never omits silently."""
 _NAMED_PARTS: Final = frozenset(
     {"type", "cte_map", "select_list", "from_table", "where_clause", "having", "modifiers", "aggregate_handling"}
     | {"group_expressions", "group_sets"}
@@ -51,7 +51,7 @@ _LONGEST: Final = 240
 
 
 def query_words(connection: Any, sql: str) -> tuple[list[str], str]:
-    """Return the names of the tables of a SELECT, and what it computes of them; empty if that has no short words."""
+    """Return the tables of a SELECT, and what it computes from them; empty if there is no short description."""
     parsed = json.loads(connection.execute(_PARSE, [sql]).fetchone()[0])
     node: Tree = parsed["statements"][0]["node"] if not parsed["error"] else {}
     tables = list(_tables(node.get("from_table", {})))
@@ -103,7 +103,7 @@ def _is_figure(tree: Tree) -> bool:
 
 
 def _tables(tree: Tree) -> Iterator[str]:
-    """Yield the names of the tables; empty for what is no table of its own."""
+    """Yield the names of the tables; empty for a source that is not a base table."""
     match tree.get("type"):
         case "JOIN":
             yield from _tables(tree["left"])
@@ -176,7 +176,7 @@ def _function(tree: Tree) -> str:
 
 
 def _one_of(of: str, comparison: str, values: list[str]) -> str:
-    """Name the values, and months that follow on each other as a period."""
+    """List the values; consecutive months as a period."""
     months = [int(found[1]) * 12 + int(found[2]) for found in map(_MONTH.fullmatch, values) if found]
     if comparison == "=" and len(months) == len(values) > 1 and months == [*range(months[0], months[0] + len(months))]:
         return _period(of, values[0], values[-1])
@@ -186,7 +186,7 @@ def _one_of(of: str, comparison: str, values: list[str]) -> str:
 
 
 def _period(of: str, first: str, last: str) -> str:
-    """Name a range, a whole year by its number, and one value as such."""
+    """Describe a range: a whole year by its number, a single value by itself."""
     year = _YEAR.fullmatch(first)
     is_whole = year and last in (f"{year[1]}-12", f"{year[1]}-12-31")
     if year and is_whole:

@@ -1,6 +1,6 @@
 """The type of a body: what the server states and what the first bytes show must agree. Pure.
 
-Nothing is unpacked here: the parts of a ZIP archive are told by the names that stand in it as they are.
+Nothing is unpacked here: ZIP archives are recognised by the uncompressed names of their members.
 """
 
 import re
@@ -10,7 +10,7 @@ from activities.http.page import FetchError
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 HEAD_BYTES: Final = 1_024
-"""How many bytes decide whether a body of unstated type is worth reading on."""
+"""Number of bytes that decide whether a body of unstated type is read further."""
 _TEXT: Final = re.compile(r"text/[\w.+-]+|application/(json|xml|[\w.-]+\+(json|xml)|x-ndjson|yaml|x-yaml|toml)")
 _UNSTATED: Final = frozenset(
     {
@@ -63,7 +63,7 @@ def suffix_of(media_type: str, body: bytes) -> str:
     Raises `FetchError`, whose message lacks the URL, if the type is not readable or the body is something else.
     """
     refuse_type(media_type)
-    suffix = _shown(body)
+    suffix = _detect(body)
     if _is_text(media_type):
         if suffix or _container(body):
             raise _disagreement(media_type, suffix.lstrip(".").upper() or "an archive or a binary file")
@@ -90,8 +90,8 @@ def _container(body: bytes) -> str:
     return "ole" if body.startswith(b"\xd0\xcf\x11\xe0") else ""
 
 
-def _shown(body: bytes) -> str:
-    """The format that the bytes show; empty if none that can be read."""
+def _detect(body: bytes) -> str:
+    """Detect the format from the bytes; empty if it cannot be read."""
     match _container(body):
         case "pdf":
             return ".pdf"

@@ -31,11 +31,11 @@ class Fetcher:
         )
 
     async def fetch(self, url: str, asked: list[str] | None = None) -> Fetched:
-        """Follow redirects to a page and return its body; note the addresses that were asked. Raises `FetchError`."""
+        """Follow redirects to a page and return its body; add requested addresses to `asked`. Raises `FetchError`."""
         return await self._http.get(url, partial(_check, [] if asked is None else asked), self._take)
 
     def is_internal(self, url: str) -> bool:
-        """Whether a page is of a host that only the operator opens, so that what stands there is private."""
+        """Whether a page is on an internal host, so that its content is private."""
         at = URL(url)
         return self._backend.is_internal(at.host, at.port or (443 if at.scheme == "https" else 80))
 

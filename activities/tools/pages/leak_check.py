@@ -1,4 +1,4 @@
-"""Whether what leaves the machine would carry private text. Pure, and imports the standard library only."""
+"""Whether outgoing text would carry private text. Pure, and imports the standard library only."""
 
 import base64
 import binascii
@@ -15,11 +15,11 @@ from urllib.parse import unquote, unquote_to_bytes
 LEAST_CHARACTERS: Final = 8
 """Letters and digits in a row that identify a text; shorter pieces match by chance."""
 LEAST_IN_WORDS: Final = 12
-"""The same in what is written as words, over the end of a word: two texts share single words by chance."""
+"""The same across word boundaries in prose: two texts share single words by chance."""
 _LAYERS: Final = 3
 """Nested encodings that are decoded."""
 MOST_CHARACTERS: Final = 1_000_000
-"""Most decoded text; what decodes to more counts as hostile."""
+"""Maximum decoded text; a text that decodes to more counts as hostile."""
 _MOST_UNPACKED: Final = 100_000
 _SEGMENTS: Final = range(3, 33)
 """Lengths into which digits may be cut; longer segments betray a text by themselves."""
@@ -119,7 +119,7 @@ def _across_words(text: str) -> Iterator[str]:
 
 
 def readings(plain: Collection[str]) -> set[str]:
-    """All other texts that these can be decoded to."""
+    """Decode texts in every known way; return all results other than the texts themselves."""
     found = set[str]()
     size = sum(map(len, plain))
     newest = set(plain)
@@ -180,7 +180,7 @@ def _from_digits(text: str) -> Iterator[str]:
 
 
 def _joined(segments: Sequence[str]) -> Iterator[str]:
-    """Join what was cut into segments of one length, some of which contain a slash and so look like several."""
+    """Join segments of equal length, some of which contain a slash and therefore look like several."""
     for length in _SEGMENTS if len(segments) > 2 and any(segments) else ():
         pieces = [segments[0]]
         for segment in segments[1:]:
@@ -193,7 +193,7 @@ def _joined(segments: Sequence[str]) -> Iterator[str]:
 
 
 def _shifted(digits: str, decode: Callable[[str], bytes], group: int, partial: Collection[int]) -> Iterator[str]:
-    """Decode from each place in a group of digits on; `partial` are lengths that are no whole number of bytes."""
+    """Decode from each offset within a group; `partial` are remainders that are not whole bytes."""
     for start in range(group):
         shifted = digits[start:]
         whole = shifted[: len(shifted) - (len(shifted) % group in partial)]
@@ -213,7 +213,7 @@ def _international(text: str) -> Iterator[str]:
 
 
 def _texts(data: bytes) -> Iterable[str]:
-    """Read bytes as text, unpacked if they are packed; what is no text in any reading is left out."""
+    """Read bytes as text, decompressed if necessary; omit what is not legible in any encoding."""
     data = data[max(data.find(b"\x1f\x8b\x08"), 0) :]
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > 1 and int.from_bytes(data[:2]) % 31 == 0):
         try:

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from activities.documents.parsed import Part, Result
-from activities.documents.parsing import parsed_alone
+from activities.documents.parsing import parse_alone
 from activities.http.page import Fetched, FetchError, Page
 from activities.processes.child import ChildError, ChildProcess
 from activities.tools.pages.body_type import HTML_TYPES
@@ -58,7 +58,7 @@ class PageTexts:
         return page
 
     async def close(self) -> None:
-        """End the children."""
+        """Stop the child processes."""
         while self._idle:
             await self._idle.pop()[0].close()
 
@@ -115,7 +115,7 @@ def _charset(name: str) -> str:
 
 async def read_document(fetched: Fetched) -> Page:
     """Turn the body of a document into text in which pages and sheets are marked. Raises `FetchError`."""
-    async with parsed_alone(f"document{fetched.suffix}", fetched.body) as result:
+    async with parse_alone(f"document{fetched.suffix}", fetched.body) as result:
         if problem := result.problem or result.unsupported:
             raise FetchError(f"{fetched.url} cannot be read. {problem}")
         return await asyncio.to_thread(_page, fetched.url, result)

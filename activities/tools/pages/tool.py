@@ -31,11 +31,11 @@ _LONGEST_FIND: Final = 200
 _DEFAULT_LIMITS: Final = FetchLimits()
 _MOST_CHARACTERS: Final = 16_000_000
 _FIXED_CHARACTERS: Final = 1_000
-"""What an entry takes beside its text."""
+"""Size of an entry besides its text."""
 
 
 class KeptPage(NamedTuple):
-    """A page and where it was in the end."""
+    """A page and its final address."""
 
     url: str
     page: Page
@@ -177,7 +177,7 @@ def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetche
 
 
 class PageCache:
-    """The pages of each session that fit into a bound, the ones used last; sessions share none.
+    """The most recently used pages of each session, bounded in total size; sessions share none.
 
     A page that another worker has read is read again.
     """
@@ -188,7 +188,7 @@ class PageCache:
         self._reads = SingleFlight[KeptPage]()
 
     async def get(self, session: str, url: str, read: Callable[[str], Awaitable[KeptPage]]) -> KeptPage:
-        """Return a page, and read it unless it is kept; calls at the same time read it once."""
+        """Return a cached page, or read it; concurrent calls read it once."""
         entry = self._entries.get((session, url)) or await self._reads.run((session, url), lambda: read(url))
         for key in dict.fromkeys(((session, entry.url), (session, url))):
             self._entries[key] = entry

@@ -1,4 +1,4 @@
-"""Stretches of a long text: as much as one call gives from an offset on, and the passages around what is looked for.
+"""Excerpts of a long text: a window from an offset, and the passages around search matches.
 
 Pure, and imports the standard library only: child processes import it too.
 """
@@ -25,18 +25,18 @@ _CONTROLS: Final = dict.fromkeys((*range(9), *range(11, 32), 127), " ")
 
 
 class Matches(NamedTuple):
-    """What was found in a text."""
+    """The matches in a text."""
 
     passages: tuple[tuple[int, int], ...]
-    """First and end offset of each stretch around one match or several, in the order of the text."""
+    """Start and end offset of each passage around one or more matches, in text order."""
     total: int
-    """How many matches there are, counted up to a thousand."""
+    """Number of matches, counted up to a thousand."""
     next: int | None
     """Where the first match that is in no passage begins."""
     is_phrase: bool
-    """Whether the words stand together; otherwise the passages have the most of them."""
+    """Whether the phrase itself was found; otherwise the passages contain the most of its words."""
     missing: tuple[str, ...] = ()
-    """The words that stand nowhere, if the words do not stand together."""
+    """Words that do not occur at all, if the phrase was not found."""
 
 
 def clean(text: str) -> str:
@@ -101,7 +101,7 @@ def _fullest(text: str, found: list[tuple[tuple[int, int], str]], first: int) ->
 
 
 def _around(text: str, start: int, end: int, first: int) -> tuple[int, int]:
-    """Widen a match, to whole words where there are blanks between words."""
+    """Widen a match, to whole words if the text has spaces."""
     low, high = max(first, start - _AROUND), min(len(text), end + _AROUND)
     if low > first and (blank := _BLANK.search(text, low, min(start, low + _LONGEST_WORD))):
         low = blank.end()
@@ -112,7 +112,7 @@ def _around(text: str, start: int, end: int, first: int) -> tuple[int, int]:
 
 
 def _folded(text: str) -> str:
-    """Write a text without case and accents, each character as one, so that offsets stay."""
+    """Fold case and accents, one character for one, so that offsets stay valid."""
     if text.isascii():
         return text.lower()
     return text.translate({ord(character): _base(character) for character in set(text)})

@@ -109,24 +109,24 @@ class JsonEngine:
 
 
 def transient_error(message: str) -> ApplicationError:
-    """An error that Temporal retries."""
+    """Build an error that Temporal retries."""
     return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE)
 
 
 def permanent_error(message: str) -> ApplicationError:
-    """An error that needs an operator: it is not retried."""
+    """Build an error that needs the operator and is not retried."""
     return non_retryable_error(ErrorType.TOOL_UNAVAILABLE, message)
 
 
 def confidence_by_words(query: str, hits: Sequence[SearchHit]) -> int:
-    """Say how many of the query's words the best hit has, for engines that state no scores."""
+    """Rate results by the share of the query's words in the best hit, for engines that state no scores."""
     wanted = set(content_words(query))
     shares = (len(wanted & set(words(f"{hit.title} {hit.snippet}"))) / len(wanted) for hit in hits if wanted)
     return round(100 * max(shares, default=0.0))
 
 
 def web_hit(url: str, title: str | None, snippet: str | None, stated_date: str | None) -> SearchHit:
-    """Make a hit of what an engine states, or leaves out."""
+    """Build a hit from an engine's fields, any of which may be missing."""
     return SearchHit(title=title or "", snippet=snippet or "", url=url, published=iso_date(stated_date))
 
 

@@ -16,11 +16,11 @@ _Excerpt = Annotated[str, AfterValidator(lambda text: text[:EXCERPT_CHARACTERS])
 
 
 class SearchHit(Contract):
-    """One place that a search found."""
+    """A search hit."""
 
     title: _Excerpt
     snippet: _Excerpt
-    """The words of the place, as the engine returned them, up to a length."""
+    """The text of the hit as returned by the engine, shortened."""
     url: str
     """Names the place: a web address, or the `ref` of a passage in the session's documents."""
     published: str | None = None
@@ -28,7 +28,7 @@ class SearchHit(Contract):
 
     @property
     def web_address(self) -> str | None:
-        """The `url`, if it is one of the web."""
+        """The `url` if it is a web address."""
         return self.url if self.url.startswith(("https://", "http://")) else None
 
     @property
@@ -42,7 +42,7 @@ class SearchHit(Contract):
 
 
 class SearchResults(Contract):
-    """What one search found, best first."""
+    """The results of a search, best first."""
 
     query: str
     """The query as it was sent."""
