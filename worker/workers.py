@@ -34,6 +34,8 @@ _logger: Final = logging.getLogger("chargehand.worker")
 _INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
 """One module of each package whose code affects workflow decisions."""
 _DIGITS: Final = 12
+_CODE: Final = frozenset({".py", ".json", ".md"})
+"""Suffixes of modules, and of the word lists and prompts beside them."""
 GRACEFUL_SHUTDOWN_TIMEOUT: Final = timedelta(seconds=30)
 """Time for in-flight calls to finish when a worker is stopped."""
 
@@ -159,7 +161,7 @@ def own_build() -> str:
     digest = hashlib.sha256()
     for each in _INSIDE:
         package = Path(getfile(each)).parents[each.__module__.count(".") - 1]
-        for file in sorted(package.rglob("*.py")):
+        for file in sorted(file for file in package.rglob("*.*") if file.suffix in _CODE):
             digest.update(f"{file.relative_to(package.parent).as_posix()}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:_DIGITS]
 

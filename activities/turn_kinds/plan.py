@@ -8,7 +8,7 @@ from pydantic import Field
 from activities.contracts.cards import AgentDraft, OfferedTool
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft, TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import ContradictionDraft, Prompt, SubtaskDraft, TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     bullet_list,
     data_block,
@@ -21,38 +21,6 @@ from activities.turn_kinds.rendering import (
 )
 from activities.turn_kinds.short_refs import ShortRefs
 from chargehand.contracts import Contract, Dollars, EarlierSession, Escalation, Failure, Outcome, Strategy, left_out
-
-_PLAN: Final = """You are the supervisor of a crew of agents. You only plan.
-
-Break the user's request into subtasks for the agents below. Answer with JSON: the list subtasks, each with
-the fields from id to for_each, and the fields from strategy on.
-- id: T1, T2, …
-- agent: the one whose description fits best.
-- instruction: complete in itself, without abbreviations: the agent sees only it and the outcomes it depends on. One
-  aim; the object (which documents, things, period, units); what the answer contains; where to look and where to stop.
-  Leave open what the request leaves open. No two ask for the same. Bad: "Analyze the data." Good: "Sum the column
-  amount of the table sales by region for 2024 and 2025, in EUR, and name the region that lost most."
-- depends_on: ids whose outcomes it needs; empty whenever possible, so that it runs in parallel.
-- required: those of depends_on without which it is pointless.
-- for_each: the id of a subtask that finds a list, if this one is done for each item: write it once, about "the item".
-  Use it whenever you do not know the items; never guess names. Else empty.
-- strategy: merge (one text from all outcomes), select (the best of several answers to one question), reduce (many long
-  outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, as it is).
-- deliver: the id of that subtask, else empty.
-- length_words: how many words the user asks for, else 0.
-- final_instruction: how to write the report: shape, length, audience, language.
-- omitted: what the limits leave no room for, a sentence each; usually empty.
-
-Fit the effort to the request; every subtask costs time and money:
-- one subtask for what one agent can answer: a fact, a figure, a list, several questions to one source. An agent
-  searches, reads and computes as often as it has to. This is the usual plan.
-- 2 to 4 for a comparison, one for each thing compared; for a disputed question, one for each view; for questions to
-  different sources.
-- 5 to 10 for a survey of a whole field, one for each part of it.
-None only puts outcomes together: the report does that.
-
-"Who runs the five largest ports of Europe?" T1: list the five largest ports by tonnage. T2, for_each T1: find who runs
-the port, with a source."""
 
 _FOLLOW_UP: Final = (
     "The request follows on from the work below, of the session before. Every agent is given it too: ask only for what "
@@ -91,7 +59,7 @@ class PlanAnswer(TurnAnswer):
 
 
 class PlanTask(TurnTask):
-    instructions: ClassVar = _PLAN
+    instructions: ClassVar = Prompt("plan")
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
     answer_type: ClassVar = PlanAnswer
@@ -159,16 +127,6 @@ def rejected_sections(rejected: Sequence[RejectedPlan]) -> list[str]:
     ]
 
 
-_EXPAND: Final = """You are the supervisor of a crew of agents. One subtask of your plan is a template, to be
-carried out once for each item of a list that another subtask has now found. You write the instructions.
-
-- instructions: one for each item of the list, in its order. Each is the template's, about that one item, complete in
-  itself: the agent sees the outcomes it depends on, but not the template. Name the item by its full name and by what
-  tells it apart (place, year, identifier), as the list gives it. Take only items that the list names; add none from
-  memory, and leave out what it calls doubtful or excluded. Write none twice. Empty if the list names no item.
-- omitted: each item of the list that there is no room for, by name."""
-
-
 class ExpandAnswer(TurnAnswer):
     kind: Literal["expand"] = "expand"
     instructions: list[str]
@@ -176,7 +134,7 @@ class ExpandAnswer(TurnAnswer):
 
 
 class ExpandTask(TurnTask):
-    instructions: ClassVar = _EXPAND
+    instructions: ClassVar = Prompt("expand")
     answer_type: ClassVar = ExpandAnswer
 
     kind: Literal["expand"] = "expand"
@@ -204,22 +162,6 @@ class ExpandTask(TurnTask):
         ]
 
 
-_REVIEW: Final = """You are the supervisor of a crew of agents. Subtasks of your plan have ended. You judge
-whether their outcomes together answer the user's request.
-
-- enough: true if a good report can be written from them with its gaps named. More work costs the user time and money:
-  say false only if something that the request asks for is missing and an agent below can find it.
-- missing: each thing that the request asks for and no outcome answers, in a sentence of its own.
-- contradictions: facts on which outcomes cannot both be right: about; positions, each with the id of its subtask and
-  its source; resolution: which one is right and why, empty if the outcomes do not decide it. Different periods, units
-  or definitions are not a contradiction.
-- compatible: of differences that are listed for you, the about of each whose statements can all be right.
-- subtasks: what to add, only if enough is false. id: a new one. agent: the one that fits best. instruction: complete in
-  itself, and never one that was given before. depends_on: ids, old or new, whose outcomes it needs. required: the ids
-  in depends_on without which it is pointless. for_each: the id of the one that finds a list, if this one is to be done
-  for every item of it; else empty."""
-
-
 class ReviewAnswer(TurnAnswer):
     kind: Literal["review"] = "review"
     enough: bool
@@ -232,7 +174,7 @@ class ReviewAnswer(TurnAnswer):
 
 
 class ReviewTask(TurnTask):
-    instructions: ClassVar = _REVIEW
+    instructions: ClassVar = Prompt("review")
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
     answer_type: ClassVar = ReviewAnswer
@@ -285,18 +227,6 @@ class ReviewTask(TurnTask):
         ]
 
 
-_REFINE: Final = """You are the supervisor of a crew of agents. One of its subtasks ended badly. You decide
-whether another instruction could help, and write it.
-
-- worthwhile: false if no instruction could help: the documents do not hold the answer, the tool is broken, or the
-  instruction was already as good as it can be.
-- instruction: the new one, complete in itself: the agent sees nothing of the earlier attempt. Change what the error
-  shows to be wrong: resolve what was ambiguous, name the document or the period, give other words to search for, ask
-  for less. Never rephrase the earlier instruction. Ask for nothing that the request does not need. Empty if not
-  worthwhile.
-- reason: what you changed and why, in one sentence."""
-
-
 class RefineAnswer(TurnAnswer):
     kind: Literal["refine"] = "refine"
     worthwhile: bool
@@ -305,7 +235,7 @@ class RefineAnswer(TurnAnswer):
 
 
 class RefineTask(TurnTask):
-    instructions: ClassVar = _REFINE
+    instructions: ClassVar = Prompt("refine")
     lists_agents: ClassVar = True
     answer_type: ClassVar = RefineAnswer
     temperature: ClassVar = 0.4
@@ -344,25 +274,13 @@ class RefineTask(TurnTask):
         return parts
 
 
-_DESIGN: Final = """You are the supervisor of a crew of agents. Before the user's request is planned, describe the
-specialists that it needs besides the agents below. Answer with JSON:
-- agents: the specialists; none if the agents below are enough, which is usual. For each:
-  - name: one word in lower case, such as geologist.
-  - description: what it is good for, in a sentence, for the planner.
-  - prompt: how it works and what a good answer is, in 3 to 8 sentences: what it looks for first, what it checks, which
-    mistakes are typical of such work. Nothing about this request: its instruction will say that.
-  - tools: names of the tools below that it needs; often one or two. No agent may have tools that together read what
-    strangers write, read private documents and reach out.
-  - tier: small, medium or large, by how hard its work is."""
-
-
 class DesignAnswer(TurnAnswer):
     kind: Literal["design"] = "design"
     agents: list[AgentDraft]
 
 
 class DesignTask(TurnTask):
-    instructions: ClassVar = _DESIGN
+    instructions: ClassVar = Prompt("design")
     lists_agents: ClassVar = True
     answer_type: ClassVar = DesignAnswer
 
@@ -384,14 +302,6 @@ class DesignTask(TurnTask):
         return parts
 
 
-_ROUTE: Final = """You are the dispatcher of a crew of agents. You decide who gets the user's request; you never
-answer it yourself. Answer with JSON:
-- routes: one agent, or two. The first, the primary, has to be able to answer the request. Name a second only if the
-  request needs another agent besides: it starts when the first has ended, and sees what that found. For each: agent;
-  instruction, complete in itself, with every fact of the request that this agent needs; reason, in one sentence.
-- confidence: 0-100 that this is the right choice. Below 50 if the request could as well belong to another agent."""
-
-
 class RouteDraft(Contract):
     agent: str
     instruction: str
@@ -405,7 +315,7 @@ class RouteAnswer(TurnAnswer):
 
 
 class RouteTask(TurnTask):
-    instructions: ClassVar = _ROUTE
+    instructions: ClassVar = Prompt("route")
     lists_agents: ClassVar = True
     answer_type: ClassVar = RouteAnswer
 

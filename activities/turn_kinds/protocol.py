@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import date
+from functools import cache
+from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
@@ -101,6 +103,22 @@ class TypedAnswer(TurnAnswer):
         return True
 
 
+class Prompt:
+    """What a model is told in every turn of a kind: the text of `prompts/<name>.md`, read on first use."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, task: object, kind: type) -> str:
+        return _read_prompt(self._name)
+
+
+@cache
+def _read_prompt(name: str) -> str:
+    file = Path(__file__).with_name("prompts") / f"{name}.md"
+    return file.read_text(encoding="utf-8").removesuffix("\n")
+
+
 class TurnTask(Contract):
     """The task of one turn.
 
@@ -108,7 +126,7 @@ class TurnTask(Contract):
     session is in the messages.
     """
 
-    instructions: ClassVar[str]
+    instructions: ClassVar[Prompt]
     """What the model has to do, and the meaning of each field of its answer."""
     lists_agents: ClassVar[bool] = False
     """Whether the system text describes the crew's agents."""

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from activities.contracts.crew import Agent
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import ContradictionDraft, TurnAnswer, TurnTask, TypedAnswer
+from activities.turn_kinds.protocol import ContradictionDraft, Prompt, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
@@ -22,22 +22,6 @@ from activities.turn_kinds.rendering import (
 )
 from activities.turn_kinds.short_refs import ShortRefs
 from chargehand.contracts import Contract, Contradiction, JsonSchema, left_out
-
-_SYNTHESIS: Final = """You write the report of a crew of agents from its outcomes.
-
-- answer: Markdown. Answer the request first, in a sentence or two; then what supports it, under headings if it has
-  several parts, in a table where things are compared by the same measures. One coherent text, no list of outcomes,
-  nothing about how it was made. Conclude: what the facts together mean for the request, what is sure and what is not.
-  Add no facts.
-- citations: put [S1.2] behind each statement that rests on a quotation, [S1] behind one that rests on a source in
-  another way, as they are numbered in the task, each in brackets of its own. Every paragraph, list item and table row
-  has one, a conclusion those of its statements. Remarks about the report itself, and
-  nothing else, are in *italics*.
-- gaps: every part of the request that the outcomes do not answer, lost subtasks included.
-- contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one you
-  follow and why (empty if it cannot be decided).
-- confidence: 0-100 that the answer is right and complete.
-- reopen: sources to read again, if the task allows it, else empty. Each: source (such as S2), words to find there."""
 
 _REOPEN: Final = """If this section needs what a source says beyond its quotations, name up to {most} sources in
 `reopen` and leave `answer` empty: you are asked once more, with what stands there."""
@@ -78,7 +62,7 @@ class SynthesisAnswer(TurnAnswer):
 
 
 class SynthesisTask(TurnTask):
-    instructions: ClassVar = _SYNTHESIS
+    instructions: ClassVar = Prompt("synthesis")
     answer_type: ClassVar = SynthesisAnswer
     text_field: ClassVar = "answer"
     temperature: ClassVar = 0.3
@@ -165,19 +149,6 @@ def _section_text(section: Section) -> str:
     )
 
 
-_OUTLINE: Final = """You are the supervisor of a crew of agents. You outline a long report from the outcomes of its
-subtasks. Its sections are then written side by side, each by a writer that sees this outline and the same outcomes, but
-no other section.
-
-- title: of the report, in the language of the request.
-- sections: in the order of reading; the first answers the request in short. For each: heading; brief (what it says, and
-  what it leaves to other sections, so that nothing is told twice); words.
-- gaps: every part of the request that the outcomes do not answer, lost subtasks included.
-- contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one the
-  report follows and why (empty if it cannot be decided).
-- confidence: 0-100 that the report will be right and complete."""
-
-
 class SectionDraft(Contract):
     heading: str
     brief: str
@@ -194,7 +165,7 @@ class OutlineAnswer(TurnAnswer):
 
 
 class OutlineTask(TurnTask):
-    instructions: ClassVar = _OUTLINE
+    instructions: ClassVar = Prompt("outline")
     answer_type: ClassVar = OutlineAnswer
 
     kind: Literal["outline"] = "outline"
@@ -217,13 +188,6 @@ class OutlineTask(TurnTask):
         ]
 
 
-_COMPRESS: Final = """You shorten a text that answers an instruction.
-
-- content: the shorter text, in Markdown. Keep every figure, name, date, unit, condition and doubt that the instruction
-  asks for, and the ref behind each statement, such as [p1]. Leave out repetition, introductions and accounts of how it
-  was found. Add nothing, conclude nothing."""
-
-
 class CompressAnswer(TurnAnswer):
     kind: Literal["compress"] = "compress"
     content: str
@@ -232,7 +196,7 @@ class CompressAnswer(TurnAnswer):
 class CompressTask(TurnTask):
     """Shorten the prose of an outcome; code keeps its findings and sources unchanged."""
 
-    instructions: ClassVar = _COMPRESS
+    instructions: ClassVar = Prompt("compress")
     written_like: ClassVar = "text"
     answer_type: ClassVar = CompressAnswer
     text_field: ClassVar = "content"
@@ -257,15 +221,6 @@ class CompressTask(TurnTask):
         ]
 
 
-_OUTPUT: Final = """You put a finished report into the shape that a program expects.
-
-- data: a JSON value that is valid against the JSON Schema of the task, and says what the report and the findings say.
-  Copy figures, names, dates and units as they stand there. Add nothing from memory. Where the schema leaves a choice,
-  prefer to leave out, or to set null, what neither report nor findings give.
-- missing: each value that the schema requires and that neither report nor findings give, in a sentence of its own.
-  Never invent one: name it here, and data may then be null. Usually empty."""
-
-
 class RejectedOutput(Contract):
     output: str
     """The beginning of the model's output."""
@@ -283,7 +238,7 @@ class OutputAnswer(TypedAnswer):
 
 
 class OutputTask(TurnTask):
-    instructions: ClassVar = _OUTPUT
+    instructions: ClassVar = Prompt("output")
     answer_type: ClassVar = OutputAnswer
 
     kind: Literal["output"] = "output"

@@ -11,7 +11,7 @@ from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
 from activities.contracts.setting import Setting
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer
+from activities.turn_kinds.protocol import Message, Prompt, ToolText, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     data_block,
     document_sections,
@@ -26,18 +26,6 @@ from activities.turn_kinds.rendering import (
 from activities.turn_kinds.short_refs import ShortRefs
 from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
 from chargehand.contracts.base import NAME
-
-_WORK: Final = """You are the {name}.
-
-{prompt}
-
-{working} answer in JSON:
-- status: success; partial; no_answer; ambiguous_input (several readings); out_of_scope (another agent's work);
-  confidence_too_low (unreliable); too_big (message: how to split).
-- content: Markdown, at most {words} words unless told otherwise, {refs}.
-- findings: one claim each, quote copied from its first source or empty:
-  {{"claim":"Fares rose 4 % in 2024.","source_refs":["p1"],"quote":"a rise of 4 per cent","confidence":90}}
-- confidence: 0-100. gaps: asked and not found. message: why, unless success.{data}{issues}"""
 
 _WITH_TOOLS: Final = "Use up to 8 tools at once, unless one needs another's result. When you can,"
 _WITH_NOTES: Final = """Note each finding in the turn after you read it: your notes stay when a conversation is
@@ -108,10 +96,12 @@ class WorkWithIssuesAnswer(AgentAnswer):
 
 
 class WorkTask(TurnTask):
-    instructions: ClassVar = _WORK
+    instructions: ClassVar = Prompt("work")
     answer_type: ClassVar = WorkAnswer
     text_field: ClassVar = "content"
-    last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
+    last_request: ClassVar[str | Prompt] = (
+        "This turn is for your answer: no more tools can be used. Answer from what you have."
+    )
     """The final request of a conversation in which the agent must answer."""
 
     summary_heading: ClassVar = "What you have done so far, in your own words"
@@ -307,27 +297,6 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     ]
 
 
-_CONVERSE: Final = """You are the {name} in a crew of agents, and you talk with a user.
-
-{prompt}
-
-{working} reply to the user's latest message in JSON:
-- status: success; partial (with gaps); no_answer (nothing that you have answers it).
-- content: what the user reads, in Markdown, at most {words} words, {refs}. If something is missing that only the user
-  knows, ask for it. Never say that something was done unless the result of a tool says so.
-- findings: each claim alone that rests on something you read; source_refs, such as ["p1"]; quote: words copied from the
-  first of them, or empty. Empty for small talk.
-- confidence: 0-100, of a finding and of the whole. gaps: what was asked and not found. message: why, unless success.
-- hand_over: the name of the agent below that the message is for, if it is not for you; else empty. That agent then goes
-  on with the user: put into message what it has to know, and into content at most a sentence.
-- job: a task that needs several agents and more time, complete in itself, if the user wants one; else empty. It is
-  carried out while you go on talking, if the limits allow it, and you are told what came of it: say in content that
-  you have asked for it.
-
-Agents:
-{agents}"""
-
-
 class ReplyAnswer(AgentAnswer):
     kind: Literal["reply"] = "reply"
     status: Literal["success", "partial", "no_answer"]  # pyright: ignore[reportIncompatibleVariableOverride]  # a user cannot split or pass on
@@ -338,7 +307,7 @@ class ReplyAnswer(AgentAnswer):
 class ConverseTask(WorkTask):
     """`goal` is the conversation's purpose, and `instruction` the message that starts the rounds."""
 
-    instructions: ClassVar = _CONVERSE
+    instructions: ClassVar = Prompt("converse")
     answer_type: ClassVar = ReplyAnswer
     written_like: ClassVar = "user"
     summary_heading: ClassVar = "What was said and done before"
@@ -354,14 +323,6 @@ class ConverseTask(WorkTask):
         begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
         said = self.rounds[begins - 1].said if begins else self.instruction
         return self.replace(instruction=said, rounds=self.rounds[begins:])
-
-
-_COMPACT: Final = """This conversation has become long. You will go on in a new one, which begins with your task, your
-notes and what you write now; nothing else of this conversation will be there. Use no tools now. Answer with JSON:
-- summary: what is found, what was tried without result, and what is still to be done, in Markdown, at most 1,500 words.
-  Keep every figure, name, date, unit and doubt that the task needs, and the ref behind each statement, such as [p1].
-- notes: each claim that your answer will need and that you have not noted yet, with the ref of its source, such as p1,
-  and quote copied word for word from there (at most 600 characters); both empty for a conclusion of your own."""
 
 
 class NoteDraft(Contract):
@@ -380,7 +341,7 @@ class CompactTask(WorkTask):
     """Summarise a conversation and continue in a new one, since it cannot be shortened below the model's thoughts."""
 
     answer_type: ClassVar = CompactAnswer
-    last_request: ClassVar = _COMPACT
+    last_request: ClassVar = Prompt("compact")
     text_field: ClassVar = ""
     is_of_subtask: ClassVar = False
 

@@ -1,9 +1,11 @@
 """What a worker's settings change for its sessions: queues of their own, heartbeat timeouts, how one is opened."""
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
@@ -23,6 +25,7 @@ from chargehand.wire import ActivityType
 from tests.environment import open_environment
 from tests.scripted_model import Script, answer, request_tool, subtask, topics, use
 from tests.workflows.conftest import OpenEnvironment
+from worker import workers
 from worker.composition import activity_slots, compose
 from worker.settings import Settings
 from worker.workers import build_workers
@@ -150,3 +153,17 @@ async def test_a_session_without_documents_is_opened_within_its_first_task(
     opening = [ActivityType.OPEN_SESSION] * fails
     assert [each.activity_type.name for each in scheduled if each.activity_id] == [*opening, ActivityType.TAKE_TURN]
     assert answered == "Known."
+
+
+def test_word_lists_and_prompts_are_part_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds that decide by other words have other ids."""
+    (tmp_path / "decides" / "prompts").mkdir(parents=True)
+    (tmp_path / "decides" / "rules.py").write_text("class Rules: ...\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(workers, "_INSIDE", (import_module("decides.rules").Rules,))
+    builds = {workers.own_build.__wrapped__()}
+    for file in ("words.json", "prompts/plan.md"):
+        (tmp_path / "decides" / file).write_text("other words", encoding="utf-8")
+        builds.add(workers.own_build.__wrapped__())
+
+    assert len(builds) == 3

@@ -14,16 +14,7 @@ from activities.models.openai_chat import ChatFold
 from activities.models.protocol import ModelReply
 from activities.models.streaming import STEADY, Patience, receive
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import (
-    KEY,
-    PROVIDERS,
-    WIRES,
-    AnyModel,
-    Wire,
-    a_call,
-    a_provider,
-    reply_to,
-)
+from tests.activities.models.calls import KEY, PROVIDERS, WIRES, AnyModel, Wire, a_call, a_provider, reply_to
 from tests.scripted_provider import (
     NO_USAGE,
     Respond,

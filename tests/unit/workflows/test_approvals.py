@@ -211,8 +211,7 @@ def test_a_hash_names_one_call() -> None:
 
 
 _AUTO = _rule(
-    approval="auto",
-    within={"amount": 50, "to": ["@ours.example", "till 4"], "page": ["https://ours.example/help/"]},
+    approval="auto", within={"amount": 50, "to": ["@ours.example", "till 4"], "page": ["https://ours.example/help/"]}
 )
 _WITHIN: Final[Mapping[str, JsonValue]] = {
     "amount": 50,

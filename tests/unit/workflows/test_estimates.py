@@ -27,13 +27,7 @@ from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Sou
 from tests.scripted_model import ALLOWANCE, TODAY
 from tests.simulation import budget
 from tests.unit.strategies import contracts
-from workflows.budget.estimates import (
-    conversation_bound,
-    fixed_bytes,
-    input_bound,
-    least_workable,
-    worst_case,
-)
+from workflows.budget.estimates import conversation_bound, fixed_bytes, input_bound, least_workable, worst_case
 from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, Reservation
 

@@ -89,22 +89,13 @@ def test_each_rule_refuses_by_itself() -> None:
             [_subtask("T1"), _subtask("T2", required=["T1"])],
             "subtask T2: requires 'T1', which is not among its depends_on",
         ),
-        (
-            [_subtask("T1", depends_on=["T1"])],
-            "depends_on: T1 -> T1 is a cycle; no subtask of it could ever start",
-        ),
+        ([_subtask("T1", depends_on=["T1"])], "depends_on: T1 -> T1 is a cycle; no subtask of it could ever start"),
         (
             [_subtask("T1", depends_on=["T3"]), _subtask("T2", depends_on=["T1"]), _subtask("T3", depends_on=["T2"])],
             "depends_on: T1 -> T2 -> T3 -> T1 is a cycle; no subtask of it could ever start",
         ),
-        (
-            [_subtask("1")],
-            "subtasks.0.id: must be an id such as T1: a letter, then at most 19 letters, digits, _ or -",
-        ),
-        (
-            [_subtask(instruction="word " * 1_000)],
-            "subtasks.0.instruction: must have at most 4000 characters",
-        ),
+        ([_subtask("1")], "subtasks.0.id: must be an id such as T1: a letter, then at most 19 letters, digits, _ or -"),
+        ([_subtask(instruction="word " * 1_000)], "subtasks.0.instruction: must have at most 4000 characters"),
         (
             [_subtask(instruction="Find this\x00 fact")],
             "subtasks.0.instruction: has a control character (U+0000 at 10); remove it",

@@ -161,10 +161,7 @@ async def test_a_worker_makes_a_task_whole_from_what_it_keeps(tmp_path: Path) ->
     read = Source(ref="a.md#L1-L9", title="A", quote="Ferries ran late. " * 200)
     call = ToolCall(id="c1", tool="search_documents", arguments={"query": "ferries"})
     used = UsedTool(
-        position=0,
-        result=ToolResult(call_id="c1", tool=call.tool, sources=(read,)),
-        began_at=START,
-        ended_at=START,
+        position=0, result=ToolResult(call_id="c1", tool=call.tool, sources=(read,)), began_at=START, ended_at=START
     )
     for made in (used.result, ToolResult(call_id="c1", tool=call.tool, ok=False, output={"error": "interrupted"})):
         agent = work()
