@@ -103,11 +103,7 @@ class Backend(Generic[BuildType_co]):
         return Choice(self.name, self.rows[-1].name, f"no {unset}: {self.default}")
 
     def builder(self, settings: BaseSettings, name: str) -> BuildType_co:
-        """Return the builder of a row's adapter.
-
-        Raises:
-            SettingsError: it needs a setting that is missing.
-        """
+        """Return the builder of a row's adapter. Raises `SettingsError` if a setting that it needs is missing."""
         row = self._row(name)
         if row.needs and not _value(settings, row.needs).strip():
             raise SettingsError(f"{row.needs} is not set, but the {self.name} backend '{name}' needs it.")

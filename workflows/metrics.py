@@ -57,7 +57,6 @@ def count_outcome(outcome: Outcome) -> None:
 
 
 def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
-    """Count the usage of one settled model call."""
     model, tenant = MODELS.of(model), TENANTS.of(tenant or DEFAULT)
     _count(metrics.TURNS, usage.turns, model=model, tenant=tenant)
     _count(metrics.COST, int(usage.cost_usd * _NANODOLLARS), model=model, tenant=tenant)

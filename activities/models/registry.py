@@ -163,11 +163,7 @@ def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStac
 
 
 def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack) -> Models:
-    """Build the models of a provider, and those of the fallback, if one is set.
-
-    Raises:
-        SettingsError: the settings do not fit each other.
-    """
+    """Build the models of a provider, and of the fallback if one is set. Raises `SettingsError` if these conflict."""
     backend = model_backend()
     models = backend.builder(settings, provider)(settings, closing)
     if not settings.fallback_provider and not settings.fallback_models:
@@ -184,11 +180,7 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
 
 
 def name_models(models: Models, crews: Iterable[Crew]) -> Models:
-    """Price the models named by agents.
-
-    Raises:
-        SettingsError: the price of one is unknown.
-    """
+    """Price the models named by agents. Raises `SettingsError` if the price of one is unknown."""
     if models.price is None:
         return models
     named: dict[str, ModelCard] = {}

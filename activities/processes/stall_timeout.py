@@ -15,11 +15,7 @@ _note: Final[ContextVar[Progress | None]] = ContextVar("progress", default=None)
 
 @asynccontextmanager
 async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerator[Progress]:
-    """Time out after a silence, before or between progress reports; call the yielded function on progress.
-
-    Raises:
-        TimeoutError: a silence was too long.
-    """
+    """Raise `TimeoutError` after a silence, before or between progress reports; yield the function that reports it."""
     loop = asyncio.get_running_loop()
     allowed = first_seconds
 
@@ -49,11 +45,7 @@ async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerato
 
 @asynccontextmanager
 async def tool_stall_limit(seconds: float) -> AsyncGenerator[None]:
-    """Time out a tool call after a silence; its helpers report progress.
-
-    Raises:
-        TimeoutError: a silence was too long.
-    """
+    """Raise `TimeoutError` after a silence of a tool call, whose helpers report progress."""
     async with stall_limit(seconds, seconds) as progress:
         token = _note.set(progress)
         try:

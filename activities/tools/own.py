@@ -35,7 +35,6 @@ class FunctionTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """Describe it to models."""
         definition = self.definition
         limit, settles_within = definition.time_limit, definition.settles_within
         return ToolSpec(
@@ -122,10 +121,10 @@ def choose_own_tools(extensions: Sequence[Extension], taken: Iterable[str] = ())
         definitions = find_own_tools(extensions, taken)
     except ChargehandError as error:
         return Choice("own tools", plugins, where, problem=str(error))
-    return Choice("own tools", ", ".join(map(_described, definitions)) or "none", where)
+    return Choice("own tools", ", ".join(map(_describe, definitions)) or "none", where)
 
 
-def _described(definition: _Definition) -> str:
+def _describe(definition: _Definition) -> str:
     marks = [mark for mark, holds in (("acts", definition.acts), ("approval", definition.approval)) if holds]
     return f"{definition.name} ({', '.join(marks)})" if marks else definition.name
 

@@ -54,7 +54,6 @@ class Recall:
         self._artifacts = artifacts
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Return one page."""
         if not isinstance(context, RecallContext) or context.outcome is None:
             known = ", ".join(context.known) if isinstance(context, RecallContext) else ""
             return failed(

@@ -37,11 +37,7 @@ class ConversationStore:
         self._store = store
 
     async def whole(self, task: Task) -> Task:
-        """Prepend the stored part of a conversation.
-
-        Raises:
-            ApplicationError: `ConversationMissing`, if this worker does not have the stored part.
-        """
+        """Prepend the stored part of a conversation. Raises `ConversationMissing` if this worker lacks that part."""
         if not isinstance(task, WorkTask) or not task.earlier:
             return task
         try:
@@ -90,12 +86,12 @@ async def show_pictures(messages: Sequence[Message], read: Read, model: str) -> 
     """Load the pictures of tool results for a vision model; for others, state that they are not shown."""
     shown: list[Message] = []
     for message in messages:
-        results = [await _shown(result, read, model) if result.pictures else result for result in message.results]
+        results = [await _show(result, read, model) if result.pictures else result for result in message.results]
         shown.append(message.replace(results=tuple(results)))
     return tuple(shown)
 
 
-async def _shown(result: ToolText, read: Read, model: str) -> ToolText:
+async def _show(result: ToolText, read: Read, model: str) -> ToolText:
     if not can_see(model):
         return hide_pictures(result)
     contents = [await read(name) for name in result.pictures]

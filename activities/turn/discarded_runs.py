@@ -97,11 +97,7 @@ async def _read_event(
 
 
 def reuse(earlier: DiscardedTurn) -> TurnResult:
-    """Return the already paid result of the same turn before the reset.
-
-    Raises:
-        ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
-    """
+    """Return the paid result of the same turn before the reset. Raises `AttemptLost` if only the call is known."""
     if earlier.result is None:
         raise non_retryable_error(
             ErrorType.ATTEMPT_LOST,

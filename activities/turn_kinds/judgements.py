@@ -63,8 +63,6 @@ Verdict = Literal["says", "does_not_say", "contradicts"]
 
 
 class ClaimToJudge(Contract):
-    """A claim and its evidence."""
-
     text: str
     evidence: str
 

@@ -19,7 +19,6 @@ _UNITS: Final = {"pdf": "pages", "picture": "page", "xlsx": "rows", "ods": "rows
 
 
 def request_section(goal: str, *, context_only: bool = False, criteria: Sequence[str] = ()) -> str:
-    """Render the user's request with its grading criteria."""
     if criteria:
         numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, start=1))
         goal = f"{goal}\n\nThe report will be graded by these criteria:\n{numbered}"
@@ -33,7 +32,6 @@ def told_section(told: Sequence[str]) -> list[str]:
 
 
 def said_text(text: str) -> str:
-    """Render the user's message in a conversation."""
     return f"The user says:\n{request_block(text)}"
 
 
@@ -81,7 +79,6 @@ def bullet_list(items: Sequence[str]) -> str:
 
 
 def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDraft], unresolved: str) -> str:
-    """List contradictions with their resolutions."""
     return bullet_list(
         [
             "\n  ".join([found.about, *(f"- {each}" for each in found.positions), found.resolution or unresolved])
@@ -91,8 +88,6 @@ def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDr
 
 
 class Quotation(Contract):
-    """A quotation from a source."""
-
     number: int
     """The second quotation of the first source is cited as `[S1.2]`."""
     text: str

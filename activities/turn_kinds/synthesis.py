@@ -33,8 +33,6 @@ MOST_REOPENED: Final = 3
 
 
 class Section(Contract):
-    """The section of a long report to write."""
-
     heading: str
     brief: str
     outline: tuple[str, ...]

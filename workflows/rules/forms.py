@@ -61,8 +61,6 @@ class _Options(Contract):
 
 
 class FormField(_Options):
-    """One field of a form."""
-
     type: Literal["string", "boolean", "integer", "number", "array"]
     description: str = ""
     default: JsonValue = None

@@ -48,11 +48,7 @@ class Place:
         self._terms = terms
 
     async def wait(self, facts: SessionFacts, written: SessionRequest, progress: Progress) -> None:
-        """Wait for admission.
-
-        Raises:
-            ApplicationError: `TenantLimit`: not admitted.
-        """
+        """Wait for admission. Raises `ApplicationError` of type `TenantLimit` if it is refused."""
         _show(facts, written, progress, "queued")
         give_up_at, pause = _give_up_at(facts), options.ASK_AGAIN
         admission: Admission | None = None

@@ -121,7 +121,7 @@ def _problem(arguments: Mapping[str, JsonValue]) -> str:
 def _window(kept: KeptPage, first: int) -> ToolAnswer:
     page = kept.page
     end = window_end(page.text, first, READING_CHARACTERS)
-    output = _described(page)
+    output = _describe(page)
     if first or end < len(page.text):
         output |= {"from": first, "to": end}
     if end < len(page.text):
@@ -135,7 +135,7 @@ def _window(kept: KeptPage, first: int) -> ToolAnswer:
 def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
     page = kept.page
     found = find(page.text, words, first)
-    output: dict[str, JsonValue] = {**_described(page), "matches": found.total}
+    output: dict[str, JsonValue] = {**_describe(page), "matches": found.total}
     if not found.passages:
         output["note"] = "Not found. Find other or fewer words, or read the page."
         return ToolAnswer(output=output)
@@ -157,7 +157,7 @@ def _advice(found: Matches) -> str:
     return "There are more matches: find the same words from `next_from` on." if found.next is not None else ""
 
 
-def _described(page: Page) -> dict[str, JsonValue]:
+def _describe(page: Page) -> dict[str, JsonValue]:
     stated = {"author": page.author, "date": page.date, "date_from": page.date_origin}
     return {
         **{name: value[:_FIELD_CHARACTERS] for name, value in stated.items() if value},
