@@ -4,14 +4,13 @@ A session without a report (running, waiting, failed or cancelled) has such a pa
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from importlib import resources
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic_core import to_json
 
@@ -21,10 +20,11 @@ from chargehand.failure_causes import error_words
 from chargehand.state_words import ENDED, NO_REPORT
 from chargehand_cli.rendering.attachments import Attachments
 from chargehand_cli.rendering.cited_passages import Passage
-from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
-from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
+from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
+from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
 from chargehand_cli.rendering.progress import record_reason
 from chargehand_cli.rendering.svg import plan_graph, timeline
+from chargehand_cli.rendering.templating import UNKNOWN_LANGUAGE, render
 from chargehand_cli.rendering.text import (
     answer_below_notice,
     claim_counts,
@@ -35,7 +35,6 @@ from chargehand_cli.rendering.text import (
     edit_words,
     moment,
     size,
-    title,
     took,
     wasted_words,
 )
@@ -48,8 +47,6 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "computed": "state-success",
     "supported": "state-success",
 }
-_UNKNOWN_LANGUAGE: Final = "und"
-"""BCP 47 code of an undetermined language."""
 _NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
@@ -88,7 +85,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         limits=[_limit(use) for use in report.limits],
         claims=claim_counts(report),
         verification_states=_VERIFICATION_STATES,
-        timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
+        timeline=timeline(trace) if trace else "",
         timing=_timing(report),
         notes=_notes(report),
         about=_about(report),
@@ -110,7 +107,7 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
         facts=_status_facts(status),
         problem=problem or (status.failure.cause if status.failure else NO_REPORT[status.state]),
         remedy=action or _remedy(status),
-        timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
+        timeline=timeline(trace) if trace else "",
         **plan_parts(status.subtasks),
         routes=status.routes,
     )
@@ -126,7 +123,7 @@ def page(name: str, body: Markup, *, session: str = "", language: str = "") -> s
     """Wrap safe HTML in a page that loads and runs nothing, with a title in a language."""
     values = {"policy": _POLICY, "title": one_safe_line(name, 80), "body": body, "session": session}
     style = Markup(_style("page.css") + report_style())  # noqa: S704  # our own files
-    return render("page.html", style=style, language=language or _UNKNOWN_LANGUAGE, **values)
+    return render("page.html", style=style, language=language or UNKNOWN_LANGUAGE, **values)
 
 
 def _known(*facts: tuple[str, str]) -> Facts:
@@ -170,7 +167,7 @@ def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
     if linked and len(subtasks) <= _SMALL_PLAN:
         linked = subtasks
     return {
-        "graph": Markup(plan_graph(linked)) if linked else "",  # noqa: S704  # it escapes what it draws
+        "graph": plan_graph(linked) if linked else "",
         "records": [(record, took(record.started_at, record.ended_at), _subtask_facts(record)) for record in subtasks],
     }
 
@@ -252,7 +249,7 @@ def trace_page(trace: Trace) -> str:
         "trace.html",
         name=name,
         facts=_trace_facts(trace),
-        timeline=Markup(timeline(trace)),  # noqa: S704  # it escapes what it draws
+        timeline=timeline(trace),
         steps=[(step, min(depths[step.id], _MOST_DEPTH), _step_facts(step)) for step in _in_order(trace)],
         colours=_COLOURS,
         recorded=recorded_text,
@@ -304,46 +301,6 @@ def recorded_text(value: Recorded | None) -> str:
     if value.reference:
         return f"{size(value.bytes)}: {value.reference}"
     return to_json(value.value, indent=2, inf_nan_mode="null").decode()
-
-
-def render(template: str, **values: Any) -> Markup:
-    return Markup(_environment().get_template(template).render(values))  # noqa: S704  # autoescaped
-
-
-@cache
-def _environment() -> Environment:
-    filters: dict[str, Callable[..., object]] = {
-        "count": count,
-        "exact": dollars,
-        "moment": moment,
-        "cited": cited,
-        "commands": with_commands,
-        "size": size,
-        "title": title,
-    }
-    return templates("chargehand_cli.rendering", filters)
-
-
-def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Environment:
-    environment = Environment(
-        loader=PackageLoader(package),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(filters)
-    cast("dict[str, object]", environment.globals)["text"] = _text_attributes
-    return environment
-
-
-def _text_attributes(language: str = "") -> Markup:
-    return Markup('dir="auto" lang="{}"').format(language or _UNKNOWN_LANGUAGE)
-
-
-def _visible(value: object) -> object:
-    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _limit(use: LimitUse) -> tuple[str, str, int]:

@@ -204,19 +204,6 @@ def title(instruction: str, most: int = 72) -> str:
     return f"{cut if len(cut) > most // 2 else line[: most - 1]}…"
 
 
-def in_lines(text: str, width: int, most: int) -> list[str]:
-    """Break a title into lines for SVG, which has no line wrapping."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            if len(lines) == most:
-                lines[-1] = one_safe_line(f"{lines[-1]} {word}", width)
-                break
-            lines.append("")
-        lines[-1] = one_safe_line(f"{lines[-1]} {word}", width)
-    return lines
-
-
 def _section(title: str, lines: list[str]) -> list[str]:
     return [f"## {title}", "\n".join(lines)] if lines else []
 

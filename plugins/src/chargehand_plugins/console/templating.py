@@ -12,7 +12,7 @@ from markupsafe import Markup
 from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line
-from chargehand_cli.rendering.page import templates
+from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import count, dollars, duration, size
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
 from chargehand_plugins.console.session_rows import row_facts
