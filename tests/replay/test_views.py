@@ -41,7 +41,7 @@ from chargehand.history.tree import status_of, trace_of, under_way
 from chargehand.state_words import REASONS, SESSION_STATES, STOP_REASONS
 from chargehand.wire import ErrorType
 from chargehand_cli.live_tree import session_tree
-from chargehand_cli.rendering.progress import step_words
+from chargehand_cli.rendering.progress import record_state, record_words, step_words
 from chargehand_cli.rendering.text import count, dollars
 from chargehand_plugins.console.activity import AgentView
 from chargehand_plugins.console.views import Page, view_of_status
@@ -253,13 +253,14 @@ def check(session: Recorded) -> None:
         assert all(f" {each.id} {each.agent} {words_of(each)}" in tree for each in status.subtasks)
     assert page.tree is not None
     assert page.tree.spent == spent_words(spent)
-    assert [(each.id, each.state, each.spent) for each in page.tree.below] == [
-        (each.id, "waiting" if is_awaiting(each) else each.state, spent_words(each.usage)) for each in status.subtasks
+    assert [(each.record, each.spent) for each in page.tree.below] == [
+        (each, spent_words(each.usage)) for each in status.subtasks
     ]
-    for shown, record in zip(page.tree.below, status.subtasks, strict=True):
-        assert shown.words.startswith(words_of(record))
-    assert sum(len(each.now) for each in agents_of(page.tree)) <= len(going_on)
-    over = sum(len(each.actions) + each.earlier for each in agents_of(page.tree))
+    for record in status.subtasks:
+        assert record_state(record) == ("waiting" if is_awaiting(record) else record.state)
+        assert record_words(record).startswith(words_of(record))
+    assert sum(len(each.steps(running=True)) for each in agents_of(page.tree)) <= len(going_on)
+    over = sum(len(each.steps(running=False)) for each in agents_of(page.tree))
     assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])
 
 
@@ -319,7 +320,7 @@ async def test_nothing_goes_on_in_a_session_that_the_server_has_ended(name: str,
         page = view_of_status(status, None, root)
         assert page.tree is not None
         assert (page.status.standing.words, page.since, page.can_steer) == ("terminated", None, False)
-        assert not any(each.since or each.now for each in agents_of(page.tree))
+        assert not any(each.steps(running=True) for each in agents_of(page.tree))
 
 
 def _cost(usage: Usage) -> tuple[int, Decimal]:

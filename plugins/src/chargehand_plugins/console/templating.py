@@ -12,8 +12,11 @@ from markupsafe import Markup
 from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line
+from chargehand_cli.rendering.page import recorded_text
+from chargehand_cli.rendering.progress import record_reason, record_state, record_words, step_words
 from chargehand_cli.rendering.templating import templates
-from chargehand_cli.rendering.text import count, dollars, duration, size
+from chargehand_cli.rendering.text import count, dollars, duration, size, text_end
+from chargehand_plugins.console.activity import step_facts, step_tone
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
 from chargehand_plugins.console.session_rows import row_facts
 from chargehand_plugins.console.words import catalogue
@@ -40,10 +43,18 @@ def _environment() -> Environment:
         "moment": _moment,
         "one_line": one_safe_line,
         "exact": exact_text,
+        "reason": record_reason,
+        "record_words": record_words,
+        "recorded": recorded_text,
         "rows": plan_rows,
         "segment": partial(quote, safe=""),
         "size": size,
         "standing": standing,
+        "state": record_state,
+        "step_facts": step_facts,
+        "step_words": step_words,
+        "text_end": text_end,
+        "tone": step_tone,
     }
     environment = templates("chargehand_plugins.console", filters)
     cast("dict[str, object]", environment.globals)["t"] = catalogue()
