@@ -157,15 +157,11 @@ class Connection:
         Raises:
             SessionNotFound: the session does not exist.
         """
-        from temporalio.service import RPCError
-
-        from chargehand.temporal_errors import of_call
+        from chargehand.temporal_errors import translated
         from chargehand.visibility import describe, is_open
 
-        try:
+        with translated(session_id):
             found = await describe(self.chargehand.client, session_id)
-        except RPCError as error:
-            raise of_call(session_id, error) from error
         return is_open(found.workflow_execution_info)
 
     async def check_settings(self) -> None:

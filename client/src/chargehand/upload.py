@@ -51,7 +51,7 @@ class _Upload:
     def __init__(self, root: Path | str, encryption: Encryption | None) -> None:
         self.directory = None if bucket_location(root) else Path(root).resolve()
         """The directory, if it is on this machine."""
-        self._store = partial(store_content, open_folder(root), encryption)
+        self.store = partial(store_content, open_folder(root), encryption)
         self._files = self._bytes = 0
 
     def put(self, name: Path | str, content: bytes) -> str:
@@ -62,10 +62,7 @@ class _Upload:
             raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {name}: name a smaller folder.")
         if self._bytes > MOST_BYTES:
             raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {name}: name a smaller folder.")
-        return self._store(content)
-
-    def put_manifest(self, content: dict[str, object]) -> str:
-        return self._store(json.dumps(content, ensure_ascii=False, indent=1).encode())
+        return self.store(content)
 
 
 def store_documents(
@@ -136,12 +133,12 @@ def _store_folder(folder: Path, upload: _Upload, on_skip: Callable[[str, str], N
     if not files:
         why = f"; {len(skipped)} left out, the first one because {skipped[0].reason}" if skipped else ""
         raise UploadRefused(f"The folder {folder} holds no document that can be read{why}.")
-    manifest: dict[str, object] = {
+    manifest = {
         "format": MANIFEST_FORMAT,
         "files": sorted(files, key=lambda file: str(file["name"])),
         "skipped": [one._asdict() for one in skipped[:_MOST_SKIPPED_LISTED]],
     }
-    digest = upload.put_manifest(manifest)
+    digest = upload.store(json.dumps(manifest, ensure_ascii=False, indent=1).encode())
     return f"artifact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
 
 
