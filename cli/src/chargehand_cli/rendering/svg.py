@@ -10,7 +10,7 @@ from markupsafe import Markup
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand.failure_causes import error_words
 from chargehand_cli.rendering.templating import render
-from chargehand_cli.rendering.text import duration, title, took
+from chargehand_cli.rendering.text import duration, title
 
 _NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88
@@ -46,7 +46,7 @@ def plan_graph(records: Sequence[SubtaskRecord]) -> Markup:
         height=height,
         node_width=_NODE_WIDTH,
         node_height=_NODE_HEIGHT,
-        nodes=[(record, *places[record.id], took(record.started_at, record.ended_at)) for record in records],
+        nodes=[(record, *places[record.id]) for record in records],
         edges=edges,
     )
 

@@ -8,9 +8,21 @@ from typing import Any, Final, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from chargehand.failure_causes import error_words
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.markdown import cited, with_commands
-from chargehand_cli.rendering.text import count, dollars, moment, size, title
+from chargehand_cli.rendering.progress import record_reason
+from chargehand_cli.rendering.text import (
+    count,
+    dollars,
+    duration,
+    moment,
+    recorded_text,
+    size,
+    title,
+    took,
+    wasted_words,
+)
 
 UNKNOWN_LANGUAGE: Final = "und"
 """BCP 47 code of an undetermined language."""
@@ -28,9 +40,15 @@ def _environment() -> Environment:
         "moment": moment,
         "cited": cited,
         "commands": with_commands,
+        "duration": duration,
+        "error_words": error_words,
         "one_line": one_safe_line,
+        "reason": record_reason,
+        "recorded": recorded_text,
         "size": size,
         "title": title,
+        "took": took,
+        "wasted": wasted_words,
         "wrapped": wrap,
     }
     return templates("chargehand_cli.rendering", filters)

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final, get_args
 
-from chargehand import Artifact, Contradiction, Grade, Report, Source, Usage
-from chargehand.contracts import Verification
+from pydantic_core import to_json
+
+from chargehand import Artifact, Contradiction, Grade, Report, Source, Step, SubtaskRecord, Usage
+from chargehand.contracts import Recorded, Verification
 from chargehand_cli.rendering.escaping import cut, is_web_address, one_safe_line, without_links
 
 _EDIT_WORDS: Final = {
@@ -182,9 +184,18 @@ def count(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def took(started_at: datetime | None, ended_at: datetime | None) -> str:
-    """Format a duration; empty unless both start and end are known."""
-    return duration(ended_at - started_at) if started_at and ended_at else ""
+def took(work: Step | SubtaskRecord) -> str:
+    """Format how long it took; empty unless both start and end are known."""
+    return duration(work.ended_at - work.started_at) if work.started_at and work.ended_at else ""
+
+
+def recorded_text(value: Recorded | None) -> str:
+    """Format a tool's input or result, or its location if it is large."""
+    if value is None:
+        return ""
+    if value.reference:
+        return f"{size(value.bytes)}: {value.reference}"
+    return to_json(value.value, indent=2, inf_nan_mode="null").decode()
 
 
 def moment(time: datetime) -> str:

@@ -12,10 +12,9 @@ from markupsafe import Markup
 from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import exact_text, one_safe_line
-from chargehand_cli.rendering.page import recorded_text
 from chargehand_cli.rendering.progress import record_reason, record_state, record_words, step_words
 from chargehand_cli.rendering.templating import templates
-from chargehand_cli.rendering.text import count, dollars, duration, size, text_end
+from chargehand_cli.rendering.text import count, dollars, duration, recorded_text, size, text_end
 from chargehand_plugins.console.activity import step_facts, step_tone
 from chargehand_plugins.console.forms import call_arguments, form_fields, plan_rows
 from chargehand_plugins.console.session_rows import row_facts
