@@ -11,16 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from chargehand import (
-    Artifact,
-    InvalidInput,
-    NotReachable,
-    Report,
-    ServerRefused,
-    Session,
-    SessionEnded,
-    Status,
-)
+from chargehand import InvalidInput, NotReachable, Report, ServerRefused, Session, SessionEnded, Status
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader, status_of, trace_of
@@ -70,12 +61,8 @@ class SessionView:
     can_steer: bool = False
     can_change: bool = False
     """Whether part of the plan has not begun and can be changed."""
-    language: str = ""
-    """Language of the answer, if detected."""
-    has_report: bool = False
+    report: Report | None = None
     answer: Markup | str = ""
-    gaps: tuple[str, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
     web_ui: str | None = None
 
 
@@ -198,9 +185,6 @@ def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionV
         facts=tuple(fact for fact in session_facts(report) if fact != view.status.standing.words),
         remark=report.notice,
         answer=safe_html(answer_below_notice(report), report.sources),
-        gaps=report.gaps,
         is_open=False,
-        language=report.language,
-        has_report=True,
-        artifacts=report.artifacts,
+        report=report,
     )
