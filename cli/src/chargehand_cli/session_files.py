@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from chargehand import (
-    ChargehandError,
-    NotReachable,
-    Report,
-    SessionEnded,
-    SessionNotFound,
-    Status,
-    Trace,
-)
+from chargehand import ChargehandError, NotReachable, Report, SessionEnded, SessionNotFound, Status, Trace
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader

@@ -1,17 +1,7 @@
 """The typed values that cross Chargehand's boundaries. The public ones are in their module's `__all__`."""
 
 # `as` marks names that workers share and callers do not need.
-from chargehand.contracts import (
-    conversation,
-    events,
-    limits,
-    outcome,
-    plan,
-    report,
-    request,
-    steering,
-    waits,
-)
+from chargehand.contracts import conversation, events, limits, outcome, plan, report, request, steering, waits
 from chargehand.contracts.authority import Authority as Authority
 from chargehand.contracts.authority import Capability as Capability
 from chargehand.contracts.authority import Obligation as Obligation

@@ -15,14 +15,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from chargehand.wire import ActivityType, SignalName
-from chargehand_plugins.tenants.contracts import (
-    Count,
-    CountQuery,
-    EndedQuery,
-    EndedSession,
-    EndedSessions,
-    Entry,
-)
+from chargehand_plugins.tenants.contracts import Count, CountQuery, EndedQuery, EndedSession, EndedSessions, Entry
 from chargehand_plugins.tenants.ledger import LedgerRequest, TenantLedger
 from chargehand_plugins.tenants.limits import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
