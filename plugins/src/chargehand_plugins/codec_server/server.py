@@ -46,8 +46,6 @@ _TO_WEB_UIS: Final = {
 
 @dataclass(frozen=True)
 class CodecServerSettings:
-    """The settings of the codec server."""
-
     token: str
     converters: Mapping[str, DataConverter]
     """Converters by namespace; other namespaces are refused."""

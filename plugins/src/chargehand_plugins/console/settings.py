@@ -13,8 +13,6 @@ class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableCons
 
 @dataclass(frozen=True)
 class ConsoleSettings:
-    """The settings of the console."""
-
     token: str
     decision_key: str = field(default="", repr=False)
     """Signs decision links; empty to disable them."""

@@ -8,10 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from chargehand_cli.connection import Connection
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import put, put_markdown
-from chargehand_cli.verb import verb
 
 app = typer.Typer()
 
@@ -25,13 +23,11 @@ _LINK: Final = re.compile(r"!?\[([^][]*)\]\((?!https?:|#)([^()\s]+)\)")
 _PAGES_SHOWN: Final = 10
 
 
-@verb(app, location=())
-async def docs(
-    connection: Connection,
+@app.command()
+def docs(
     words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE|WORDS]", help="A page, or words to find.")] = None,
 ) -> None:
     """List the pages of the documentation, print one, or search them."""
-    del connection
     found = pages()
     if words and len(words) == 1 and words[0] in found:
         put_markdown(found[words[0]])

@@ -75,8 +75,6 @@ class Mail:
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a notification."""
-
     title: str
     """Our own words only, since it becomes a header, and Slack reads marks in it."""
     lines: tuple[str, ...]

@@ -25,9 +25,8 @@ app.add_typer(_crew)
 _WORKER: Final = "chargehand_worker"
 
 
-@verb(app, location=())
-async def init(
-    connection: Connection,  # noqa: ARG001  # every verb has one
+@app.command()
+def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Folder to create, and name of the crew: my-crew.")],
 ) -> None:
     """Create a project: a crew, a tool, a test with a scripted model, and files to deploy it."""
@@ -49,14 +48,12 @@ async def init(
     say(f"Next: {Path(name) / 'README.md'}")
 
 
-@verb(_crew, location=())
-async def new(
-    connection: Connection,
+@_crew.command()
+def new(
     name: Annotated[str, typer.Argument(help="Name of the crew, in lower case.")],
     folder: Annotated[Path, typer.Option(metavar="DIR", help="Where to write NAME.toml.")] = Path(),
 ) -> None:
     """Write a crew file to start from."""
-    del connection
     from chargehand.contracts.base import NAME
 
     if not re.fullmatch(NAME, name):

@@ -53,7 +53,6 @@ class StandInConversation(Conversation):
         return self._talk.request.as_session()
 
     async def recorded_status(self) -> Status:
-        """Return the conversation's status."""
         return await self.status()
 
     async def send(

@@ -1,8 +1,7 @@
 """The activity that notifies a webhook of an end or a wait, signed according to Standard Webhooks.
 
-Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as a web
-page's is. At the end no text of
-users, documents or models is sent; of a wait, what is asked.
+Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as that
+of a web page is. At the end, no text of users, documents or models is sent; of a wait, what is asked.
 """
 
 import asyncio

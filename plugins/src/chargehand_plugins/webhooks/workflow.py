@@ -94,11 +94,8 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
         await _start(WebhookNotice(id=f"{name}/webhook", url=url, about=about, at=workflow.now(), after=after))
     if wait.kind == "message":
         return
-    steps, told, sending = (
-        sorted(session.facts.notices, key=lambda step: step.after),
-        dict[str, str](),
-        list[_Sending](),
-    )
+    steps = sorted(session.facts.notices, key=lambda step: step.after)
+    told, sending = dict[str, str](), list[_Sending]()
     for step in steps:
         if not await _is_due(session, wait, step, decision):
             break

@@ -46,8 +46,6 @@ End = tuple[Status, Payload | None, Failure | None]
 
 
 class Activities(Protocol):
-    """The executor of activities."""
-
     def begin(self, execution: Execution, asked: ScheduleActivity) -> None:
         """Execute an activity, whose result goes to `Server.resolve`."""
         ...
