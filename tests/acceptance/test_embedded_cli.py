@@ -171,10 +171,11 @@ def test_a_worker_that_cannot_start_is_reported(
 
 
 def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:
-    """Played, approved after `kill -9`, acted once, nothing paid twice; what is kept is private."""
+    """Played, approved by a signature after `kill -9`, acted once, nothing paid twice; what is kept is private."""
     project = tmp_path / "my-crew"
     assert chargehand("init", project).code == Exit.DONE
     settings = {"CHARGEHAND_CREWS": str(project / "crews"), "CHARGEHAND_PLUGINS": "my_crew_tools"}
+    settings["CHARGEHAND_CALLER_KEY"] = "k" * 32
     state = project / ".chargehand"
     replay = ("tape", "replay", project / "first-run.jsonl", "--id", "first", "--state-dir", state)
 

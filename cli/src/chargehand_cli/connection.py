@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from chargehand import AlreadyEnded, NotReachable
 from chargehand.environment import BAD_SETTINGS
-from chargehand.payloads.settings import protection_from
 from chargehand_cli.embedded.state import ServerNote, last_lines
 from chargehand_cli.embedded.user import Departure, EmbeddedServer
 from chargehand_cli.location import Location, LocationOptions, find_own_location
@@ -275,16 +274,12 @@ class Connection:
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":
-        from temporalio.client import Client
+        """Connect as to any other server, but without Temporal's settings, which are meant for one."""
+        from chargehand import Chargehand
+        from chargehand.connect import connect
 
-        from chargehand import Chargehand, data_converter
-        from chargehand.connect import grpc_compression
-
-        protection = protection_from(os.environ, "default", usual_storage=self.location.storage)
-        converter = data_converter(protection.encryption, protection.storage)
-        try:
-            client = await Client.connect(address, data_converter=converter, grpc_compression=grpc_compression(address))
-        except RuntimeError as error:
-            raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
         location = self.location
-        return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=protection.encryption)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+        own = {"TEMPORAL_CONFIG_FILE": os.devnull, "CHARGEHAND_STORAGE": location.storage or ""}
+        client, encryption, _ = await connect(address, None, None, kept | own)
+        return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=encryption)
