@@ -81,17 +81,17 @@ async def _read_ahead(backend: Backend) -> None:
 
 
 def _listen(settings: ConsoleSettings) -> socket.socket:
-    ports = (_USUAL_PORT, 0) if settings.port is None else (settings.port,)
-    for port in ports:
-        try:
-            return listen(settings.host, port)
-        except OSError as error:
-            if port == ports[-1]:
-                raise UnusableConsole(
-                    f"The console cannot listen on {settings.host}:{port}: {error.strerror or error}. Choose another "
-                    "port with --port."
-                ) from error
-    raise AssertionError("there is a port")
+    if settings.port is None:
+        with suppress(OSError):  # it is taken, as by another console
+            return listen(settings.host, _USUAL_PORT)
+    port = settings.port or 0
+    try:
+        return listen(settings.host, port)
+    except OSError as error:
+        raise UnusableConsole(
+            f"The console cannot listen on {settings.host}:{port}: {error.strerror or error}. Choose another port with "
+            "--port."
+        ) from error
 
 
 def _build_app(backend: Backend, settings: ConsoleSettings, access: Access, port: int) -> Guard:
