@@ -276,7 +276,7 @@ def _start_guard(ui: tuple[str, int], previous_port: int | None) -> "WebUiGuard"
 
 
 def _port(address: str) -> int | None:
-    """The previous server's port, at which connected clients expect the next one."""
+    """Return the previous server's port, at which connected clients expect the next one."""
     with suppress(ValueError):
         return int(address.rpartition(":")[2])
     return None

@@ -99,9 +99,9 @@ def command(
     arguments: Iterable[int],
     node: Path | None = None,
 ) -> list[str]:
-    """The command line: `program` is the path of bwrap, `arguments` are those of the program inside.
+    """Build the command line: `program` is the path of bwrap, `arguments` are those of the program inside.
 
-    With `node`, that runs what the program inside is given, in JavaScript.
+    With `node`, the program inside runs the code that it is given as JavaScript.
     """
     interpreter = Path(sys.executable).resolve()
     line = [
@@ -134,7 +134,7 @@ def command(
 
 
 def _interpreter_paths(interpreter: Path) -> list[str]:
-    """The interpreter, its library and its standard library, unless they are below the libraries."""
+    """List the interpreter, its library and its standard library, unless they are below the libraries."""
     paths = sysconfig.get_paths()
     wanted = [str(interpreter), paths["stdlib"], paths["platstdlib"]]
     if folder := sysconfig.get_config_var("LIBDIR"):
@@ -144,13 +144,13 @@ def _interpreter_paths(interpreter: Path) -> list[str]:
 
 
 def refused_calls(machine: str) -> dict[str, int]:
-    """The calls that are refused whatever their arguments. Raises `UnknownMachineError`."""
+    """List the calls that are refused whatever their arguments. Raises `UnknownMachineError`."""
     column, _, _ = _machine(machine)
     return {name: number for name, numbers in _REFUSED.items() if (number := numbers[column]) is not None}
 
 
 def filter_program(machine: str = "") -> bytes:
-    """The filter for this machine, or for a named one. Raises `UnknownMachineError`."""
+    """Build the filter for this machine, or for a named one. Raises `UnknownMachineError`."""
     machine = machine or platform.machine()
     _, audit, clone = _machine(machine)
     program = [
@@ -181,5 +181,5 @@ def _machine(name: str) -> tuple[int, int, int]:
 
 
 def _instruction(operation: int, value: int, *, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction of classic BPF; the last two are how many instructions a jump skips."""
+    """Encode an instruction of classic BPF; a jump skips `if_true` or `if_false` instructions."""
     return struct.pack("<HBBI", operation, if_true, if_false, value)
