@@ -35,7 +35,7 @@ _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
         NotReachable,
         "{address} takes connections and answers too slowly: it is overloaded, starting, or no Temporal server.",
     ),
-    "InvalidContentType": (UnusableSettings, f"The server at {{address}} speaks no TLS, and this client does: {_TLS}"),
+    "InvalidContentType": (UnusableSettings, f"The server at {{address}} has no TLS, and this client uses it: {_TLS}"),
     "PrivateKeyParse|CertificateParse": (UnusableSettings, "The client certificate or its key is not PEM."),
     "UnknownIssuer|CaUsedAsEndEntity": (
         AccessDenied,
@@ -125,7 +125,7 @@ def connection_settings(environment: Mapping[str, str] = os.environ) -> ClientCo
 
 def _require_regular(source: object) -> None:
     if isinstance(source, Path) and source.exists() and not source.is_file():
-        raise OSError(EINVAL, "it is no regular file", str(source))
+        raise OSError(EINVAL, "it is not a regular file", str(source))
 
 
 @contextmanager

@@ -71,8 +71,8 @@ def translated(session_id: str) -> Generator[None]:
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         # Our queries never fail, so this is another workflow, or one that never started.
         raise ServerRefused(
-            f"'{session_id}' cannot answer: it is no session, or was refused before it began. `chargehand list` shows "
-            "the sessions, and how they ended."
+            f"'{session_id}' cannot answer: it is not a session, or was refused before it began. `chargehand list` "
+            "shows the sessions, and how they ended."
         ) from error
     except ApplicationError as error:  # from the converter: an invalid or oversized payload
         raise InvalidInput(error.message) from error

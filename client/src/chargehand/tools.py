@@ -84,10 +84,9 @@ class ToolAnswer(Contract):
     artifacts: tuple[Artifact, ...] = ()
     """Files created by the tool."""
     pictures: tuple[str, ...] = left_out(())
-    """Pages of the session's documents, such as `photo.png#page=1`, and stored pictures, that a model which sees is
-    shown."""
+    """Pages of the session's documents, such as `photo.png#page=1`, and stored pictures, for models that can see."""
     is_private: bool = left_out(False)
-    """Whether it contains the user's private text, for a tool that is not declared to read such."""
+    """Whether it contains the user's private text, for a tool that does not declare it."""
 
 
 def failed(error: str) -> ToolAnswer:
@@ -126,9 +125,9 @@ class Tool(Generic[_P, _R]):
     def lookup(self, function: Callable[..., object]) -> Callable[..., object]:
         """Register a function that finds out whether a call was applied, for use after a crash.
 
-        It takes any of the tool's arguments, a `ToolContext` and dependencies, by the same names. It
-        returns what the tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`, for which any
-        other empty value, such as False, is taken.
+        It takes any of the tool's arguments, a `ToolContext` and dependencies, by the same names. It returns what the
+        tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`; any other empty value, such as
+        False, counts as not yet known.
         """
         if not self.acts:
             raise ToolDefinitionError(

@@ -17,7 +17,7 @@ from worker.settings import Settings
 
 @pytest.fixture
 def address(client: Client) -> str:
-    """Of a real server that speaks no TLS."""
+    """Of a real server without TLS."""
     return client.service_client.config.target_host
 
 
@@ -37,7 +37,7 @@ async def _refused(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Chargeha
         ({"TEMPORAL_TLS_SERVER_CA_CERT_PATH": "/no.pem"}, UnusableSettings, "/no.pem, which a TEMPORAL_TLS_"),
         ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x"}, UnusableSettings, "belong together: set both, or neither"),
         ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x", "TEMPORAL_TLS_CLIENT_KEY_DATA": "x"}, UnusableSettings, "is not PEM"),
-        ({"TEMPORAL_API_KEY": "key"}, UnusableSettings, "speaks no TLS, and this client does"),
+        ({"TEMPORAL_API_KEY": "key"}, UnusableSettings, "has no TLS, and this client uses it"),
         ({"TEMPORAL_NAMESPACE": "nowhere"}, NoNamespace, "Namespace nowhere is not found"),
         ({"TEMPORAL_ADDRESS": "localhost:99999"}, UnusableSettings, "write HOST:PORT"),
         ({"TEMPORAL_ADDRESS": "http://localhost:7233"}, UnusableSettings, "write HOST:PORT"),

@@ -96,7 +96,7 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
         (_refusal("workflow execution already completed", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
         (_refusal("update was aborted by closing workflow", RPCStatusCode.NOT_FOUND), AlreadyEnded, "has ended"),
         (WorkflowUpdateFailedError(_OTHER_KIND), UpdateRefused, "It takes no such message, only: close, say."),
-        (WorkflowQueryFailedError("no query"), ServerRefused, "'session-1' cannot answer: it is no session, or was"),
+        (WorkflowQueryFailedError("no query"), ServerRefused, "'session-1' cannot answer: it is not a session, or was"),
         (WorkflowFailureError(cause=CancelledError("x")), SessionCancelled, "Session 'session-1' was cancelled."),
         (WorkflowFailureError(cause=TerminatedError("by hand")), SessionTerminated, "was terminated: by hand"),
         (

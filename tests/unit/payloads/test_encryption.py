@@ -86,7 +86,7 @@ def test_keys_come_from_settings(tmp_path: Path) -> None:
         encryption_from(str(file), "one")
     file.unlink()
     os.mkfifo(file, 0o600)
-    with pytest.raises(ProtectionSettingsError, match="names no regular file"):
+    with pytest.raises(ProtectionSettingsError, match="nor a regular file"):
         encryption_from(str(file), "one")
 
 

@@ -147,7 +147,7 @@ def _private_text(path: Path) -> str:
             "CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor the absolute path of a file with one."
         )
     if path.is_fifo():  # opening it would block
-        raise ProtectionSettingsError("CHARGEHAND_ENCRYPTION_KEYS is not a JSON object, and names no regular file.")
+        raise ProtectionSettingsError("CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor a regular file.")
     try:
         with path.open(encoding="utf-8") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:

@@ -57,7 +57,7 @@ def new(
     from chargehand.contracts.base import NAME
 
     if not re.fullmatch(NAME, name):
-        raise BadRequest(f"'{one_safe_line(name, 60)}' is no crew name: use a-z, 0-9, '_' and '-', 40 at most.")
+        raise BadRequest(f"'{one_safe_line(name, 60)}' is not a crew name: use a-z, 0-9, '_' and '-', 40 at most.")
     file = folder / f"{name}.toml"
     template = resources.files(__package__ or "").joinpath("crew.toml").read_text(encoding="utf-8")
     try:
@@ -80,7 +80,7 @@ async def check_file(
 ) -> Exit:
     """Check a crew file against the tools of this installation. Exits with 1 if it cannot be used."""
     if not await asyncio.to_thread(file.is_file):
-        raise BadRequest(f"{file} is no file.")
+        raise BadRequest(f"{file} is not a file.")
     results = await _results(connection, await asyncio.to_thread(file.resolve), show=None if as_json else _put_check)
     return Exit.FAILED if any(each["problem"] for each in results) else Exit.DONE
 
