@@ -140,8 +140,8 @@ class ToolRequest(Contract):
     documents: tuple[str, ...] = ()
     documents_may_leave: bool = left_out(False)
     """Whether the caller vouches for all documents, so that their text may be sent out."""
-    answers: dict[str, dict[str, JsonValue]] = left_out({})
-    """A person's answers to its server, by question key."""
+    answers: dict[str, dict[str, JsonValue] | None] = left_out({})
+    """A person's answers to its server, by question key; None if declined."""
     lost_workers: int = left_out(0)
     """Workers that were lost while the call may have been made within a turn."""
     tenant: str = left_out("default")

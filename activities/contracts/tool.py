@@ -26,8 +26,8 @@ class NeedsInput(ToolAnswer):
 class CallContext(ToolContext):
     """The context of a call, with answers given since its first attempt."""
 
-    answers: dict[str, dict[str, JsonValue]] = left_out({})
-    """A person's answers by question key."""
+    answers: dict[str, dict[str, JsonValue] | None] = left_out({})
+    """A person's answers by question key; None if declined."""
 
 
 LookUpResult = ToolAnswer | NotYetKnown | None

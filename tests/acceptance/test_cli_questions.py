@@ -64,23 +64,26 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
 
 
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
-    """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way."""
+    """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way.
+    Each may be declined."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 2))
-        unnamed, wrong, empty = await asyncio.gather(
+        unnamed, wrong, empty, *unclear = await asyncio.gather(
             chargehand("answer", session.id, MEANT),
             chargehand("answer", session.id, MEANT, "--subtask", "T9"),
             chargehand("answer", session.id, " ", "--subtask", "T1"),
+            chargehand("answer", session.id),
+            chargehand("answer", session.id, MEANT, "--decline"),
         )
         still_open = len((await session.status()).questions)
         answered = [
             await chargehand("answer", session.id, MEANT, "--subtask", "T2"),
-            await chargehand("answer", session.id, MEANT),
+            await chargehand("answer", session.id, "--decline"),
         ]
-        await session.result()
+        ended = await session.result()
 
     assert (unnamed.code, wrong.code, empty.code) == (2, 2, 2)
     assert unnamed.said.startswith("chargehand: Several questions are open. Choose one with --subtask: ")
@@ -88,7 +91,9 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
     assert all(f"T1: {ASKED}" in ran.said and f"T2: {ASKED}" in ran.said for ran in (unnamed, wrong))
     assert "text" in empty.said
     assert still_open == 2
+    assert [ran.said for ran in unclear] == ["chargehand: Give either TEXT or --decline.\n"] * 2
     assert [ran.code for ran in answered] == [0, 0]
+    assert [each.decision for each in ended.decisions] == ["answered", "declined"]
 
 
 @pytest.mark.slow
@@ -101,9 +106,9 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
         )
         plan = await terminal.read_until("decide later: ")
         terminal.type("a")
-        asked = await terminal.read_until("leave empty to skip): ")
+        asked = await terminal.read_until("to decline): ")
         terminal.type(MEANT)
-        await terminal.read_until("leave empty to skip): ")
+        await terminal.read_until("to decline): ")
         running.send_signal(signal.SIGINT)
         await terminal.read_until("exits at once: ")
         terminal.type("f")

@@ -92,6 +92,7 @@ class QuestionReply(Contract):
     kind: Literal["question_reply"] = "question_reply"
     content: dict[str, JsonValue] | None = left_out(None)
     """None if there was no answer."""
+    is_declined: bool = left_out(False)
 
 
 class SteeringItem(Contract):

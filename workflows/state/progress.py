@@ -30,6 +30,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.problems import printable
 from chargehand.contracts.report import awaiting_records
+from chargehand.contracts.waits import Verdict
 from chargehand.state_words import EndReason, standing
 from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
@@ -41,11 +42,12 @@ from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.steering import Steering
 
-Verdict = Literal["approved", "edited", "rejected", "answered", "raised", "none"]
-VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
+VERDICTS: dict[Literal["approve", "edit", "reject", "answer", "decline"], Verdict] = {
     "approve": "approved",
     "edit": "edited",
     "reject": "rejected",
+    "answer": "answered",
+    "decline": "declined",
 }
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
@@ -115,7 +117,7 @@ class Progress(Carried):
     records: tuple[SubtaskRecord, ...] = left_out(())
     """One per subtask, in plan order."""
     questions: dict[str, Question] = present({})
-    answers: dict[str, str] = present({})
+    answers: dict[str, Answer] = present({})
     approvals: Approvals = left_out(Approvals())
     waits: Waits = left_out(Waits())
     steering: Steering = left_out(Steering())
@@ -313,15 +315,16 @@ class Progress(Carried):
                 f"subtask: '{subtask_id}' has no open question; subtasks that have one: "
                 f"{', '.join(unanswered) or 'none'}."
             )
-        if form := self.questions[subtask_id].form:
+        if (form := self.questions[subtask_id].form) and answer.text is not None:
             read_form(form, answer.text)
 
     def answer(self, answer: Answer) -> None:
-        self.steering.hear(answer.text)
-        self.answers[answer.subtask] = answer.text
-        self.waits.decide(f"question-{answer.subtask}", "answered", answer.by)
+        if answer.text is not None:
+            self.steering.hear(answer.text)
+        self.answers[answer.subtask] = answer
+        self.waits.decide(f"question-{answer.subtask}", VERDICTS[answer.decision], answer.by)
 
-    def close_question(self, subtask_id: str) -> str | None:
+    def close_question(self, subtask_id: str) -> Answer | None:
         del self.questions[subtask_id]
         self.waits.release(f"question-{subtask_id}")
         return self.answers.pop(subtask_id, None)

@@ -313,9 +313,9 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
     """Ask a person, and rewrite the instruction with the answer; None if there is none in time."""
     answer = await ask_person(session, subtask.id, subtask.agent, question)
-    if answer is None:
+    if answer is None or answer.text is None:
         return None
-    return f"{subtask.instruction}\n\nA person was asked: {question}\nThe answer, which decides: {answer}"
+    return f"{subtask.instruction}\n\nA person was asked: {question}\nThe answer, which decides: {answer.text}"
 
 
 async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:

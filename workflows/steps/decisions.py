@@ -13,7 +13,7 @@ from temporalio import workflow
 from activities.contracts.rounds import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
-from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
+from chargehand.contracts import Answer, CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
 from chargehand.contracts.problems import join_problems, one_line
 from chargehand.contracts.waits import call_title
 from chargehand.converter import non_retryable_error
@@ -118,15 +118,17 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
     def is_over() -> bool:
         return session.clock.work_is_over or child not in session.budget.grants.amounts
 
-    content = None
+    reply = QuestionReply()
     if session.may_ask:
         await workflow.wait_condition(lambda: is_over() or request.subtask not in progress.questions)
         if not is_over():
-            text = await ask_person(
+            given = await ask_person(
                 session, request.subtask, request.agent, request.text, form=request.form, is_over=is_over
             )
-            content = None if text is None else read_form(request.form, text)
-    await answer(session.mailbox, envelope, QuestionReply(content=content))
+            if given is not None:
+                content = None if given.text is None else read_form(request.form, given.text)
+                reply = QuestionReply(content=content, is_declined=given.text is None)
+    await answer(session.mailbox, envelope, reply)
 
 
 async def _answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> None:
@@ -173,13 +175,13 @@ async def ask_person(
     *,
     form: dict[str, JsonValue] | None = None,
     is_over: Callable[[], bool] = lambda: False,
-) -> str | None:
+) -> Answer | None:
     """Ask a person a subtask's question; None if there is no answer in time."""
     progress = session.progress
     wait = new_wait(session, "question", f"question-{subtask}", text)
     progress.ask(Question(subtask=subtask, agent=agent, text=text, form=form or {}, open_until=wait.until))
     enter(session, "awaiting_answer")
-    answered: str | None = None
+    answered: Answer | None = None
 
     def end() -> None:
         nonlocal answered

@@ -124,11 +124,11 @@ async def _use_with_answers(
     agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, result: ToolResult
 ) -> ToolResult:
     """Have a person answer the questions of a tool's server, and repeat the call with the answers."""
-    request, answers = agent.request, dict[str, dict[str, JsonValue]]()
+    request, answers = agent.request, dict[str, dict[str, JsonValue] | None]()
     while (asked := result.elicitation) is not None and asked.key not in answers and len(answers) < _MOST_ANSWERS:
         body = QuestionRequest(subtask=request.subtask.id, agent=request.agent.name, text=asked.asks, form=asked.form)
         answered = await ask(agent.mailbox, request.session, body, QuestionReply)
-        if answered is None or answered.content is None:
+        if answered is None or (answered.content is None and not answered.is_declined):
             break
         answers[asked.key] = answered.content
         result = await _use_tool(agent, call, f"{step}.answered-{len(answers)}", reply, answers=answers)
@@ -142,7 +142,7 @@ async def _use_tool(
     reply: CallReply | None,
     decided_at: datetime | None = None,
     *,
-    answers: Mapping[str, dict[str, JsonValue]] | None = None,
+    answers: Mapping[str, dict[str, JsonValue] | None] | None = None,
     lost_workers: int = 0,
 ) -> ToolResult:
     """Run a tool, unless the round was interrupted and no person approved the call."""

@@ -41,7 +41,8 @@ _UNCHANGED_SECONDS: Final = 1.0
 _SHARE: Final = 4
 """The interval is at least this multiple of the time to read a status, which grows with the work."""
 _CANCEL_SECONDS: Final = 15
-_ANSWER: Final = "Your answer (leave empty to skip): "
+_DECLINE: Final = "/decline"
+_ANSWER: Final = "Your answer (leave empty to skip, /decline to decline): "
 _DECISION: Final = "[a]pprove, [e]dit, [r]eject, or leave empty to decide later: "
 _EDITOR: Final = "vi"
 
@@ -264,8 +265,9 @@ class Prompts:
         say(f"  {safe_text(question.text)}")
         prompt(_ANSWER)
         while text := await self._read():
+            given, decision = (None, "decline") if text.strip() == _DECLINE else (text, "answer")
             try:
-                await self._session.answer(subtask=question.subtask, text=text)
+                await self._session.answer(subtask=question.subtask, text=given, decision=decision)
             except ChargehandError as error:  # such as an answer that does not fit its form
                 say(f"Not accepted: {error_text(error)}")
                 prompt(_ANSWER)

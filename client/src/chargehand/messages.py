@@ -142,7 +142,7 @@ class Messages(CommonMessages):
     decide_plan = _update(PlanDecision, Plan)
     """Approve, edit or reject a plan that awaits approval; return the plan that is carried out."""
     answer = _update(Answer, Status)
-    """Answer the question of a subtask, which then continues."""
+    """Answer or decline the question of a subtask, which then continues."""
     tell = _update(UserMessage, Status)
     """Have agents read a message at their next turn."""
     interrupt = _update(Interruption, Status)

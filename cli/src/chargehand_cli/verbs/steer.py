@@ -133,17 +133,21 @@ async def plan(
 async def answer(
     connection: Connection,
     session: SessionId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)] = None,
     *,
     subtask: Annotated[
         str | None, typer.Option(help="Subtask that asks.", show_default="the only one that asks")
     ] = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Decline to answer.")] = False,
 ) -> None:
     """Answer a question of a session that was started with --questions."""
+    if decline == (text is not None):
+        raise BadRequest("Give either TEXT or --decline.")
     steered = await connection.open_to_steer(session)
     question = _open_question(await steered.status(), subtask)
-    await steered.answer(subtask=question.subtask, text=text)
-    say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
+    await steered.answer(subtask=question.subtask, text=text, decision="decline" if decline else "answer")
+    with_it = "without an" if decline else "with your"
+    say(f"Session {session}: {one_safe_line(question.subtask)} continues {with_it} answer.")
 
 
 @verb(app, "raise")

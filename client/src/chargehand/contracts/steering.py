@@ -34,14 +34,15 @@ Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
 
 
-def _only_to_edit(value: Any, fields: ValidationInfo) -> Any:
-    if "decision" in fields.data and (value is not None) != (fields.data["decision"] == "edit"):
-        raise ValueError("is required with the decision 'edit', and allowed with no other")
-    return value
+def _only_with(decision: str) -> AfterValidator:
+    """Tie a field to the preceding `decision`; with `validate_default`, also if absent."""
 
+    def check(value: Any, fields: ValidationInfo) -> Any:
+        if "decision" in fields.data and (value is not None) != (fields.data["decision"] == decision):
+            raise ValueError(f"is required with the decision '{decision}', and allowed with no other")
+        return value
 
-_OnlyToEdit = AfterValidator(_only_to_edit)
-"""Ties a field to the preceding `decision`; with `validate_default`, also if absent."""
+    return AfterValidator(check)
 
 
 class PlanDecision(TypedByPeople):
@@ -49,7 +50,7 @@ class PlanDecision(TypedByPeople):
 
     decision: Literal["approve", "edit", "reject"]
     """`approve` the plan, `edit` it, or `reject` it, which ends the session."""
-    plan: Annotated[Plan | None, Field(validate_default=True), _OnlyToEdit] = None
+    plan: Annotated[Plan | None, Field(validate_default=True), _only_with("edit")] = None
     """The plan to use instead, for `edit`. It is validated like any plan."""
     reason: Reason = ""
     """The reason, for `reject`; the session's failure quotes it."""
@@ -67,7 +68,7 @@ class CallDecision(TypedByPeople):
     decision: Literal["approve", "edit", "reject"]
     """`approve` the call, `edit` its arguments and approve that, or `reject` it."""
     arguments: Annotated[
-        Annotated[dict[str, JsonValue], Field(max_length=100)] | None, Field(validate_default=True), _OnlyToEdit
+        Annotated[dict[str, JsonValue], Field(max_length=100)] | None, Field(validate_default=True), _only_with("edit")
     ] = None
     """The arguments to use instead, for `edit`."""
     reason: Reason = ""
@@ -81,8 +82,10 @@ class Answer(TypedByPeople):
 
     subtask: SubtaskId
     """Id of the subtask that asked."""
-    text: Words
-    """The answer (1 to 4,000 characters)."""
+    decision: Literal["answer", "decline"] = "answer"
+    """`answer` the question, or `decline` it: the subtask continues without an answer."""
+    text: Annotated[Words | None, Field(validate_default=True), _only_with("answer")] = None
+    """The answer (1 to 4,000 characters), for `answer`."""
     by: Decider = left_out("")
     """Who decides, and by what channel, for the report and the trace."""
 

@@ -13,6 +13,8 @@ __all__ = ["DecisionRecord", "PendingCall", "Question", "Wait"]
 WaitKind = Literal["plan", "call", "question", "limits", "message"]
 """A plan that awaits approval, a tool call that does, a question of a subtask, limits that are reached, or the next
 message of a conversation."""
+Verdict = Literal["approved", "edited", "rejected", "answered", "declined", "raised", "none"]
+"""A decision; `none` if the wait ended without one."""
 Decider = Annotated[str, StringConstraints(max_length=200), NoControlCharacters]
 """Who decides and by what channel (200 characters at most), as stated by the sending program."""
 
@@ -40,7 +42,7 @@ class DecisionRecord(Contract):
     """Id of the wait."""
     kind: WaitKind
     """The kind of wait."""
-    decision: Literal["approved", "edited", "rejected", "answered", "raised", "none"]
+    decision: Verdict
     """The decision; `none` if the wait ended without one."""
     by: str = left_out("")
     """Who decided, if stated."""

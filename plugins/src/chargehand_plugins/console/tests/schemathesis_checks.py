@@ -9,7 +9,7 @@ RULES: Final = (
     "is above this installation's ceiling",
     "must be less than or equal to",  # a duration that is typed as text
     "must be greater than 0 seconds",
-    "is required with the decision 'edit', and allowed with no other",
+    "and allowed with no other",
     "give at least one of max_turns, budget_usd and deadline",  # all of them null
     "is not a cursor",
     "must be printable",  # as Unicode has it

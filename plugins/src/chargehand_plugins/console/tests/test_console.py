@@ -268,6 +268,25 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
     assert f"plan: approved, by {by}" in [step.name for step in trace.steps]
 
 
+async def test_a_question_is_declined_by_a_form(client: Client, tmp_path: Path) -> None:
+    """The page of a link has one for it beside that of the answer; the session goes on and its report says so."""
+    asks = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
+    script = Script().plan(subtask("T1")).work("", asks, answer("Known."))
+    async with open_console(client, tmp_path, script) as console:
+        session = await console.environment.chargehand.start(SessionRequest(goal="What is it?", questions="allowed"))
+        await until_state(session, "awaiting_answer")
+        [wait] = (await session.status()).waits
+        page = Links(console.running.url, DECISION_KEY.encode()).make(session.id, wait, "mailto:a@b.example")
+        async with AsyncClient(headers={"Origin": console.running.url}, timeout=60, trust_env=False) as phone:
+            [form] = re.findall(r"<form(?:(?!</form>).)*Decline to answer", (await phone.get(page)).text, re.DOTALL)
+            fields = dict(re.findall(r'name="(\w+)" value="(\w+)"', form))
+            declined = await phone.post(f"{page}/answer", data=fields)
+        report = await session.result()
+
+    assert (declined.status_code, fields) == (200, {"subtask": "T1", "decision": "decline"})
+    assert [(each.kind, each.decision) for each in report.decisions] == [("question", "declined")]
+
+
 @pytest.mark.real_server
 async def test_sessions_are_found_by_words_filters_and_pages(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import McpTool
 from tests.crew_files import crew_text
 from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, work_task
-from tests.waiting import until
+from tests.waiting import until, until_state
 from workflows.rules.forms import read_form
 from workflows.rules.refusal import Refused
 
@@ -114,6 +114,22 @@ async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Pat
     assert [each.quote for each in result.sources] == ["Coat in M to Quay 4, floor 2, costs 12."]
     assert served.calls == ["Coat", "Coat", "Coat"]
     assert [(each.kind, each.decision) for each in report.decisions] == [("question", "answered")] * 2
+
+
+async def test_a_declined_question_is_declined_at_its_server(client: Client, tmp_path: Path) -> None:
+    """It is told apart from an answer that fits and from none, and the agent reads what the server makes of it."""
+    model = asking_for_a_quote()
+    with shop() as served:
+        async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
+            asked = SessionRequest(goal="What does a coat cost?", crew="desk", questions="allowed")
+            session = await chargehand.start(asked)
+            await until_state(session, "awaiting_answer")
+            await session.answer(subtask="T1", decision="decline")
+            report = await asyncio.wait_for(session.result(), 60)
+
+    [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
+    assert [each.quote for each in result.sources] == ["No size: decline"]
+    assert [each.decision for each in report.decisions] == ["declined"]
 
 
 @pytest.mark.parametrize("questions", ["none", "allowed"])

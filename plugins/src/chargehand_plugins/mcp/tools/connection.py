@@ -79,7 +79,7 @@ class Connection:
             else _over_http(declared, declared.url or "", environment, credentials or {}, self._statuses)
         )
         self._declared = declared
-        self._answers: Mapping[str, Mapping[str, Any]] = {}
+        self._answers: Mapping[str, Mapping[str, Any] | None] = {}
         self._asked: Elicitation | None = None
         self._questions = 0
         self._client = Client(
@@ -132,7 +132,7 @@ class Connection:
         return listed[:_MOST_TOOLS]
 
     async def call_answering(
-        self, tool: str, arguments: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
+        self, tool: str, arguments: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any] | None]
     ) -> tuple[types.CallToolResult, Elicitation | None]:
         """Call a tool once with a person's answers; also return further questions of the server.
 
@@ -148,10 +148,13 @@ class Connection:
         asked = elicitation_of(self._declared.name, params)
         if asked is None:
             return types.ElicitResult(action="decline")
-        if asked.key in self._answers:
-            return types.ElicitResult(action="accept", content=dict(self._answers[asked.key]))
-        self._asked = self._asked or asked
-        return types.ElicitResult(action="cancel")
+        if asked.key not in self._answers:
+            self._asked = self._asked or asked
+            return types.ElicitResult(action="cancel")
+        answer = self._answers[asked.key]
+        if answer is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=dict(answer))
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call a tool once. Raises `ServerUnusable` if its answer is lost, and `MCPError` if the server refuses.

@@ -103,7 +103,7 @@ class McpServer:
         connection: "Connection",
         tool: str,
         arguments: Mapping[str, JsonValue],
-        answers: Mapping[str, Mapping[str, JsonValue]],
+        answers: Mapping[str, Mapping[str, JsonValue] | None],
     ) -> "tuple[CallToolResult, Elicitation | None]":
         """Call a tool once with a person's answers; also return the server's questions to a person.
 
