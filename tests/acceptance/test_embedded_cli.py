@@ -136,7 +136,9 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
 
     assert (started.code, started.out) == (0, "one\n"), started.said
     assert "The session resumes the next time it runs" in started.said
-    assert "There is no session 'on' here." in mistyped.said  # a worker would have resumed the other one, and paid
+    assert (
+        "There is no session or conversation 'on' here." in mistyped.said
+    )  # a worker would have resumed the other one, and paid
     assert approval.code == 0, approval.said
     assert watch.returncode == 0, watched
     assert "every six months" in answer

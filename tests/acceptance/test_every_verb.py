@@ -75,7 +75,7 @@ def test_a_missing_server_or_session_is_named(verb: str, client: Client, tmp_pat
         address = client.service_client.config.target_host
         ran = _run(verb, *_arguments(verb), "--address", address, "--state-dir", tmp_path)
         _check(ran, [Exit.BAD_INPUT])
-        assert "There is no session 'unknown' here." in ran.said
+        assert "There is no session or conversation 'unknown' here." in ran.said
 
 
 @pytest.mark.parametrize(

@@ -143,16 +143,21 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
 
 
 @pytest.mark.parametrize("kind", [WorkflowType.SUPERVISOR, WorkflowType.CONVERSATION])
-async def test_an_id_of_a_ledger_is_refused(environment: OpenEnvironment, kind: WorkflowType) -> None:
-    """A session under it would be taken for the ledger of a tenant, which then could not start."""
+async def test_an_id_that_serves_no_session_is_refused(environment: OpenEnvironment, kind: WorkflowType) -> None:
+    """Under one, a session would be taken for the ledger of a tenant, which then could not start; others have no
+    page."""
     async with environment(Script()) as opened:
         client, queue = opened.chargehand.client, opened.chargehand.task_queue
-        with pytest.raises(WorkflowFailureError) as refused:
-            await client.execute_workflow(kind, {"goal": "a goal"}, id=f"{LEDGER_PREFIX}{queue}/acme", task_queue=queue)
+        ids = (f"{LEDGER_PREFIX}{queue}/acme", ".", "..", "x" * 176)
+        causes: list[BaseException] = []
+        for id_ in ids:
+            with pytest.raises(WorkflowFailureError) as refused:
+                await client.execute_workflow(kind, {"goal": "a goal"}, id=id_, task_queue=queue)
+            causes.append(refused.value.cause)
 
-    assert isinstance(refused.value.cause, ApplicationError)
-    assert refused.value.cause.type == ErrorType.INVALID_INPUT
-    assert f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers" in str(refused.value.cause)
+    assert [isinstance(each, ApplicationError) and each.type for each in causes] == [ErrorType.INVALID_INPUT] * len(ids)
+    assert f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers" in str(causes[0])
+    assert all("start it with 1 to 175 characters, not dots alone" in str(each) for each in causes[1:])
 
 
 async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:

@@ -16,7 +16,8 @@ from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, Reply
-from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused
+from chargehand.errors import AlreadyEnded, SessionCancelled, SessionNotFound, UpdateRefused
+from chargehand_plugins.testing import StandInChargehand, report_of
 from tests.crew_files import crew_folder
 from tests.scripted_model import COST, Held, Script, answer, refuse, request_tool, say, subtask, use
 from tests.waiting import until
@@ -75,6 +76,33 @@ async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) ->
     assert [call.task.latest().instruction for call in opened.model.calls if isinstance(call.task, ConverseTask)] == [
         *texts
     ]
+
+
+@pytest.mark.real_server
+async def test_an_id_that_is_no_conversation_is_told_alike_everywhere(desk: Desk) -> None:
+    """Whatever is sent to it, by which client: it is a session, or there is nothing of that id."""
+    async with desk(Script()) as opened:
+        chargehand = opened.chargehand
+        session = await chargehand.start("What is it?", session_id="a-session")
+        stand_in = StandInChargehand(report_of("It."))
+        await stand_in.start("What is it?", session_id="a-session")
+
+        async def told(talk: Conversation) -> set[str]:
+            sending = (talk.transcript(), talk.say(text="Hello"), talk.close())
+            refused = await asyncio.gather(*sending, return_exceptions=True)
+            return {f"{type(each).__name__}: {each}" for each in refused}
+
+        def told_at_once(name: str) -> str:
+            with pytest.raises(SessionNotFound) as refused:
+                stand_in.conversation(name)
+            return f"SessionNotFound: {refused.value}"
+
+        texts = {name: (await told(chargehand.conversation(name)), told_at_once(name)) for name in (session.id, "no")}
+        await session.cancel()
+
+    assert texts == {name: ({text}, text) for name, (_, text) in texts.items()}
+    assert texts["no"][1].startswith("SessionNotFound: There is no session or conversation 'no' here.")
+    assert texts[session.id][1].startswith("SessionNotFound: 'a-session' is a session, not a conversation.")
 
 
 async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: Desk) -> None:

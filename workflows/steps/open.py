@@ -215,10 +215,11 @@ def _check(request: SupervisorRequest) -> None:
     if info.workflow_id.startswith(LEDGER_PREFIX):
         raise invalid_input("id", [f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers; use another id"])
     length = len(info.workflow_id)
-    if request.delegation is None and length > LONGEST_SESSION_ID:
-        most = f"start it with {LONGEST_SESSION_ID} at most, since its subtasks' ids begin with it"
-        problem = f"has {length} characters; {most}"
-        raise invalid_input("id", [f"workflow id: {problem}"])
+    if request.delegation is None and (length > LONGEST_SESSION_ID or not info.workflow_id.strip(".")):
+        rule = (
+            f"1 to {LONGEST_SESSION_ID} characters, not dots alone, which have no page; its subtasks' ids begin with it"
+        )
+        raise invalid_input("id", [f"workflow id: has {length} characters; start it with {rule}"])
 
 
 def _hold_report(session: Session) -> None:

@@ -134,14 +134,11 @@ class OutputInvalid(ChargehandError):  # noqa: N818  # as above
 class SessionNotFound(ChargehandError):  # noqa: N818  # as above
     """No session or conversation has this id."""
 
-    def __init__(self, session_id: str, kind: str = "session", *, is_session: bool = False) -> None:
-        found = f"There is no {kind} '{session_id}' here."
-        if is_session:
-            found = f"'{session_id}' is a session, not a conversation."
-        super().__init__(
-            f"{found} `chargehand list` shows the sessions of this server; servers forget closed ones when their "
-            "retention ends."
-        )
+    def __init__(self, session_id: str, *, is_session: bool = False) -> None:
+        nothing = f"There is no session or conversation '{session_id}' here."
+        found = f"'{session_id}' is a session, not a conversation." if is_session else nothing
+        shows = "`chargehand list` shows those of this server; servers forget closed ones when their retention ends."
+        super().__init__(f"{found} {shows}")
 
 
 class SearchAttributesMissing(ChargehandError):  # noqa: N818  # as above

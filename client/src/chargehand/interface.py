@@ -44,13 +44,11 @@ def start_options(request: SessionRequest) -> dict[str, Any]:
     }
 
 
-def valid_id(text: str) -> str:
-    """Validate a session id chosen by a caller, which has to fit into an address of the console."""
+def valid_id(text: str, field: str = "session_id") -> str:
+    """Validate an id chosen by a caller, which has to fit into an address of the console."""
     if not text.strip(". ") or "/" in text or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
-        raise InvalidInput(
-            f"session_id: {printable(text, 40)!r} cannot be used; "
-            f"give 1 to {LONGEST_SESSION_ID} characters that can be shown, without slashes"
-        )
+        needs = f"1 to {LONGEST_SESSION_ID} characters that can be shown, without slashes and not dots alone"
+        raise InvalidInput(f"{field}: {printable(text, 40)!r} cannot be used; give {needs}")
     return text
 
 

@@ -30,7 +30,16 @@ from chargehand.contracts import (
     VerificationRequest,
 )
 from chargehand.contracts.base import contract
-from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionFailed, SessionNotFound
+from chargehand.errors import (
+    AlreadyEnded,
+    InvalidInput,
+    NoWorker,
+    ServerRefused,
+    SessionEnded,
+    SessionFailed,
+    SessionNotFound,
+    UpdateRefused,
+)
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
@@ -358,6 +367,15 @@ class Conversation(Execution, ConversationMessages):
         self._client = client
         self._handle = client.get_workflow_handle(conversation_id, result_type=ConversationEnd)
 
+    async def _answer(self, call: Awaitable[_T]) -> _T:
+        try:
+            return await super()._answer(call)
+        except (ServerRefused, UpdateRefused) as error:
+            with translated(self.id):
+                if (await describe_session(self._client, self.id)).type.name != WorkflowType.CONVERSATION:
+                    raise SessionNotFound(self.id, is_session=True) from error
+            raise
+
     async def result(self) -> ConversationEnd:
         """Wait until the conversation has ended.
 
@@ -399,7 +417,8 @@ async def start_conversation(
     client: Client, task_queue: str, request: ConversationRequest, conversation_id: str | None
 ) -> Conversation:
     """Open a conversation; return the open one for the same id and request."""
-    name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
+    new = f"conversation-{uuid.uuid4().hex[:12]}"
+    name = new if conversation_id is None else valid_id(conversation_id, "conversation_id")
     memo = listing_memo(request.goal or _TITLE)
     shown = {
         "static_summary": memo[GOAL],

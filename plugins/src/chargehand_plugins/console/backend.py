@@ -114,10 +114,7 @@ class Backend:
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Find a conversation, as `find` does."""
-        try:
-            _, found = await self.find(conversation_id)
-        except SessionNotFound:
-            raise SessionNotFound(conversation_id, "conversation") from None
+        _, found = await self.find(conversation_id)
         if found.type.name != WorkflowType.CONVERSATION:
             raise SessionNotFound(conversation_id, is_session=True)
         return self.connect().conversation(conversation_id)

@@ -28,7 +28,7 @@ from chargehand.contracts import (
 from chargehand.contracts.base import contract
 from chargehand.contracts.problems import one_line
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
-from chargehand.interface import refuse_difference
+from chargehand.interface import refuse_difference, valid_id
 from chargehand.listing import SessionFilters, SessionSummary
 from chargehand.messages import Input, Output, SessionMessage
 from chargehand.payloads.encryption import Encryption
@@ -242,7 +242,7 @@ class StandInChargehand(Chargehand):
         """
         number = len(self._runs)
         asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
-        session_id = session_id or f"session-{number + 1}"
+        session_id = f"session-{number + 1}" if session_id is None else valid_id(session_id)
         if session_id not in self._runs:
             script = self._scripts[min(number, len(self._scripts) - 1)]
             self._runs[session_id] = _Run(script, asked, tuple(documents))
@@ -260,7 +260,8 @@ class StandInChargehand(Chargehand):
         **fields: Any,
     ) -> StandInConversation:
         """Open a conversation; return the existing one for the same id and request."""
-        conversation_id = conversation_id or f"conversation-{len(self.talks) + 1}"
+        fallback = f"conversation-{len(self.talks) + 1}"
+        conversation_id = fallback if conversation_id is None else valid_id(conversation_id, "conversation_id")
         asked = contract(ConversationRequest, **fields) if request is None else request
         talk = self.talks.setdefault(conversation_id, Talk(asked, self._replies))
         refuse_difference(conversation_id, talk.request, asked)
@@ -273,7 +274,7 @@ class StandInChargehand(Chargehand):
             SessionNotFound: it was not.
         """
         if conversation_id not in self.talks:
-            raise SessionNotFound(conversation_id, "conversation", is_session=conversation_id in self._runs)
+            raise SessionNotFound(conversation_id, is_session=conversation_id in self._runs)
         return StandInConversation(conversation_id, self.talks[conversation_id])
 
     async def schedule(

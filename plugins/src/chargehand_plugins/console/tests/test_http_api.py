@@ -335,4 +335,4 @@ async def test_a_conversation_by_http(console: OpenConsole) -> None:
     assert closed.status_code == 200
     assert (no_conversation.status_code, unknown.status_code) == (404, 404)
     assert no_conversation.json()["detail"].startswith(f"'{session}' is a session, not a conversation.")
-    assert unknown.json()["detail"].startswith("There is no conversation 'unknown' here.")
+    assert unknown.json()["detail"].startswith("There is no session or conversation 'unknown' here.")

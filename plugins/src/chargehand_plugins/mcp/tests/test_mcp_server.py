@@ -221,7 +221,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
 
     assert all("that may be read; it has to be in" in each for each in refused)
     assert "limits.max_turns" in wrong
-    assert all("There is no session 'no-such-session' here" in each for each in unknown)
+    assert all("There is no session or conversation 'no-such-session' here" in each for each in unknown)
     assert all(each.startswith("Session finished is executing") for each in (told, interrupted))
     assert "has begun" in changed
     assert " of 30 turns" in raised

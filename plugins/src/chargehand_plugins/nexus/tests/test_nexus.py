@@ -145,7 +145,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
     assert (seen.awaiting.max_turns, seen.raised.max_turns) == (10, 15)
     assert seen.reports == (report, report, report)
     assert "has not ended yet; the operation `run` with its id waits for it" in seen.refusals[0]
-    assert f"There is no session '{ordered.held}' here" in seen.refusals[1]
+    assert f"There is no session or conversation '{ordered.held}' here" in seen.refusals[1]
     assert "message.goal: is required; message.gaol: is not a known field; did you mean 'goal'?" in seen.refusals[2]
     assert f"'{ordered.held}' exists and differs in workflow type" in seen.refusals[3]
 

@@ -85,7 +85,7 @@ async def test_a_session_that_there_is_not_is_named(client: Client) -> None:
     """With exit code 2, as by every verb."""
     ran = await Commands(client)("replay", "no-such-session")
 
-    assert (ran.code, "There is no session 'no-such-session'" in ran.said) == (2, True)
+    assert (ran.code, "There is no session or conversation 'no-such-session'" in ran.said) == (2, True)
 
 
 async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ async def test_a_session_that_was_never_started_is_not_found() -> None:
     session = StandInChargehand(report_of("One.")).session("other")
 
     for use in (session.status, session.plan, session.result, session.cancel, session.trace):
-        with pytest.raises(SessionNotFound, match="no session 'other'"):
+        with pytest.raises(SessionNotFound, match="no session or conversation 'other'"):
             await use()
 
 
