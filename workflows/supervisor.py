@@ -8,9 +8,10 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import Answer, Interruption, Plan, PlanDecision, PlanEdit, Report, Status, UserMessage
     from chargehand.messages import Messages, handles
-    from chargehand.plugins import Hook, installed
+    from chargehand.plugins import Hook
     from chargehand.wire import WorkflowType
     from workflows.contracts import SupervisorRequest
+    from workflows.rules.plugin_results import hook_functions, optional
     from workflows.session_workflow import SessionWorkflow, next_task
     from workflows.state.session import Session
     from workflows.steps.decisions import await_approval, check_edit, check_steering, decide_plan, edit_plan, steer
@@ -126,7 +127,7 @@ async def _plan(session: Session) -> Plan | None:
 
 async def _route_or_plan(session: Session) -> Plan:
     with OPEN_SPAN.get()("plan"):
-        for route in installed().functions(Hook.ROUTE):
+        for route in hook_functions(Hook.ROUTE, optional(Plan)):
             if (routed := await route(session)) is not None:
                 return routed
         await design_agents(session)

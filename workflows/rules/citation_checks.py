@@ -14,9 +14,10 @@ from typing import Final, Literal, get_args
 
 from activities.contracts.rounds import PASSAGE_GAP, as_compared
 from chargehand.contracts import Claim, Finding, Source, Verification
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, is_cited, without_citations
 from workflows.rules.claim_words import content, has_number, is_courtesy, not_ended, shared
+from workflows.rules.plugin_results import each_of, hook_functions
 
 _WEAKEST_FIRST: Final[Sequence[Verification]] = get_args(Verification)
 _WORTH: Final[Mapping[Verification, int]] = {
@@ -144,7 +145,7 @@ class CheckedClaim:
         said = [quote for source, quote in self.quotes if not is_computed(source)]
         results = [source.quote for source in self.sources if is_computed(source)]
         titles = [source.title for source in self.sources]
-        checks = installed().functions(Hook.CLAIM_OBJECTIONS) if said or results else ()
+        checks = hook_functions(Hook.CLAIM_OBJECTIONS, each_of(Objection)) if said or results else ()
         found = (each for check in checks for each in check(self.claim.text, said, results, titles))
         missing = (Objection(f"“{words}” does not stand there.", is_certain=True) for words in self.missing)
         return (*found, *missing)

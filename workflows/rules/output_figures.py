@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from chargehand.contracts import Claim, Source
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook, require
 from workflows.rules.citation_checks import is_computed
+from workflows.rules.plugin_results import hook_functions
 
 _MOST_VALUES: Final = 500
 _MOST_READ: Final = 100_000
@@ -24,12 +25,16 @@ def claims_without_source(output: JsonValue, said: Sequence[str], sources: Seque
     # Of a ref, the page may be a figure of the output, but not the line.
     read = (f"{each.ref.partition('#L')[0]} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
     words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
-    finding = installed().functions(Hook.UNKNOWN_FIGURES) if values else ()
+    finding = hook_functions(Hook.UNKNOWN_FIGURES, _texts) if values else ()
     return tuple(
         Claim(text=f"{name}: {values[name]}"[:_LONGEST_VALUE], problem=_PROBLEM.format(figures))
         for find in finding
         for name, figures in find(values, words, results).items()
     )
+
+
+def _texts(found: Any) -> dict[str, str]:
+    return {require(str, name): require(str, text) for name, text in dict[object, object](found).items()}
 
 
 def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
@@ -16,7 +16,7 @@ from activities.turn_kinds.plan import RefineAnswer, RefineTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
 from chargehand.contracts.plan import LONGEST_INSTRUCTION
 from chargehand.contracts.problems import UNSEEN
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook, require
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
@@ -25,6 +25,7 @@ from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit, fit_inputs, prior_knowledge, unread_issues
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.plugin_results import hook_functions
 from workflows.rules.recovery import (
     Action,
     Attempts,
@@ -81,7 +82,7 @@ async def _attempt_until_decided(
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None if the subtask is given up."""
     following = Try(subtask)
-    for backup in installed().functions(Hook.BACKUP):
+    for backup in hook_functions(Hook.BACKUP, _backed_up):
         following = Try(*await backup(session, following.subtask))
     done: set[Action] = set()
     reservation: Reservation | None = first
@@ -93,6 +94,11 @@ async def _attempt_until_decided(
         following = step
         reservation = await reserve_in_time(session, following.subtask)
     return None
+
+
+def _backed_up(result: Any) -> tuple[Subtask, Tier | None]:
+    subtask, tier = result
+    return require(Subtask, subtask), None if tier is None else require(Tier, tier)
 
 
 async def reserve_in_time(

@@ -18,7 +18,7 @@ from activities.turn_kinds.registry import Task
 from chargehand.contracts import DecisionRecord, Report, Route, SessionState, StopReason, Tier, Wait, WaitKind
 from chargehand.contracts.request import StartRequest
 from chargehand.listing import WAITING_STATES
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
 from chargehand.state_words import EndReason
 from workflows import options
@@ -27,6 +27,7 @@ from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import ModelCalls, TurnLost, request_grant, was_reset
 from workflows.options import execution_timeout
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.plugin_results import hook_functions
 from workflows.run_end import on_exit, raise_if_cancelled
 from workflows.state.clock import Clock
 from workflows.state.session import Session
@@ -127,7 +128,7 @@ async def announce_reply(session: Session, number: int, text: str) -> None:
     """Announce that a conversation waits for its user, with the latest reply; the next message ends the wait."""
     clock = session.clock
     wait = Wait(id=f"message-{number}", kind="message", asks=_line(text), since=workflow.now(), until=clock.deadline_at)
-    for announce in installed().functions(Hook.WAIT):
+    for announce in hook_functions(Hook.WAIT):
         await announce(session, wait, None)
 
 
@@ -162,7 +163,7 @@ def _line(text: str) -> str:
 
 def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
     waits = session.progress.waits
-    for announce in installed().functions(Hook.WAIT):
+    for announce in hook_functions(Hook.WAIT):
         waits.begin_announcement()
         asyncio.create_task(announce(session, wait, decision)).add_done_callback(waits.end_announcement)
 

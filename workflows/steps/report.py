@@ -19,7 +19,7 @@ from activities.turn_kinds.synthesis import OutputAnswer, OutputTask, RejectedOu
 from chargehand.contracts import CrewVersion, FailureCause, Grade, LimitUse, Report, SpendLine, StopReason
 from chargehand.contracts.report import ended_records
 from chargehand.failure_causes import failure_cause
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook
 from chargehand.state_words import EndReason
 from workflows import options
 from workflows.budget.estimates import OUTPUT
@@ -31,6 +31,7 @@ from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.inputs import DECISION_TOKENS, fit, fit_task
 from workflows.rules.output_figures import claims_without_source
+from workflows.rules.plugin_results import hook_functions, optional
 from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
@@ -172,7 +173,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
 
 
 async def _write_by_plugin(session: Session, outcomes: Sequence[InputOutcome]) -> PluginReport | None:
-    for write in installed().functions(Hook.REPORT):
+    for write in hook_functions(Hook.REPORT, optional(PluginReport)):
         if written := await write(session, outcomes):
             return written
     return None
@@ -396,5 +397,5 @@ async def report_after(error: BaseException, session: Session) -> Report:
 
 
 async def _announce(session: Session, *, stop_reason: str = "", error: str = "") -> None:
-    for announce in installed().functions(Hook.SESSION_ENDED):
+    for announce in hook_functions(Hook.SESSION_ENDED):
         await announce(session, stop_reason, error)

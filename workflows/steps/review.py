@@ -9,13 +9,14 @@ from activities.turn_kinds.judgements import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, ReviewAnswer, ReviewTask
 from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook
 from workflows.budget.ledger import Amount
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.plugin_results import each_of, hook_functions
 from workflows.state.session import Session
 from workflows.steps.effects import try_turn
 from workflows.steps.plan import validate
@@ -111,7 +112,9 @@ def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutco
 
 def _new_disagreements(session: Session) -> list[ContradictionDraft]:
     known, outcomes = session.progress.known_differences, session.progress.inputs()
-    found = (each for find in installed().functions(Hook.DISAGREEMENTS) for each in find(outcomes))
+    found = (
+        each for find in hook_functions(Hook.DISAGREEMENTS, each_of(ContradictionDraft)) for each in find(outcomes)
+    )
     return [each for each in found if each.about not in known]
 
 
