@@ -1,6 +1,6 @@
 """The fixtures of the core's tests, for the tests of plug-ins."""
 
 from tests.conftest import client, install, no_keys
-from tests.workflows.conftest import environment, forgetful, run
+from tests.workflows.conftest import desk, environment, forgetful, run
 
-__all__ = ["client", "environment", "forgetful", "install", "no_keys", "run"]
+__all__ = ["client", "desk", "environment", "forgetful", "install", "no_keys", "run"]

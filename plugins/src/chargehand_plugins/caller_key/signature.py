@@ -1,7 +1,8 @@
-"""The key of callers who may change sessions, for Temporal servers without access control.
+"""The key of those who may change sessions, for Temporal servers without access control.
 
-Callers sign each update: the session, the update, its id and its arguments. Workers with the key refuse all
-others. A reader of a history can replay a signed update, but only to another run, with the same arguments.
+Callers sign each update: the session, the update, its id and its arguments; workers and workflows sign each signal
+likewise, without an id. Workers with the key refuse all others. A reader of a history can replay a signed message, but
+only to the same session, with the same arguments.
 """
 
 import hmac
@@ -12,7 +13,15 @@ from uuid import uuid4
 
 from pydantic_core import to_json
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Interceptor, OutboundInterceptor, StartWorkflowUpdateInput, WorkflowUpdateHandle
+from temporalio.client import (
+    Interceptor,
+    OutboundInterceptor,
+    SignalWorkflowInput,
+    StartWorkflowInput,
+    StartWorkflowUpdateInput,
+    WorkflowHandle,
+    WorkflowUpdateHandle,
+)
 
 from chargehand.errors import UnusableSettings
 
@@ -56,6 +65,17 @@ class _Sign(OutboundInterceptor):
     def __init__(self, next: OutboundInterceptor, key: CallerKey) -> None:  # noqa: A002  # as above
         super().__init__(next)
         self._key = key
+
+    async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002  # as above
+        signed = self._key.header(input.id, input.signal, "", input.args)
+        input.headers = {**input.headers, **signed}
+        await super().signal_workflow(input)
+
+    async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002  # as above
+        if input.start_signal:
+            signed = self._key.header(input.id, input.start_signal, "", input.start_signal_args)
+            input.headers = {**input.headers, **signed}
+        return await super().start_workflow(input)
 
     async def start_workflow_update(
         self,

@@ -16,6 +16,7 @@ from temporalio.worker import Replayer
 
 from chargehand.connect import connection_settings
 from chargehand.environment import BAD_SETTINGS
+from chargehand_plugins.caller_key.required import RequireCallerKey
 from worker.process import converter
 from worker.settings import Settings
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
@@ -62,7 +63,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
     replayer = Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput()],
+        interceptors=[RefuseBadInput(), RequireCallerKey()],
         data_converter=converter,
     )
 
