@@ -11,6 +11,7 @@ from decimal import Decimal
 from heapq import nlargest
 from typing import Final
 
+from chargehand_plugins.claim_checks.comparisons import comparison_objections
 from chargehand_plugins.claim_checks.copies import LEAST_NAME
 from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, roundings
 from chargehand_plugins.claim_checks.roles import role_objections
@@ -91,7 +92,7 @@ def objections_of(
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
     elif tables and not sentences:
-        found += table_objections(claim, tables)
+        found += [*table_objections(claim, tables), *comparison_objections(claim, tables)]
     return tuple(dict.fromkeys(found))
 
 
@@ -149,16 +150,17 @@ def _figures(
                 yield Objection(f"{figure.written} may be more than a thousand there, or less.")
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not scale)
-        elif not (
-            (
-                figure.is_word and figure.scale == 1 and not any(map(figure.counts_as, there))
-            )  # it may count what no figure counts
-            or is_derived(figure, there)
-        ):
+        elif not (_counts_other(figure, there) or is_derived(figure, there)):
             is_exact = not (scale or is_bound or phrase_in("nearly", claim) or any(map(figure.completes, there)))
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)
+
+
+def _counts_other(figure: Quantity, there: Sequence[Quantity]) -> bool:
+    """Whether a number word may count what no figure counts: no share, and not what one of them counts."""
+    is_plain = figure.is_word and figure.scale == 1 and figure.unit != "percent"
+    return is_plain and not any(map(figure.counts_as, there))
 
 
 def _names(claim: str, known: str) -> Iterator[Objection]:

@@ -17,8 +17,8 @@ _CASED: Final = frozenset({"den", "dem", "des"})
 """German articles that tell the role of their noun wherever it stands."""
 _FIXED_PREPOSITIONS: Final = frozenset({"en", "nl"})
 """Languages in which no article changes the end of a preposition, as `à` and `au`."""
-_RELATIONS: Final = (("later", "earlier"), ("effect", "cause"))
-"""Phrases before what follows, and before what comes first."""
+_RELATIONS: Final = (("later", "earlier"), ("effect", "cause"), ("contrast",))
+"""Phrases before what follows or is not so, and before what comes first."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
             # A word of its own may be a verb that turns them round: of `A gave B`, B received from A.
             yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=own <= there)
         if _is_crossed(claim, sentence, codes[0]):
-            yield Objection("What comes first and what follows change places.", is_certain=True)
+            yield Objection("What stands before and behind its conjunction changes places.", is_certain=True)
 
 
 def is_in_order(claim: str, sentence: str) -> bool:
@@ -69,17 +69,18 @@ def is_in_order(claim: str, sentence: str) -> bool:
 
 
 def _is_crossed(claim: str, sentence: str, code: str) -> bool:
-    """Whether a claim has the sides of `after` or `because` the other way round than a sentence."""
+    """Whether a claim has the sides of `after`, `because` or `but not` the other way round than a sentence."""
     for phrases in _RELATIONS:
         mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
         first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
         # A word of both may be where it happens: `The scanner is installed in the mill before the roof is replaced`.
-        if len(mine[0] & last) >= max(len(mine[0] & first), 1) and len(mine[1] & first) > len(mine[1] & last):
+        least = 1 if len(phrases) == 1 else max(len(mine[0] & first), 1)  # `but not` has its subject in front
+        if len(mine[0] & last) >= least and len(mine[1] & first) > len(mine[1] & last):
             return True
     return False
 
 
-def _related(text: str, phrases: tuple[str, str], code: str) -> tuple[frozenset[str], frozenset[str]]:
+def _related(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words of what comes first, and of what follows; none if the text does not say."""
     found = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
     for number, match in found:

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Final
 
 from chargehand_plugins.claim_checks.copies import CLAUSE_END, Copy, copy_of
 from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.roles import is_in_order
-from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
+from chargehand_plugins.claim_checks.words import each_time, is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in, units
+from workflows.rules.claim_words import content, covered, language_of, languages, spoken_in
 
 _COMMA: Final = re.compile(r"[,;:()](?!\d)")
 _MARKS: Final = ".,;:!?()“”„«»\"'"
@@ -46,6 +45,9 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         reason = "It denies what its source says." if is_negated(claim) else "Its source denies it."
         yield Objection(reason, is_certain=is_copy)
     if copy:
+        elsewhere, others = own - content(copy.clause), _names(nearest, nearest) & content(nearest) - own
+        if elsewhere and others and not is_negated(claim):
+            yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
         yield from _replaced(copy, claim, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
     if near >= _RELATED and not is_denied:
         yield from _turned(claim, nearest, is_repeated=near == 1)
@@ -147,13 +149,6 @@ def _written(stems: frozenset[str], claim: str) -> str:
     return ", ".join(f"“{word}”" for word in dict.fromkeys(words))
 
 
-@cache
-def _each_time() -> re.Pattern[str]:
-    """Match how often or how long something is: `every three months` is no extent."""
-    spans = "|".join(words for unit in ("time", "calendar") for words in units()[unit].values())
-    return re.compile(rf"\w+ (?:les |los |las )?(?:\w+ )?(?:{spans}|night|nacht|noche|notte)(?!\w)", re.IGNORECASE)
-
-
 def _clause_of(own: frozenset[str], sentence: str) -> str:
     return max(CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
 
@@ -167,8 +162,8 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
         is_narrow = _MAY in duties or phrase_in("denials", nearest)
         is_certain = is_repeated and not _RANGE.search(claim) and (not is_narrow or is_in_order(claim, nearest))
         yield Objection("It says more than its source (duty).", is_certain=is_certain)
-    extent = sides_of("extent", _each_time().sub(" ", claim), codes)
-    other = sides_of("extent", _each_time().sub(" ", nearest), spoken_in(nearest))
+    extent = sides_of("extent", each_time().sub(" ", claim), codes)
+    other = sides_of("extent", each_time().sub(" ", nearest), spoken_in(nearest))
     is_rounded = bool(phrase_in("nearly", nearest)) and not phrase_in("nearly", claim)
     is_wider = _ALL in extent and (is_rounded or not other - {_PART})
     is_denied = any(without_negations(text) != text for text in (nearest, claim)) or phrase_in("denials", nearest)

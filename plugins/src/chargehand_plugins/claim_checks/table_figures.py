@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -10,20 +10,21 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from chargehand_plugins.claim_checks.number_forms import DECIMAL_MARKS, decimal_marks, numbers_in
+from chargehand_plugins.claim_checks.periods import PERIOD, period_words, times_of, with_periods
 from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of
-from chargehand_plugins.claim_checks.words import is_negated, months_of, phrase_in, sides_of
+from chargehand_plugins.claim_checks.words import clauses_of, is_each_time, is_negated, months_of, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import TOKEN, language_of, languages, spoken_in
 
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
-_TOGETHER: Final = re.compile(
+TOGETHER: Final = re.compile(
     r"\b(?:together|combined|zusammen|insgesamt|ensemble|junt[oa]s|insieme|samen|razem|łącznie|tillsammans"
     r"|(?:in|au|en) totale?)\b",
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
-_TIMES: Final = ((_YEAR,), (re.compile(r"\bq[1-4]\b", re.IGNORECASE),))
+_TIMES: Final = ((_YEAR,), (PERIOD,))
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
 _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
 _PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|preced|vorig", re.IGNORECASE)
@@ -40,8 +41,6 @@ _ALL, _NONE = 0, 2
 BOUND: Final = 20
 """Characters before a figure in which `exceeds` or `less than` makes it a bound."""
 _CLAUSES: Final = re.compile(r"[,;:](?!\d)")
-_EACH_TIME: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
-"""As `year by year`, or `von Jahr zu Jahr`."""
 
 
 @dataclass(frozen=True)
@@ -146,25 +145,24 @@ class ResultTable:
         return any(_TOTAL.search(self.rows[row][column]) for column in self.labels)
 
     def time_of(self, cell: Cell, *, is_by_row: bool) -> str:
-        """Return what orders figures in time: date, year or month of a row or column; empty if there is none."""
-        title = self.header[cell.column]
-        if not is_by_row:
-            time = re.findall(r"(?:19|20)\d\d", title) or _months([title.replace("_", " ")])
-            return "".join(time) or ("before" if _PREVIOUS.search(title) else "now")
-        labels = [self.rows[cell.row][column] for column in self.labels]
-        dated = [label for label in labels if _YEAR.match(label)]
-        return next(iter(dated), "") or "".join(_months(labels))
+        """Return what orders figures in time: date, year or period of a row or column; empty if there is none."""
+        labels = [self.rows[cell.row][column] for column in self.labels] if is_by_row else [self.header[cell.column]]
+        place = f"{cell.row if is_by_row else cell.column:03}"  # seasons follow each other as the table has them
+        times = [label for label in labels if _DATE.fullmatch(label)][:1] or times_of(" ".join(labels))
+        time = "".join(each if any(map(str.isdigit, each)) else place for each in times)
+        return time or ("" if is_by_row else "before" if _PREVIOUS.search(labels[0]) else "now")
 
     def are_alternatives(self, column: int, columns: frozenset[int]) -> bool:
         """Whether the title of a column is one of others, or a year, month or season as they are."""
         groups = (*(group for each in languages().values() for group in each.alternatives), *_TIMES)
-        titles = [self.header[each].replace("_", " ") for each in (column, *columns)]
+        titles = [with_periods(self.header[each].replace("_", " ")).strip() for each in (column, *columns)]
         return any(all(any(one.fullmatch(title) for one in group) for title in titles) for group in groups)
 
     def in_time(self, columns: frozenset[int]) -> frozenset[int]:
         """Add to columns those with the same titles but for the year; if there are none, find the only such ones."""
+        times = [{time[:_STEM] for time in times_of(title)} for title in self.header]
         titles = [
-            frozenset(stem for stem in self.stems(each) if not (stem.isdigit() or _months([stem])))
+            frozenset(stem for stem in self.stems(each) - times[each] if not (stem.isdigit() or times_of(stem)))
             for each in range(len(self.header))
         ]
         alike = {title for title in titles if titles.count(title) > 1}
@@ -173,12 +171,9 @@ class ResultTable:
             return columns | {each for each, title in enumerate(titles) if title in alike}
         return columns
 
-    def place_of(self, cell: Cell, text: str, *, is_by_row: bool) -> str:
-        """Return what orders figures as a text names their rows or columns; empty if it does not name one."""
-        labels = [self.rows[cell.row][column] for column in self.labels] if is_by_row else [self.header[cell.column]]
-        stems = [word[:_STEM] for label in labels for word in _words(label)]
-        at = max((_plain(text).find(stem) for stem in stems), default=-1)
-        return f"{at:06}" if at >= 0 else ""
+    def is_duration(self, column: int) -> bool:
+        """Whether a column tells how long something takes."""
+        return any(unit_of(word)[0] == "time" for word in TOKEN.findall(self.header[column]))
 
     def is_said(self, cell: str, column: int, words: frozenset[str], text: str) -> bool:
         """Whether a text has a label of a column."""
@@ -196,10 +191,6 @@ class ResultTable:
         return bool(label) and all(
             word in words or (len(word) >= _STEM and any(each.startswith(word) for each in words)) for word in label
         )
-
-
-def _months(labels: Iterable[str]) -> list[str]:
-    return [f"{min(months):02}" for label in labels if (months := months_of(f"{label} 1"))]
 
 
 @lru_cache(maxsize=128)
@@ -241,7 +232,7 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
 
 def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
     """Say what of a claim all its tables contradict: the most, a trend, what is so in all rows, a number or a label."""
-    if all(_extreme_of(claim, table) is False for table in tables):
+    if all(any(_extreme_of(part, table) is False for part in _superlatives(claim, table)) for table in tables):
         is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
         yield Objection("Another row has the most or the least.", is_certain=is_clear)
     for fails, reason in (
@@ -255,10 +246,23 @@ def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Obje
         yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
 
+def _superlatives(claim: str, table: ResultTable) -> list[str]:
+    """Split a claim that has several: `most in spring and fewest in autumn`, each with the row that it names."""
+    found = [part for part in clauses_of(claim) if sides_of("extremes", part)]
+    rows = table.key_rows(claim)
+    label = " ".join(table.rows[row][column] for row in rows for column in table.keys if len(rows) == 1)
+    return [part if table.named_rows(part) else f"{label} {part}" for part in found] if len(found) > 1 else [claim]
+
+
 def _extreme_of(claim: str, table: ResultTable) -> bool | None:
     """Whether the one row that a claim names has the most or the least; None if it does not name one row."""
     rows, columns = table.named_rows(claim), table.named_columns(claim)
-    sides = sides_of("extremes", claim)
+    sides, speeds = (
+        sides_of("extremes", claim),
+        frozenset(n for n, words in enumerate(period_words("speed")) if words.search(claim)),
+    )
+    if len(speeds) == 1 and (times := frozenset(filter(table.is_duration, columns or table.columns))):
+        sides, columns = frozenset(1 - side for side in speeds), times  # who is fastest takes least time
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
     by_column = ([each for each in table.columns[at] if each.row in table.body] for at in columns or table.columns)
@@ -271,7 +275,7 @@ def _extreme_of(claim: str, table: ResultTable) -> bool | None:
 
 
 def _runs_against(claim: str, table: ResultTable) -> bool:
-    """Whether figures that a claim compares, in time or as it names them, differ the other way round: in any row."""
+    """Whether figures that a claim compares in time differ the other way round: in any row."""
     rows = table.named_rows(claim)
     is_of_all = _counts_rows(claim, table) or sides_of("extent", claim) == frozenset({_ALL})
     parts = [frozenset({row}) for row in table.body] if is_of_all and not rows else []
@@ -284,20 +288,14 @@ def _counts_rows(claim: str, table: ResultTable) -> bool:
 
 
 def _runs_in_rows(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
-    columns, sides = table.named_columns(claim), sides_of("direction", claim)
-    is_each = bool(_EACH_TIME.search(claim)) or sides_of("extent", claim) == frozenset({_ALL})
-    if sides and not (len(rows) > 1 and sides_of("amount", claim)):  # `more than double` is no direction
-        columns = table.in_time(columns)
-        rows = frozenset(range(min(rows), max(rows) + 1) if rows and is_each else rows or range(len(table.rows)))
-    else:
-        sides = frozenset[int]()
+    columns, sides = table.in_time(table.named_columns(claim)), sides_of("direction", claim)
+    is_each = is_each_time(claim) or sides_of("extent", claim) == frozenset({_ALL})
+    if not sides and is_each_time(claim) and not phrase_in("than", claim):
+        sides = sides_of("amount", claim)  # `less every quarter`
+    rows = frozenset(range(min(rows), max(rows) + 1) if rows and is_each else rows or range(len(table.rows)))
     chosen = [cell for cell in table.cells if cell.row in rows and (not columns or cell.column in columns)]
     is_by_row = len({cell.column for cell in chosen}) == 1
-    if sides:
-        order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
-    else:
-        sides = frozenset(1 - side for side in sides_of("amount", claim))  # of "more than", the second falls short
-        order = [table.place_of(cell, claim, is_by_row=is_by_row) for cell in chosen]
+    order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
     is_clear = len(chosen) == len({*order} - {""}) >= 2 and len(sides) == 1
     if not is_clear or is_negated(claim) or sides_of("extremes", claim):
         return False
@@ -377,7 +375,7 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
 
 def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure of rows is no cell, no sum and no difference, ratio or share of any two of a row or a column."""
-    is_of_rows = table.named_rows(claim) or _TOGETHER.search(claim) or _counts_rows(claim, table)
+    is_of_rows = table.named_rows(claim) or TOGETHER.search(claim) or _counts_rows(claim, table)
     if len(table.cells) > _MOST_REPEATED or not is_of_rows:
         return False
     lines = [[cell for cell in table.cells if cell.row == each] for each in range(len(table.rows))]
@@ -396,7 +394,7 @@ def _computed(claim: str, table: ResultTable) -> tuple[list[Quantity], list[list
     totals = [(part[0].column, _totals(part)) for part in (*table.columns.values(), *parts) if part]
     sums = [total for column, (total, *_) in totals if column in columns]
     whole = [each for column, total in totals for each in (total if column in columns else total[-1:])]
-    if sums and _TOGETHER.search(claim) and len(rows) != 1:  # what is left of a sum is none
+    if sums and TOGETHER.search(claim) and len(rows) != 1:  # what is left of a sum is none
         return whole, []
     chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
     each_row = [[cell.quantity for cell in named if cell.row == row] for row in sorted(rows)[:_MOST_PAIRED]]
@@ -436,7 +434,7 @@ def _measure(title: str) -> Quantity:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(TOKEN.findall(_plain(text)))
+    return frozenset(TOKEN.findall(_plain(with_periods(text))))
 
 
 def _plain(text: str) -> str:

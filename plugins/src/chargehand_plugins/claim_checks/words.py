@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from workflows.rules.claim_words import languages, not_ended, spoken_in
+from workflows.rules.claim_words import languages, not_ended, spoken_in, units
 
 _NUMERIC_DATE: Final = re.compile(
     r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})([./])(\d{1,2})(?:\5(\d{2,4})\b|\.(?= [a-zà-ÿ]))"
@@ -22,6 +22,7 @@ _FALLS: Final = re.compile(
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
 _FULL_STOP: Final = "\0"
+_REPEATED: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
 SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes", "verdict", "compass")
 """In which one word may say the opposite of another."""
 
@@ -79,6 +80,25 @@ def is_negated(text: str) -> bool:
     """Whether a text denies: it has a word that negates, or `without`, but not both."""
     negation, without = (bool(words.search(text)) for words in _negations())
     return negation != without
+
+
+def clauses_of(text: str) -> list[str]:
+    """Split a text at commas, and at `and` and `but`."""
+    marks = (languages()[code].phrases[kind].pattern for code in spoken_in(text)[:1] for kind in ("but", "also"))
+    return re.split(rf"[,;:](?!\d)|{'|'.join(marks)}", text, flags=re.IGNORECASE)
+
+
+@cache
+def each_time() -> re.Pattern[str]:
+    """Match how often or how long something is: `every three months` is no extent."""
+    spans = "|".join(words for unit in ("time", "calendar") for words in units()[unit].values())
+    return re.compile(rf"\w+ (?:les |los |las )?(?:\w+ )?(?:{spans}|night|nacht|noche|notte)(?!\w)", re.IGNORECASE)
+
+
+def is_each_time(text: str) -> bool:
+    """Whether a text is about all times: `every quarter`, `year by year`, or `von Jahr zu Jahr`."""
+    found = (match[0] for match in each_time().finditer(text))
+    return bool(_REPEATED.search(text)) or any(0 in sides_of("extent", words) for words in found)
 
 
 def without_negations(text: str) -> str:
