@@ -16,6 +16,9 @@ _T = TypeVar("_T")
 _NUMBER: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*")
 _AMOUNT: Final = re.compile(r"[-+]?\d[\d.,'’\s]*\s?[^\W\d]{0,3}")
 """Such as `4.200 h`, which is left as a text."""
+_AGAIN: Final = re.compile(r"(.+)_\d+")
+_COUNTED: Final = re.compile(r"^(?:number|no\.?)[_ ]of[_ ]", re.IGNORECASE)
+"""The beginning of a title such as `number of guests`, which is no number of a guest."""
 _YES, _NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
 
 
@@ -25,7 +28,9 @@ class Field:
     def __init__(self, column: Column, table: Table, language: str) -> None:
         self.column, self.name, self.label = column, column.name, column.title or column.name
         self._table, self._file = table, tuple(token.stem for token in _names_of(table, language))
-        tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", self.label), language)
+        again = _AGAIN.fullmatch(self.label)  # DuckDB numbers a title that occurs twice
+        plain = again[1] if again and again[1] in {each.title for each in table.columns} else self.label
+        tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", _COUNTED.sub("", plain)), language)
         self.words = tuple(token.word for token in tokens)
         self.units = frozenset(form for word in self.words for form in lexicon.unit_forms(word))
         named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
@@ -54,8 +59,15 @@ class Field:
         self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
 
     def has(self, *names: str) -> bool:
-        """Whether a word of its title is one of those of a name."""
-        return any(lexicon.matches(name, word) for name in names for word in self.words)
+        """Whether a word of its title is one of those of a name; `no-shows` have no number."""
+        words = self.words[self.words[:1] == ("no",) and len(self.words) > 1 :]
+        return any(lexicon.matches(name, word) for name in names for word in words)
+
+    def has_names_of(self, token: Token) -> bool:
+        """Whether its numbers name what a word counts, as those of a column `flat` name flats."""
+        is_whole = self.column.type == "BIGINT" and not self.units and len(self.title) == 1
+        word = self.title[0].word if is_whole and self.stems == (token.stem,) else token.word
+        return token.word != word and token.word.startswith(word)
 
     def events(self, text: str) -> set[str]:
         """List what has happened to rows by a condition, as a text, such as `status = delivered`."""
@@ -115,6 +127,7 @@ class Fields:
         self.table, self.language = table, language
         self.all = tuple(Field(column, table, language) for column in table.columns)
         self.is_dated = any(field.calendar for field in self.all)
+        self.has_status = any(each.has("statuses") for each in self.all)
         self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
         keys = [field for field in self.all if field.is_unique]
         self.key = next(iter(keys), None)

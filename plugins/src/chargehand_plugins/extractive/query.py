@@ -71,7 +71,7 @@ class Query(NamedTuple):
             f" {f'(SELECT count(*) FROM {table} WHERE {total})' if total else 0} AS totals,"
             f" {' OR '.join(self._all_doubts(value, group, rows, total))} AS doubt,"
             f" {self._value(self.other, '') if self.other else 'NULL'} AS other FROM {table} WHERE {rows}"
-            f"{'' if group == _NO_GROUP else f' GROUP BY {group}'} ORDER BY {_ORDERS.get(self.shape, '1')}"
+            f"{'' if group == _NO_GROUP else f' GROUP BY {group}'} ORDER BY {self._order()}"
         )
 
     @property
@@ -95,6 +95,11 @@ class Query(NamedTuple):
             return self.group.sql
         is_apart = self.currency and self.function != "share"
         return f'CAST("{self.currency.name}" AS VARCHAR)' if self.currency and is_apart else _NO_GROUP
+
+    def _order(self) -> str:
+        """Order by value, or by name; months by the calendar."""
+        calendar = self.group.field.calendar if self.group and self.function != "rate" else None
+        return _ORDERS.get(self.shape) or (f"min({calendar.text}), 1" if calendar else "1")
 
     def _all_doubts(self, value: str, group: str, rows: str, total: str) -> list[str]:
         table = f'"{self.table.name}"'

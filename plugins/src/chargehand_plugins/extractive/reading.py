@@ -154,7 +154,7 @@ class _Reading:
         if not self._is_clear or periods is None or len(set(names)) < len(names) or is_misdated:
             return
         groups = self._groups()
-        for group, measure in product((None, *groups), (None, *self.fields.all)):
+        for group, measure in product((None, *groups) if self._per is None else groups, (None, *self.fields.all)):
             cost = self._distance(measure, group, groups)
             if not (cost is None or (group and (group.field.name in names or measure is group.field))):
                 yield from ((query, cost) for query in self._queries_of(measure, group, periods))
@@ -182,7 +182,10 @@ class _Reading:
 
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
         """How far a word is from what a query speaks of; None if it is not that."""
-        costs = [*(field.cost(token) for field in spoken_of), self.fields.cost_of_rows(token)]
+        costs = [field.cost(token) for field in spoken_of]
+        # The name of the table does not say that what the rows have a status for has happened to all of them.
+        is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
+        costs += [] if is_open else [self.fields.cost_of_rows(token)]
         is_bounded = any(part.period or (part.condition and not part.condition.is_value) for part in self.parts)
         events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
@@ -194,7 +197,10 @@ class _Reading:
         period, calendar = self._period, self._calendar
         if period is None or self._titled:
             return []
-        sql = calendar and calendar.condition(period, frozenset(name.stem for name in self.fields.names))
+        names = frozenset(name.stem for name in self.fields.names)
+        if not self.fields.is_dated and not period.side and period.text in names:
+            return []  # all of a sheet `2024`
+        sql = calendar and calendar.condition(period, names)
         if not (self._dated_by and calendar and sql):
             return None
         text = (self._dated_by.label, period.side, period.text if period.has_year else self._period_text)
@@ -234,7 +240,7 @@ class _Reading:
             is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
             is_thing = is_row or self.fields.key is not None
             is_unsure = thing and (self.fields.quantity or thing.is_flag or not is_thing)
-            is_unsure = is_unsure or self._is_amount
+            is_unsure = is_unsure or self._is_amount or (counted and counted.field and not counted.field.is_unique)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
             return None if is_unsure else 1  # a column that has what is asked for is nearer than rows of that name
         own = [each for each in self._held if each.field is measure]
@@ -249,6 +255,11 @@ class _Reading:
             # How many sailings there were is not how many were cancelled.
             unsaid = [word for word in measure.title if word.stem not in {token.stem for token in tokens}]
             is_other = self._is_count and any(lexicon.matches("event", word.word) for word in unsaid[-1:])
+            # How many volumes were restored is not the number of `pages restored`.
+            is_thing = self._counted is None or measure.cost(self._counted) is not None or self._is_amount
+            is_amount = bool(unsaid) or measure.is_money or self.fields.currency is not None
+            is_other |= self._is_count and is_amount and not is_thing and measure is not self.fields.quantity
+            is_other |= self._counted is not None and measure.has_names_of(self._counted)
             if self._is_count and min(costs) > 1:  # `how many` is no money, and `how much` not how many pieces
                 is_much = measure.is_money or bool(measure.units) or measure.has("revenues")
                 is_many = measure is self.fields.quantity and not self._is_amount
@@ -340,6 +351,11 @@ class _Reading:
     def _ranked_token(self) -> Token | None:
         """The content word after a word for most or least."""
         return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
+
+    @cached_property
+    def _counted(self) -> Token | None:
+        """The content word after `how many`."""
+        return next((part.tokens[0] for part in self._after(self._at.get("count")) if part.is_word), None)
 
     @property
     def _ranks_rows(self) -> bool:

@@ -309,3 +309,53 @@ def test_what_is_no_month_or_day_is_no_period() -> None:
     """Such as 30 February, a word that begins like a month, and a number that no month has."""
     assert read_period(read_tokens("30 February 2024", "en"), 0, "en") is None
     assert [text for text in ("mardi", "marine", "decem", "Junior", "2024-13") if months_of(text)] == []
+
+
+def table_of(name: str, columns: str) -> Catalog:
+    """Make a table from titles and values, as in `berth=A,B fee=7,9`."""
+    given = [(title, values.split(",")) for title, _, values in (each.partition("=") for each in columns.split())]
+    made = tuple(
+        Column(
+            name=title,
+            title=title,
+            type="BIGINT" if values[0].isdigit() else "VARCHAR",
+            examples=tuple(values),
+            distinct=len({*values}),
+        )
+        for title, values in given
+    )
+    return Catalog(tables=(Table(name=name, document=f"{name}.csv", rows=len(given[0][1]), columns=made),))
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "columns", "computed"),
+    [
+        ("How many volumes were restored?", "a", "volume=X,Y pages_restored=7,9", ""),
+        ("How many applicants were awarded?", "a", "applicant=X,Y awarded_eur=7,9", ""),
+        ("How many flats are there?", "a", "street=X,X flat=1,2", ""),
+        ("How many no-shows were there?", "a", "day=X,Y No-shows=1,2", "sum"),
+        ("How many guests came?", "a", "guest_name=X,Y number_of_guests=1,2", "sum"),
+        ("What is the total fee?", "a", "berth=X,Y fee=1,2 fee_1=3,4", ""),
+        ("Wie viele Seiten wurden restauriert?", "restauriert", "Seiten=1,2 Zustand=fertig,neu", ""),
+        ("Wie viele Seiten wurden restauriert?", "a", "Seiten=1,2 Zustand=restauriert,neu", "Zustand"),
+        ("What is the total fee in 2024?", "fees_2024", "berth=X,Y fee=1,2", "sum"),
+        ("What is the total fee in 2023?", "fees_2024", "berth=X,Y fee=1,2", ""),
+    ],
+)
+def test_what_is_counted_is_what_the_question_names(question: str, name: str, columns: str, computed: str) -> None:
+    """Not what only shares a verb with a column, a column of names in figures, or one of two of the same title."""
+    figure = read_query(question, table_of(name, columns))
+
+    assert (figure is not None and computed in figure.sql()) == bool(computed)
+
+
+def test_months_are_listed_by_the_calendar() -> None:
+    """Whatever order the table has them in."""
+    months = sorted(MONTHS)
+    table = table_of("a", f"month={','.join(months)} income=1,2,3,4,5,6,7,8,9,8,7,6")
+    figure = read_query("What is the total income per month?", table)
+
+    assert figure is not None
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE a AS SELECT unnest($1) AS month, 1 AS income", [months])
+        assert [row[0] for row in connection.execute(figure.sql()).fetchall()] == list(MONTHS)
