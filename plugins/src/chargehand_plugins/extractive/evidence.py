@@ -26,7 +26,7 @@ _QUOTED_CONFIDENCE: Final = 60
 _PASSAGES: Final = 3
 _COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
-_TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods|json|jsonl|ndjson)#")
 _DATE: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 

@@ -289,6 +289,8 @@ class _Reading:
         aggregate = self._aggregate
         if measure and measure.is_time:
             is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in self._ranking)
+            if any(lexicon.matches("aged", token.word) for token in self._after_opener):
+                return "unclear"  # a year of birth is no age
             return _DATED.get(aggregate) or (_TURNED.get(aggregate, "") if is_long else aggregate and "unclear")
         is_aged = measure and any(measure.cost(token) is not None for token in self._ranking)
         return _TURNED[aggregate] if is_aged and aggregate in _DATED else aggregate
@@ -315,6 +317,8 @@ class _Reading:
             if shape == "list" and group and self._compares_parts(group.field):
                 return False
             is_dated = self.fields.is_dated or self._opener != "times" or self._per is not None
+            key = self.fields.key if self._opener == "times" else None  # rows that are vehicles are no times
+            is_dated &= not (key and any(key.cost(token) == 0 for token in self.words))
             return is_dated and (is_often or shape not in {"most", "least"})
         if self._per is not None and group:
             return not (group.field.units or group.field.is_number)
@@ -356,6 +360,10 @@ class _Reading:
     def _counted(self) -> Token | None:
         """The content word after `how many`."""
         return next((part.tokens[0] for part in self._after(self._at.get("count")) if part.is_word), None)
+
+    @property
+    def _after_opener(self) -> Sequence[Token]:
+        return next((part.tokens for part in self._after(self._at.get(self._opener)) if part.is_word), ())
 
     @property
     def _ranks_rows(self) -> bool:

@@ -318,7 +318,7 @@ def table_of(name: str, columns: str) -> Catalog:
         Column(
             name=title,
             title=title,
-            type="BIGINT" if values[0].isdigit() else "VARCHAR",
+            type="BIGINT" if values[0].isdigit() else "DATE" if values[0].startswith("20") else "VARCHAR",
             examples=tuple(values),
             distinct=len({*values}),
         )
@@ -338,6 +338,8 @@ def table_of(name: str, columns: str) -> Catalog:
         ("What is the total fee?", "a", "berth=X,Y fee=1,2 fee_1=3,4", ""),
         ("Wie viele Seiten wurden restauriert?", "restauriert", "Seiten=1,2 Zustand=fertig,neu", ""),
         ("Wie viele Seiten wurden restauriert?", "a", "Seiten=1,2 Zustand=restauriert,neu", "Zustand"),
+        ("How old is the oldest dog?", "a", "dog=X,Y born=2015,2019", ""),
+        ("How often per year is a vehicle checked?", "a", "vehicle=X,Y checked=2024-05-01,2024-06-01", ""),
         ("What is the total fee in 2024?", "fees_2024", "berth=X,Y fee=1,2", "sum"),
         ("What is the total fee in 2023?", "fees_2024", "berth=X,Y fee=1,2", ""),
     ],
