@@ -27,7 +27,7 @@ from activities.documents.ranking import SearchResult, search
 from activities.single_flight import SingleFlight
 from chargehand.contracts import Contract, Source
 
-_FORMAT: Final = 8
+_FORMAT: Final = 9
 """Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
 _MOST_SHEETS: Final = 30

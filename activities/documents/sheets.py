@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 from activities.documents.parsed import Block, Sheet
 
 _HEADER_WITHIN_ROWS: Final = 20
+_WIDTH_WITHIN_ROWS: Final = 200
 _BAR: Final = re.compile(r"(?<!\\)\|")
 _RULE: Final = re.compile(r"[\s|:-]+")
 
@@ -24,13 +26,28 @@ def is_number(text: str) -> bool:
 
 
 def header_at(rows: Sequence[Sequence[str]]) -> int | None:
-    """Find the first row with at least two words and nothing that looks like data."""
-    for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
-        cells = [cell for cell in row if cell]
-        if len(cells) >= 2 and not any(_is_value(cell) for cell in cells):
-            return index
+    """Index of the first row with as many words as most rows have cells, or else two, and nothing like data."""
+    filled = [sum(map(bool, row)) for row in rows[:_WIDTH_WITHIN_ROWS]]
+    usual = Counter(count for count in filled if count > 1).most_common(1)
+    for least in (usual[0][0], 2) if usual else ():
+        for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
+            # The first of several titles may be missing.
+            is_full = filled[index] >= max(2, least - (filled[index] > 1 and not row[0]))
+            if is_full and not any(_is_value(cell) for cell in row if cell):
+                return index
     is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_value(rows[0][0])
     return 0 if is_titled_column else None
+
+
+def notes_below(rows: Sequence[Sequence[str]], width: int) -> int:
+    """Count the last rows that are text below a table: one cell each or, after an empty row, few cells."""
+    filled = [sum(map(bool, row)) for row in rows]
+    after = len(rows)
+    while after and (filled[after - 1] == 0 or (filled[after - 1] == 1 and width > 2)):
+        after -= 1
+    empty = max((at for at in range(after) if not filled[at]), default=len(rows))
+    is_apart = empty < after and all(len(row) < width or 2 * sum(map(bool, row)) <= width for row in rows[empty:])
+    return len(rows) - (empty if is_apart else after)
 
 
 def write_sheet(name: str, header: Sequence[str], data: Sequence[Sequence[str]], path: Path) -> Sheet:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from activities.documents.formats.html_text import NEVER_SHOWN, read_blocks
 from activities.documents.formats.paragraphs import Paragraphs
-from activities.documents.formats.plain_text import decode
+from activities.documents.formats.plain_text import Text, decode
 from activities.documents.parsed import Parsed, Source, UnreadableError
 from activities.processes.limits import Allowance
 
@@ -24,7 +24,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     try:
         with zipfile.ZipFile(source.path) as archive:
             for chapter in allowance.over(_chapters(archive)):
-                blocks, headings = read_blocks(decode(archive.read(chapter)) or "", allowance, _NEVER_READ)
+                blocks, headings = read_blocks((decode(archive.read(chapter)) or Text("")).text, allowance, _NEVER_READ)
                 read.headings.all += headings
                 for block in blocks:
                     read.add_under(block.heading, block.text, block.kind)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-_FIGURE: Final = re.compile(r"(?!(?:19|20)\d\d\Z)(?:\W|EUR|USD|GBP|CHF)*\d")
+FIGURE: Final = re.compile(r"(?!(?:19|20)\d\d\Z)(?:\W|EUR|USD|GBP|CHF)*\d")
 """Start of a text that could be added up: a figure, but not a year."""
 _MOST_COLUMNS: Final = 100
 
@@ -35,7 +35,7 @@ class Grid:
             if cell is None:
                 return row_text(line)
             text = (above.text or "") if cell.text is None else " ".join(cell.text.split())
-            again = f"{text} (as above)" if cell.text is not None and _FIGURE.match(text) else text
+            again = f"{text} (as above)" if cell.text is not None and FIGURE.match(text) else text
             columns = min(cell.columns, _MOST_COLUMNS)
             self._above[len(line)] = Cell(again, columns, cell.rows - 1)
             line += [text, *[""] * (columns - 1)]

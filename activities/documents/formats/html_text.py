@@ -31,12 +31,12 @@ _RAISED: Final = re.compile(r"\s*[-+−]?\d")
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
     """Split a page into blocks under its headings, without menus and scripts."""
-    text = read_text(source.path)
+    text, doubt = read_text(source.path)
     blocks, headings = read_blocks(text, allowance, NEVER_SHOWN | _BESIDE_THE_TEXT)
     if not blocks:
         raise UnreadableError("The page has no text.")
     parts = [Part(block.first, block.last, block.text) for block in blocks]
-    return Parsed("line", text.count("\n") + 1, blocks, parts, headings)
+    return Parsed("line", text.count("\n") + 1, blocks, parts, headings, unread=doubt)
 
 
 def read_blocks(text: str, allowance: Allowance, skipped: frozenset[str]) -> tuple[list[Block], list[str]]:

@@ -3,10 +3,10 @@
 import codecs
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
+from activities.documents.formats.encoding import Encoding, encoding_of
 from activities.documents.formats.registry import format_of
 from activities.documents.parsed import (
     Block,
@@ -21,8 +21,6 @@ from activities.documents.parsed import (
 from activities.processes.limits import Allowance
 
 NOT_TEXT: Final = "not a text, and not of a supported format"
-_ENCODING: Final = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
-"""As a page or an XML file says at its beginning."""
 _PROSE_SUFFIXES: Final = frozenset({"", ".txt", ".text", ".rst", ".adoc", ".org", ".tex", ".1", ".me", ".first"})
 _PART_LINES: Final = 200
 _FENCE: Final = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -33,10 +31,6 @@ _TABLE_ROW: Final = re.compile(r"^\s*\|.*\|\s*$")
 _BADGES: Final = re.compile(r"^\s*(\[?!\[[^\]]*\]\([^)]*\)(\]\([^)]*\))?\s*)+$")
 _MARKUP: Final = re.compile(r"`|\*\*|\\(?=[^\w\s])|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|(?<!\s)\s*+\{#[\w-]+\}")
 _CAPITALS: Final = re.compile(r"^[A-Z0-9][A-Z0-9 ,&/'()\-]{3,60}:?$")
-_DIRECTIVE: Final = re.compile(r"^\.\.\s+([\w:-]+)::")
-_LISTING_DIRECTIVES: Final = frozenset(
-    {"code", "code-block", "sourcecode", "literalinclude", "parsed-literal", "productionlist", "testcode", "doctest"}
-)
 _DEFINITION: Final = re.compile(
     r"^(?:export\s+|pub\s+|public\s+|async\s+)*(class|def|function|func|fn|interface|struct|enum|trait)\s+(\w+)"
 )
@@ -44,7 +38,10 @@ _DEFINITION: Final = re.compile(
 
 def parse(source: Source, allowance: Allowance) -> Parsed:  # noqa: ARG001  # a text of the largest size is fast
     """Split Markdown, prose or program code into blocks under their headings."""
-    return parse_text(read_text(source.path), source.name)
+    text = read_text(source.path)
+    parsed = parse_text(text.text, source.name)
+    parsed.unread = text.doubt
+    return parsed
 
 
 def parse_text(text: str, name: str) -> Parsed:
@@ -62,7 +59,14 @@ def parse_text(text: str, name: str) -> Parsed:
     return parsed
 
 
-def read_text(path: Path) -> str:
+class Text(NamedTuple):
+    """A text, and for the user what may be wrong with its letters."""
+
+    text: str
+    doubt: str = ""
+
+
+def read_text(path: Path) -> Text:
     """Read a text file. Raises `NotADocumentError`."""
     text = decode(path.read_bytes())
     if text is None:
@@ -70,28 +74,19 @@ def read_text(path: Path) -> str:
     return text
 
 
-def decode(content: bytes) -> str | None:
+def decode(content: bytes) -> Text | None:
     """Decode a text file, or return None if it is not text. Line ends become line feeds, one for each line end."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        text = content.decode("utf-16", errors="replace")
-    elif b"\0" in content[:65_536]:
+    encoding = Encoding("utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+    if encoding.name != "utf-16" and b"\0" in content[:65_536]:
         return None
-    else:
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = _decode_other(content)
-            if sum(not (character.isprintable() or character.isspace()) for character in text[:4_000]) > 40:
-                return None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _decode_other(content: bytes) -> str:
-    """Decode what is no UTF-8 as it says that it is encoded, else as spreadsheets on Windows still write it."""
-    named = _ENCODING.search(content[:2_000])
-    with suppress(LookupError, ValueError):
-        return content.decode(named[1].decode()) if named else content.decode("cp1252", errors="replace")
-    return content.decode("cp1252", errors="replace")
+    try:
+        text = content.decode(encoding.name)
+    except UnicodeDecodeError:
+        encoding = encoding_of(content, content.splitlines())
+        text = content.decode(encoding.name, errors="replace")
+        if sum(not (character.isprintable() or character.isspace()) for character in text[:4_000]) > 40:
+            return None
+    return Text(text.replace("\r\n", "\n").replace("\r", "\n"), encoding.doubt)
 
 
 def line_parts(lines: list[str]) -> list[Part]:
@@ -106,153 +101,97 @@ class _Prose:
     """Markdown, reStructuredText and plain text: what a line means depends on the lines around it."""
 
     def __init__(self, lines: list[str], *, markdown: bool) -> None:
-        self._lines = lines
-        self._markdown = markdown
-        self._blocks: list[Block] = []
-        self._path = HeadingPath()
+        self._lines, self._markdown = lines, markdown
+        self._blocks, self._path, self._underlines = list[Block](), HeadingPath(), list[str]()
         self._start = 0
-        self._kind: BlockKind = "text"
-        self._underlines: list[str] = []
-        self._listing_indent: int | None = None
-        """Indentation of the paragraph that announced a listing; deeper lines belong to the listing."""
 
     def parse(self) -> Parsed:
-        number = self._skip_front_matter() if self._markdown else 0
-        self._start = number
+        number = self._start = self._front_matter() if self._markdown else 0
         while number < len(self._lines):
             number = self._take(number)
-        self._flush(len(self._lines))
+        self._flush(number, number)
         return Parsed(unit="line", units=0, blocks=self._blocks, headings=self._path.all)
 
     def _take(self, number: int) -> int:  # noqa: PLR0911 - a table of what a line can be
         """Read the line at this index and return the index to go on at."""
         line = self._lines[number]
         if not line.strip():
-            self._flush(number)
-            self._start = number + 1
-            return number + 1
+            return self._flush(number, number + 1)
         if self._markdown:
             if fence := _FENCE.match(line):
-                return self._take_fence(number, fence.group(1))
+                closing = re.compile(rf"^\s{{0,3}}{re.escape(fence[1][0])}{{{len(fence[1])},}}\s*$")
+                self._flush(number, number + 1)
+                end = self._find(number + 1, closing.match)
+                return self._flush(end, end + 1, "code")
             if heading := _ATX_HEADING.match(line):
-                return self._take_heading(number, number + 1, len(heading.group(1)), heading.group(2))
-            if line.lstrip().startswith("<!--"):
-                return self._skip_until(number, lambda text: "-->" in text)
+                return self._enter(number, number + 1, len(heading[1]), heading[2])
             if _BADGES.match(line):
-                return self._skip_until(number, lambda _: True)
-        if (after := self._take_underlined(number)) is not None:
-            return after
-        self._note_kind(number, line)
+                return self._flush(number, number + 1)
+            if line.lstrip().startswith("<!--"):
+                return self._flush(number, self._find(number, lambda text: "-->" in text) + 1)
+        if number == self._start:
+            return self._title(number)
+        first = self._lines[self._start]
+        if self._kind(first) != "code" and bool(_TABLE_ROW.match(first)) != bool(_TABLE_ROW.match(line)):
+            self._flush(number, number)
         return number + 1
 
-    def _note_kind(self, number: int, line: str) -> None:
-        if number == self._start:
-            self._kind = self._kind_of(line)
-        elif (self._kind == "table") != bool(_TABLE_ROW.match(line)) and self._kind != "code":
-            self._flush(number)
-            self._start = number
-            self._kind = self._kind_of(line)
+    def _find(self, number: int, is_last: Callable[[str], object]) -> int:
+        return next((at for at in range(number, len(self._lines)) if is_last(self._lines[at])), len(self._lines))
 
-    def _kind_of(self, line: str) -> BlockKind:
-        indent = len(line) - len(line.lstrip())
-        if self._listing_indent is not None:
-            if indent > self._listing_indent:
-                return "code"
-            self._listing_indent = None
-        if _TABLE_ROW.match(line):
-            return "table"
-        if line.lstrip().startswith(">>> "):
-            return "code"
-        if self._markdown and indent >= 4 and not _LIST_ITEM.match(line) and not self._follows_list():
-            return "code"
-        return "text"
-
-    def _follows_list(self) -> bool:
-        return bool(self._blocks) and _LIST_ITEM.search(self._blocks[-1].text) is not None
-
-    def _take_fence(self, number: int, fence: str) -> int:
-        self._flush(number)
-        closing = re.compile(rf"^\s{{0,3}}{re.escape(fence[0])}{{{len(fence)},}}\s*$")
-        end = number + 1
-        while end < len(self._lines) and not closing.match(self._lines[end]):
-            end += 1
-        self._add(number + 1, end, "code")
-        self._start = end + 1
-        return end + 1
-
-    def _take_underlined(self, number: int) -> int | None:  # noqa: PLR0911 - a table of what a line can be
-        """A title with a line of punctuation below it, and perhaps one above."""
-        if number != self._start or number + 1 >= len(self._lines):
-            return None
-        line, below = self._lines[number], self._lines[number + 1]
-        over = _UNDERLINE.match(line)
-        if over and number + 2 < len(self._lines) and below.strip():
-            if _UNDERLINE.match(self._lines[number + 2]) and line[0] == self._lines[number + 2][0]:
-                return self._take_heading(number, number + 3, self._underline_level(line[0] * 2), below)
-            return None
+    def _title(self, number: int) -> int:
+        """Read a title with a line of punctuation below it, and perhaps one above; else take one line."""
+        lines = [*self._lines[number : number + 3], "", ""]
+        over, under = _UNDERLINE.match(lines[0]), _UNDERLINE.match(lines[1])
+        if over and lines[1].strip() and _UNDERLINE.match(lines[2]) and lines[0][0] == lines[2][0]:
+            return self._enter(number, number + 3, self._level(lines[0][0] * 2), lines[1])
         if over:
-            return self._skip_until(number, lambda _: True)
-        under = _UNDERLINE.match(below)
-        if under and not line.startswith((" ", "\t")) and self._is_title(line, under):
-            return self._take_heading(number, number + 2, self._underline_level(below[0]), line)
-        if not self._markdown and _CAPITALS.match(line) and not below.strip():
-            return self._take_heading(number, number + 1, self._underline_level("capitals"), line)
-        return None
+            return self._flush(number, number + 1)
+        if under and not lines[0].startswith((" ", "\t")) and self._is_title(lines[0], under):
+            return self._enter(number, number + 2, self._level(lines[1][0]), lines[0])
+        if not self._markdown and _CAPITALS.match(lines[0]) and not lines[1].strip():
+            return self._enter(number, number + 1, self._level("capitals"), lines[0])
+        return number + 1
 
     def _is_title(self, line: str, under: re.Match[str]) -> bool:
         if self._markdown:
-            return under.group(1) in "=-" and not _LIST_ITEM.match(line) and not _TABLE_ROW.match(line)
-        return len(under.group(0).rstrip()) >= len(line.rstrip()) * 0.6
+            return under[1] in "=-" and not _LIST_ITEM.match(line) and not _TABLE_ROW.match(line)
+        return len(under[0].rstrip()) >= len(line.rstrip()) * 0.6
 
-    def _underline_level(self, mark: str) -> int:
+    def _level(self, mark: str) -> int:
         if self._markdown:
             return 1 if mark.startswith("=") else 2
-        if mark not in self._underlines:
-            self._underlines.append(mark)
+        self._underlines += [mark] if mark not in self._underlines else []
         return self._underlines.index(mark) + 1
 
-    def _take_heading(self, number: int, after: int, level: int, title: str) -> int:
-        self._flush(number)
+    def _enter(self, number: int, after: int, level: int, title: str) -> int:
+        self._flush(number, after)
         self._path.enter(level, _MARKUP.sub("", title))
-        self._listing_indent = None
+        return after
+
+    def _front_matter(self) -> int:
+        is_closed = self._lines[0].strip() == "---" and {"---", "..."}.intersection(map(str.strip, self._lines[1:60]))
+        return 1 + self._find(1, lambda line: line.strip() in {"---", "..."}) if is_closed else 0
+
+    def _flush(self, end: int, after: int, kind: BlockKind | None = None) -> int:
+        """Add the block that ends here, and go on after it."""
+        text = "\n".join(self._lines[self._start : end])
+        if text.strip():
+            kind = kind or self._kind(self._lines[self._start])
+            self._blocks.append(Block(text, self._start + 1, end, str(self._path), kind))
         self._start = after
         return after
 
-    def _skip_front_matter(self) -> int:
-        if self._lines and self._lines[0].strip() == "---":
-            for number, line in enumerate(self._lines[1:60], 1):
-                if line.strip() in {"---", "..."}:
-                    return number + 1
-        return 0
-
-    def _skip_until(self, number: int, is_last: Callable[[str], bool]) -> int:
-        self._flush(number)
-        while number < len(self._lines) and not is_last(self._lines[number]):
-            number += 1
-        self._start = number + 1
-        return number + 1
-
-    def _flush(self, end: int) -> None:
-        if end <= self._start:
-            return
-        kind = self._kind
-        first = self._lines[self._start]
-        if not self._markdown and kind == "text" and first.lstrip().startswith(".. "):
-            directive = _DIRECTIVE.match(first.lstrip())
-            if directive is None or directive.group(1) in _LISTING_DIRECTIVES:
-                if directive is not None:
-                    self._listing_indent = len(first) - len(first.lstrip())
-                kind = "code"
-        if kind == "text" and not self._markdown and self._lines[end - 1].rstrip().endswith("::"):
-            self._listing_indent = len(first) - len(first.lstrip())
-        self._add(self._start, end, kind)
-        self._start = end
-        self._kind = "text"
-
-    def _add(self, start: int, end: int, kind: BlockKind) -> None:
-        text = "\n".join(self._lines[start:end])
-        if text.strip():
-            self._blocks.append(Block(text, start + 1, end, str(self._path), kind))
+    def _kind(self, first: str) -> BlockKind:
+        """Tell a block by its first line and what is before it; a deeper one after `::` is a listing."""
+        indent, before = len(first) - len(first.lstrip()), self._blocks[-1] if self._blocks else Block("", 0, 0)
+        follows = (
+            _LIST_ITEM.search(before.text) if self._markdown else before.kind != "code" and before.text[-2:] != "::"
+        )
+        is_deep = indent >= 4 and not _LIST_ITEM.match(first) if self._markdown else indent > 0
+        if first.lstrip().startswith(">>> ") or (is_deep and not follows):
+            return "code"
+        return "table" if _TABLE_ROW.match(first) else "text"
 
 
 def _parse_code(lines: list[str]) -> Parsed:

@@ -4,14 +4,14 @@ import datetime
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from activities.documents.formats.grid import row_text
+from activities.documents.formats.grid import FIGURE, row_text
 from activities.documents.parsed import Block, Parsed, Part, Source, UnreadableError
-from activities.documents.sheets import header_at, write_sheet
+from activities.documents.sheets import header_at, notes_below, write_sheet
 from activities.processes.limits import Allowance
 
 MOST_INDEXED_ROWS: Final = 5_000
@@ -55,6 +55,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         allowance.note()
         cells = sheet.to_python(skip_empty_area=True)
         rows = [[_text(cell) for cell in row] for row in allowance.over(cells, _ROWS_A_PIECE)]
+        _repeat_merged(rows, allowance.over(sheet.merged_cell_ranges or (), _ROWS_A_PIECE), sheet.start)
         csv_path = source.tables.with_name(f"{source.tables.name}-{index}.csv")
         _add_sheet(parsed, name, rows, sheet.start[0] + 1, csv_path)
     if not parsed.units:
@@ -101,6 +102,17 @@ def _text(cell: Cell) -> str:
             return str(cell).strip()
 
 
+def _repeat_merged(
+    rows: list[list[str]], ranges: Iterable[tuple[tuple[int, int], tuple[int, int]]], start: tuple[int, int]
+) -> None:
+    """Repeat the words of a high cell in each of its rows; a figure stays in the first, so that it is added up once."""
+    for (first, column), (last, _) in ranges:
+        at, place = first - start[0], column - start[1]
+        if 0 <= at < len(rows) and 0 <= place < len(rows[at]) and not FIGURE.match(rows[at][place]):
+            for row in rows[at + 1 : last - start[0] + 1]:
+                row[place] = rows[at][place]
+
+
 def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int, csv_path: Path) -> None:
     numbered = [(first_row + at, row) for at, row in enumerate(rows) if any(row)]
     if not numbered:
@@ -110,6 +122,8 @@ def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int,
     titled = header_at([row for _, row in numbered])
     header = numbered[titled][1] if titled is not None else []
     data = numbered[titled + 1 :] if titled is not None else numbered
+    end = numbered[-1][0] + 1 - notes_below(rows[numbered[0][0] - first_row :], len([*filter(None, header)]))
+    data = [(number, row) for number, row in data if number < end or titled is None]
     used = [column for column in range(len(numbered[0][1])) if any(row[column] for _, row in data)]
     if data and (len(used) > 1 or len(data) > 1):
         titles_row = [header[column] if header else "" for column in used]

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,4 +111,33 @@ def test_texts_are_decoded_whatever_wrote_them() -> None:
         b"\x89PNG\r\n\0\0": None,
     }
 
-    assert {content: decode(content) for content in texts} == texts
+    assert {content: (text := decode(content)) and text.text for content in texts} == texts
+
+
+_LETTERS = {
+    "cp1250": "Zápis ze schůze: předseda přivítal všechny členy a seznámil je s programem. Příští schůze je v úterý.",
+    "iso8859_2": "Zápis schůze: předseda přivítal všechny členy a seznámil je s programem. Příští schůze je v úterý.",
+    "cp1251": "Договор аренды заключён на один год. Арендатор обязан уплатить залог в размере двух платежей.",
+    "cp1252": "La réunion a été déplacée à mardi. Les frais s’élèvent à 300 €. Où est l’élève qui a reçu le reçu ?",
+    "latin-1": "Müllerstraße, Größe, Bäckerweg: Die Gebühr für Gäste beträgt 3 Kronen.",
+    "cp1253": "Η συνεδρίαση μεταφέρθηκε για την Τρίτη. Τα μέλη πληρώνουν τη συνδρομή έως τον Φεβρουάριο.",
+    "cp1254": "Toplantı salı gününe ertelendi. Üyeler aidatlarını şubat ayına kadar ödeyecek, çünkü gişe kapalı.",
+    "cp1255": "הישיבה נדחתה ליום שלישי. על החברים לשלם את דמי החבר עד סוף החודש.",
+    "cp1256": "تم تأجيل الاجتماع إلى يوم الثلاثاء. يجب على الأعضاء دفع الرسوم قبل نهاية الشهر.",
+    "cp932": "会議の議事録です。次回の会議は来週の火曜日に開催されます。出席者は五名でした。",
+    "gb18030": "会议纪要：下次会议将于下周二举行。出席人数为五人，预算已获批准。",
+    "cp949": "회의록: 다음 회의는 다음 주 화요일에 열립니다. 참석자는 다섯 명이었습니다.",
+}
+
+
+@pytest.mark.parametrize("encoding", _LETTERS)
+def test_letters_are_right_or_said_to_be_doubtful(encoding: str) -> None:
+    """In an encoding that a text does not state, however many letters it has; a broken line leaves the others right."""
+    text = _LETTERS[encoding]
+    read = [decode(text[:length].encode(encoding)) for length in range(8, len(text) + 1)]
+    broken = decode(f"{text}\n{text}\n{text}\n".encode() + b"\xff\n")
+
+    sure = [each.text for each in read if each and not each.doubt]
+    assert sure == [text[: len(each)] for each in sure]
+    assert [each.text == text for each in read[-1:] if each] == [True]
+    assert [(each.text[: len(text)], "broken" in each.doubt) for each in (broken,) if each] == [(text, True)]
