@@ -24,13 +24,14 @@ _PARAGRAPH, _TABLE, _ROW, _CELL, _ID, _HYPHEN = (
 )
 _TEXTS: Final = {_WORD + "t", "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"}
 _BLANKS: Final = {_WORD + name for name in ("tab", "ptab", "br", "cr")}
+_BOX: Final = _WORD + "txbxContent"
 _RUN, _VALUE, _VANISH, _RUN_STYLE, _PARAGRAPH_STYLE = (
     _WORD + name for name in ("r", "val", "vanish", "rStyle", "pStyle")
 )
 _OWN_VANISH: Final = f"{_WORD}rPr/{_VANISH}"
 _OFF: Final = {"0", "false", "off"}
-_NOTES: Final = {_WORD + f"{kind}Reference": f"/{kind}s" for kind in ("footnote", "endnote")}
-"""What refers to a note, and how the relation to the file of such notes ends."""
+_NOTES: Final = {_WORD + f"{kind}Reference": f"{kind}s" for kind in ("footnote", "endnote")}
+"""What refers to a note, and the kind of its file."""
 _NOT_READ: Final = {
     *(_WORD + name for name in ("del", "moveFrom", "pPr", "rPr")),
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",  # the same again, for old programs
@@ -61,20 +62,53 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     _hide(body, hidden)
     notes = dict(_notes(document, hidden))
     for item in allowance.over(_elements(body, _PARAGRAPH, _TABLE), _PARAGRAPHS_A_PIECE):
-        if item.tag == _TABLE:
-            for row in filter(None, _rows(item, allowance)):
-                read.add(row, "table")
-        elif text := _plain(item):
-            # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
-            _add(read, styles.get(item.style or "", ""), text)
+        for each in _with_boxes(item):
+            if each.tag == _TABLE:
+                for row in filter(None, _rows(each, allowance)):
+                    read.add(row, "table")
+            elif text := _plain(each, {*_NOT_READ, _BOX}):
+                # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
+                _add(read, styles.get(each.style or "", ""), text)
         for text in drawn_lines(item, parts):
             read.add(text)
         if has_pillow():
             pictures += islice(_pictures(item, parts, source.tables, read), MOST_PICTURES - len(pictures))
         read.add_notes(notes.pop((each.tag, each.get(_ID)), "") for each in item.iter(*_NOTES))
+    for text in _beside(document, hidden):
+        read.add(text)
     parsed = read.parsed()
     parsed.pictures = pictures
+    comments = sum(map(len, _related(document, "comments")))
+    parsed.unread = f"comments: {comments}. Write them into its text." if comments else ""
     return parsed
+
+
+def _with_boxes(item: Any) -> Iterator[Any]:
+    """Yield a paragraph and what stands in its text boxes, or a table."""
+    yield item
+    if item.tag == _PARAGRAPH:
+        for box in _elements(item, _BOX):
+            for inner in _elements(box, _PARAGRAPH, _TABLE):
+                yield from _with_boxes(inner)
+
+
+def _related(document: "Document", kind: str) -> Iterator[Any]:
+    """Yield the XML of the files of a kind that belong to the document."""
+    from docx.oxml.parser import parse_xml
+
+    for relation in document.part.rels.values():
+        if relation.reltype.endswith(f"/{kind}") and not relation.is_external:
+            yield parse_xml(relation.target_part.blob)
+
+
+def _beside(document: "Document", hidden: Container[str]) -> Iterator[str]:
+    """Yield headers and footers, each once, however many pages have it; those with nothing but a page number do not."""
+    for kind in ("header", "footer"):
+        parts = [*_related(document, kind)]
+        for part in parts:
+            _hide(part, hidden)
+        texts = dict.fromkeys(map(_plain, parts))
+        yield from (f"{kind.title()}: {text}" for text in texts if any(map(str.isalpha, text)))
 
 
 def _hides(style: Any) -> bool:
@@ -124,15 +158,11 @@ def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
 
 def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the footnotes and endnotes, by what refers to them."""
-    from docx.oxml.parser import parse_xml
-
-    for relation in document.part.rels.values():
-        for reference, end in _NOTES.items():
-            if relation.reltype.endswith(end) and not relation.is_external:
-                notes: Any = parse_xml(relation.target_part.blob)
-                _hide(notes, hidden)
-                for note in notes:
-                    yield (reference, note.get(_ID)), _plain(note)
+    for reference, kind in _NOTES.items():
+        for notes in _related(document, kind):
+            _hide(notes, hidden)
+            for note in notes:
+                yield (reference, note.get(_ID)), _plain(note)
 
 
 def _elements(above: Any, *tags: str) -> Iterator[Any]:
@@ -144,11 +174,11 @@ def _elements(above: Any, *tags: str) -> Iterator[Any]:
             yield from _elements(element, *tags)
 
 
-def _plain(element: Any) -> str:
-    return " ".join("".join(_words(element)).split())
+def _plain(element: Any, without: Container[str] = _NOT_READ) -> str:
+    return " ".join("".join(_words(element, without)).split())
 
 
-def _words(element: Any) -> Iterator[str]:
+def _words(element: Any, without: Container[str]) -> Iterator[str]:
     for part in element:
         if part.tag in _TEXTS:
             yield part.text or ""
@@ -156,6 +186,6 @@ def _words(element: Any) -> Iterator[str]:
             yield " "
         elif part.tag == _HYPHEN:
             yield "-"
-        elif part.tag not in _NOT_READ:
+        elif part.tag not in without:
             space = " " if part.tag in {_PARAGRAPH, _CELL} else ""
-            yield from (space, *_words(part), space)
+            yield from (space, *_words(part, without), space)

@@ -1,4 +1,4 @@
-"""Read a mail, as mail programs save it, by its texts; the files attached to it are named."""
+"""Read a mail, or a page that a browser saved as one, by its texts; the files attached to it are named."""
 
 from email import message_from_bytes, policy
 from email.message import Message
@@ -10,6 +10,7 @@ from activities.documents.parsed import Parsed, Source
 from activities.processes.limits import Allowance
 
 _HEADERS: Final = ("From", "To", "Cc", "Date", "Subject")
+_NO_TEXT: Final = frozenset({"css", "javascript", "calendar"})
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -21,10 +22,10 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             unchosen += parts[1:]  # the same words, with colours
         elif not parts and (part.get_filename() or part.get_content_maintype() != "text"):
             attached.append(part.get_filename() or part.get_content_type())
-        elif not parts and part not in unchosen:
+        elif not parts and part not in unchosen and part.get_content_subtype() not in _NO_TEXT:
             text = part.get_content().strip()
             is_page = part.get_content_subtype() == "html"
             texts += [block.text for block in read_blocks(text, allowance, NEVER_SHOWN)[0]] if is_page else [text]
     parsed = parse_text("\n\n".join(filter(None, texts)), "mail.txt")
-    parsed.unread = f"attached files: {', '.join(attached)}. Give them beside it." if attached else ""
+    parsed.unread = f"attached files: {', '.join(dict.fromkeys(attached))}. Give them beside it." if attached else ""
     return parsed

@@ -27,6 +27,7 @@ MOST_CHARACTERS: Final = 20_000_000
 _IS_PICTURE: Final = "This page is a picture."
 _LINE_END_HYPHEN: Final = "\ufffe"
 _LINE: Final = re.compile(rf"[^\s\0{_LINE_END_HYPHEN}](?:[^\r\n]*[^\s\0])?")
+_LARGER: Final = 1.08
 _NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
 _CONTENTS_LINE: Final = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){5,}+\s*+\d+$")
 _BULLET: Final = re.compile(r"^\s*([-–•*▪●◦]|\d{1,3}[.)]|\([a-z\d]{1,3}\))\s+\S")
@@ -162,8 +163,11 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
             found.append((_joined(current, width), str(path)))
             current.clear()
 
-    for line in lines:
-        if level := _level(line, body):
+    levels = [_level(line, body) for line in lines]
+    # Numbered lines that follow each other are a list, or rows of a table.
+    plain = [line.size < body * _LARGER and level for line, level in zip(lines, levels, strict=True)]
+    for at, (line, level) in enumerate(zip(lines, levels, strict=True)):
+        if level and not (plain[at] and plain[at] in (*plain[max(0, at - 1) : at], *plain[at + 1 : at + 2])):
             end()
             path.enter(level, line.text)
             continue
@@ -191,6 +195,6 @@ def _level(line: Line, body: float) -> int:
     may_be_title = len(line.text.split()) <= 9 and not line.text.endswith((".", ",", ";", ":", "!", "?"))
     if may_be_title and line.size >= body and (numbered := _NUMBERED.match(line.text)):
         return 2 + numbered.group(1).count(".")
-    if line.size < body * 1.08:
+    if line.size < body * _LARGER:
         return 0
     return 1 if line.size > body * 1.6 else 2 if line.size > body * 1.25 else 3

@@ -4,6 +4,7 @@
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
 """
 
+import codecs
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -27,12 +28,14 @@ _MOST_ENTRIES: Final = 100_000
 _MOST_SKIPPED_LISTED: Final = 1_000
 READABLE: Final = frozenset(
     """
-    .pdf .docx .pptx .odt .odp .epub .rtf .xlsx .xlsm .xlsb .xls .ods .csv .tsv .tab .md .markdown
-    .mdx .html .htm .xhtml .eml .png .jpg .jpeg .webp
+    .pdf .docx .pptx .odt .odp .epub .rtf .xlsx .xlsm .xlsb .xls .ods .csv .tsv .tab .json .jsonl
+    .ndjson .md .markdown .mdx .html .htm .xhtml .eml .mht .mhtml .png .jpg .jpeg .webp
     """.split()  # noqa: SIM905  # a list of words reads best as text
 )
 """Suffixes of formats that workers can read; any other file is uploaded if it is text."""
-_READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, EML, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
+_READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, EML, XLSX, ODS, CSV, pictures, HTML and any text"
+_WIDE_TEXT: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_CONTROLS: Final = bytes({*range(1, 32)} - {*b"\t\n\f\r\x1b"})
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
@@ -186,11 +189,9 @@ def _kind_problem(name: str, read: Callable[[], bytes]) -> str:
 
 
 def _is_text(content: bytes) -> bool:
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in content
+    """Whether it is text, in whatever encoding: of its first bytes hardly any are control characters."""
+    head, has_nul = content[:4_000], b"\0" in content and not content.startswith(_WIDE_TEXT)
+    return not has_nul and 100 * (len(head) - len(head.translate(None, _CONTROLS))) <= len(head)
 
 
 def _printable(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import docx
+import openpyxl
 import pptx
 import pytest
 from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
@@ -103,6 +104,10 @@ _MAIL, _XLS = (
 _NO_RESULT = b"\3\0\0\0\0\0\xff\xff"
 _SHEET = b'<worksheet xmlns="%s"><sheetData>%s</sheetData></worksheet>'
 _GAP = b'<row r="1"><c r="A1"><v>1</v></c><c r="B1"><v>2</v></c></row><row><c r="B2"><v>6</v></c></row>'
+_SAVED_PAGE = (
+    b"Subject: Fees\nContent-Type: multipart/related; boundary=X\n\n--X\nContent-Type: text/html\n\n"
+    b"<p>The fee is 9.</p>\n--X\nContent-Type: text/css\n\np { color: red }\n--X--\n"
+)
 _WRITTEN: dict[str, tuple[str | bytes, str]] = {
     "repeated__odt": (open_document("text", _TABLE.format("", 'table:number-columns-repeated="2"')), "7 | 7"),
     "rows__odt": (open_document("text", _TABLE.format('table:number-rows-repeated="2"', "")), "7 7"),
@@ -117,6 +122,8 @@ _WRITTEN: dict[str, tuple[str | bytes, str]] = {
     ),
     "gaps__xlsx": (workbook_of(_SHEET % (_SHEETS, _GAP)), "1: 1 | 2 2: | 6"),
     "form__pdf": (filled_pdf(), "By Grace Hopper"),
+    "page__mhtml": (_SAVED_PAGE, "Subject: Fees The fee is 9."),
+    "box__docx": (document_with(f"<w:p>{_KEPT}{_AROUND_RUNS[-1].format(_GONE)}{_KEPT}</w:p>"), "keptkept gone"),
     "a__eml": (_MAIL, "From: Hafenamt <office@harbour.test> Subject: Gebühr Gebühr: 9 € Subject: Berth Berth: B"),
 }
 
@@ -195,6 +202,64 @@ async def test_merged_cells_keep_every_cell_in_its_column(tmp_path: Path) -> Non
     assert {" ".join(text.split()) for text in read} == {expected}
 
 
+_ROWS = ("berth{0}town{0}fee", "A{0}Visby{0}7", "B{0}Visby{0}9", "C{0}Lund{0}")
+_ABOVE, _BELOW = ("Berths", "", "As of 1 May"), ("", "Note: fees exclude VAT, see page 4", "Source: ledger")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+async def test_a_table_is_what_stands_between_its_notes(mark: str, tmp_path: Path) -> None:
+    """In a CSV file, also where each line has as many marks as the table, and in a sheet, which repeats high words."""
+    rows = [row.format(mark) for row in _ROWS]
+    book = openpyxl.Workbook()
+    sheet: Any = book.active
+    for line in (*_ABOVE, *_ROWS, *_BELOW):
+        sheet.append(line.split("{0}"))
+    sheet.cell(6, 2).value = None
+    sheet.merge_cells("B5:B6")
+    file = io.BytesIO()
+    book.save(file)
+    padded = [f"{line}{mark * (2 - line.count(mark))}" for line in (*_ABOVE, *rows, *_BELOW[:1], *_BELOW[2:])]
+    files: dict[str, str | bytes] = {"b__csv": "\n".join(padded), "c__xlsx": file.getvalue()}
+    files["a__csv"] = "\n".join((*_ABOVE, *rows, *_BELOW)) + "\n\n"
+    catalog = (await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", **files),))).catalog
+
+    assert [[(each.title, each.examples) for each in table.columns] for table in catalog.tables] == [
+        [("berth", ("A", "B", "C")), ("town", ("Visby", "Lund")), ("fee", ("7", "9"))]
+    ] * 3
+
+
+async def test_json_of_flat_objects_is_a_table(tmp_path: Path) -> None:
+    """One object a line, an array, or the one array below a title; anything deeper is text alone."""
+    lines = ['{"berth": "A", "fee": 7, "owner": {"name": "Ada"}}', '{"berth": "B", "fee": null, "open": true}']
+    array = f"[{','.join(lines)}]"
+    files = {"a__jsonl": "\n".join(lines), "b__json": array, "c__json": f'{{"at": "May", "berths": {array}}}'}
+    files |= {"d__json": '{"fee": 7}', "e__jsonl": '{"fees": [7, 9]}\n{"fees": []}', "f__json": "[7, 9]"}
+    catalog = (await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", **files),))).catalog
+
+    columns = [("berth", ("A", "B")), ("fee", ("7",)), ("owner name", ("Ada",)), ("open", ("true",))]
+    assert [(each.document, [(one.title, one.examples) for one in each.columns]) for each in catalog.tables] == [
+        (name, columns) for name in ("a.jsonl", "b.json", "c.json")
+    ]
+    assert [each.problem for each in catalog.documents] == [""] * len(files)
+
+
+async def test_a_docx_has_its_headers_and_names_its_comments(tmp_path: Path) -> None:
+    """Below the text, each once, without those that have a page number only."""
+    document = docx.Document()
+    document.add_paragraph("The fee is 9.")
+    for number in range(2):
+        section = document.add_section()
+        section.header.is_linked_to_previous = section.footer.is_linked_to_previous = False
+        section.header.paragraphs[0].text, section.footer.paragraphs[0].text = "Harbour office", str(number)
+    document.add_comment(document.paragraphs[0].runs, text="Is it?")
+    file = io.BytesIO()
+    document.save(file)
+    opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__docx=file.getvalue()),))
+
+    assert (await opened.read("a.docx")).sources[0].quote == "The fee is 9.\nHeader: Harbour office"
+    assert opened.catalog.skipped == ("a.docx: comments: 1. Write them into its text.",)
+
+
 _ACROSS = "The whole of this page was set by the harbour office, which answers for each of its columns."
 _LEFT = (
     "The pier was built of granite",
@@ -231,6 +296,16 @@ async def test_a_heading_of_a_pdf_is_as_large_as_it_is_shown(tmp_path: Path) -> 
     opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__pdf=page),))
 
     assert opened.catalog.documents[0].headings == ("Fog", "Wind")
+
+
+async def test_numbered_rows_of_a_pdf_are_no_headings(tmp_path: Path) -> None:
+    """Each of them is found; a numbered title above text is one."""
+    rows = ("1 Ships 120", "2 Maps 85", "3 Fishing 40", "The museum is closed on Mondays.", "4 Prices", "Adults pay 9.")
+    page = enlarged_pdf(*((10, row) for row in rows))
+    opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__pdf=page),))
+
+    assert opened.catalog.documents[0].headings == ("4 Prices",)
+    assert "Maps 85" in (await opened.search("maps")).passages[0].text
 
 
 _BRIEF = {
