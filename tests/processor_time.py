@@ -1,0 +1,25 @@
+"""Bounds of processor time that hold on a machine of any speed, busy or not."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+_SQUARES: Final = 100_000
+_USUAL_SECONDS: Final = 0.0036
+
+
+def slowness() -> float:
+    """Return how many times as long as on the machine of the benchmarks a loop takes here and now; at least 1."""
+    began = time.thread_time()
+    sum(number * number for number in range(_SQUARES))
+    return max(1.0, (time.thread_time() - began) / _USUAL_SECONDS)
+
+
+@contextmanager
+def processor_seconds(most: float) -> Generator[None]:
+    """Fail if the block takes more processor time than these seconds of the machine of the benchmarks."""
+    before, began = slowness(), time.thread_time()
+    yield
+    took = time.thread_time() - began
+    assert took < most * max(before, slowness()), f"{took:.3f} s of processor time"
