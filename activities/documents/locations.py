@@ -136,7 +136,7 @@ class DocumentSources:
         except ArtifactError as error:
             yield _missing(folder, f"The folder was not found: {error}."), ""
             return
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             is_manifest = False
             entries, skipped = [], []
         if not is_manifest:

@@ -51,7 +51,7 @@ def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> N
     """A missing file or folder, and what is no list of files, are reported by name; the others are still listed."""
     sources, store = _sources(tmp_path)
     gone = "0" * 64
-    no_lists = [b"{}", b"[]", b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"]
+    no_lists = [b"{}", b"[]", b"[" * 9_000, b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"]
 
     listing = sources.list(
         [
@@ -61,8 +61,8 @@ def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> N
         ]
     )
 
-    assert [bool(file.problem) for file in listing.files] == [True] * 7 + [False]
-    assert [file.name for file in listing.files[-3:]] == ["docs (6)", "a.md", "b.md"]
+    assert [bool(file.problem) for file in listing.files] == [True] * 8 + [False]
+    assert [file.name for file in listing.files[-3:]] == ["docs (7)", "a.md", "b.md"]
 
 
 def test_a_local_folder_is_walked_in_order(tmp_path: Path) -> None:
