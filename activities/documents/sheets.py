@@ -26,7 +26,7 @@ def is_number(text: str) -> bool:
 
 
 def header_at(rows: Sequence[Sequence[str]]) -> int | None:
-    """Index of the first row with as many words as most rows have cells, or else two, and nothing like data."""
+    """Find the first row with as many words as most rows have cells, or else two, and nothing that looks like data."""
     filled = [sum(map(bool, row)) for row in rows[:_WIDTH_WITHIN_ROWS]]
     usual = Counter(count for count in filled if count > 1).most_common(1)
     for least in (usual[0][0], 2) if usual else ():
