@@ -1,5 +1,7 @@
 """Crews and agents as seen by sessions: checked, with priced models."""
 
+from typing import Final
+
 from activities.contracts.crew import CodeReviewRules, Routing, SlowQueue
 from chargehand.contracts import (
     Capability,
@@ -15,6 +17,9 @@ from chargehand.contracts import (
     left_out,
 )
 from chargehand.contracts.limits import OutputTokens, Profile
+
+TURNS_WITH_TOOLS: Final = 3  # to look, to read on and to answer
+LEAST_TURNS_OF_SESSION: Final = 3  # to plan, and for an agent that looks and answers
 
 
 class PriceStep(Contract):
@@ -88,7 +93,7 @@ class AgentCard(Contract):
     model: ModelCard | None = left_out(None)
     """Its model, if not its tier's."""
     rounds: int | None = left_out(None)
-    """Maximum rounds of an attempt, if the request allows more."""
+    """Maximum rounds of an attempt."""
     profile: Profile = left_out("standard")
     """Its session's profile."""
     sees_goal: bool = left_out(True)
@@ -102,12 +107,12 @@ class AgentCard(Contract):
     @property
     def least_turns(self) -> int:
         """The fewest useful turns: with tools, one to look and one to answer."""
-        return 2 if self.tools else 1
+        return min(2, self.rounds or 2) if self.tools else 1
 
     @property
     def planned_turns(self) -> int:
-        """Turns that a plan of several subtasks needs for it: with tools, it looks, reads on and answers."""
-        return 3 if self.tools else 1
+        """Turns that a plan of several subtasks needs for it."""
+        return min(TURNS_WITH_TOOLS, self.rounds or TURNS_WITH_TOOLS) if self.tools else 1
 
 
 class OfferedTool(Contract):

@@ -114,7 +114,7 @@ class SessionActivities:
         if problems:
             raise invalid_input("SessionRequest", problems)
         facts = SessionFacts(
-            crew=self._card(pinned, request, terms.profile, ConverseTask if opening.converses else WorkTask),
+            crew=self._card(pinned, request, terms, ConverseTask if opening.converses else WorkTask),
             models=dict(pinned.models),
             terms=terms,
             ceilings=self.ceilings,
@@ -141,8 +141,7 @@ class SessionActivities:
         if problems:
             return AddedAgents(problems=tuple(problems))
         extended = await self.crews.with_agents(pinned, agents)
-        profile = settle_terms(asked.request, pinned.crew).profile
-        return AddedAgents(crew=self._card(extended, asked.request, profile))
+        return AddedAgents(crew=self._card(extended, asked.request, settle_terms(asked.request, pinned.crew)))
 
     async def unread(self, documents: tuple[str, ...], models: Sequence[str] = ()) -> tuple[str, ...]:
         """Return a gap for each unreadable document; refuse a request if all are unreadable."""
@@ -187,36 +186,35 @@ class SessionActivities:
         return self.tools[spec.name].capabilities.difference(READS_DOCUMENTS if is_public else ())
 
     def _card(
-        self, pinned: PinnedCrew, request: SessionRequest, profile: Profile, work: type[WorkTask] = WorkTask
+        self, pinned: PinnedCrew, request: SessionRequest, terms: SessionTerms, work: type[WorkTask] = WorkTask
     ) -> CrewCard:
-        crew, specs = pinned.crew, pinned.specs
+        crew, specs, profile = pinned.crew, pinned.specs, terms.profile
+        offered = crew.custom.tools if crew.custom else ()
         own = max(_longest_text(task_type, crew, "", profile) for task_type in SUPERVISOR_TASK_TYPES)
         return crew.make(
             CrewCard,
             reference=pinned.reference,
             digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
-            agents=tuple(self._agent_card(pinned, agent, request, profile, work) for agent in crew.agents),
+            agents=tuple(self._agent_card(pinned, agent, request, terms, work) for agent in crew.agents),
             effort=crew.effort or EFFORTS.get(profile),
-            custom_tools=tuple(
-                OfferedTool(name=tool, description=specs[tool].description) for tool in crew.custom.tools
-            )
-            if crew.custom
-            else (),
+            custom_tools=tuple(OfferedTool(name=each, description=specs[each].description) for each in offered),
             most_custom=crew.custom.most if crew.custom else 0,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
     def _agent_card(
-        self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, profile: Profile, work: type[WorkTask]
+        self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, terms: SessionTerms, work: type[WorkTask]
     ) -> AgentCard:
         crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
+        apart = {each for each in agent.tools if (own := specs[each]).own_step or own.acts or own.credentials}
         able = {tool: self._capabilities(specs[tool], request) for tool in agent.tools}
         return agent.make(
             AgentCard,
             tier=request.tiers.agents.get(agent.name, agent.tier),
-            effort=agent.effort or crew.effort or EFFORTS.get(profile),
-            profile=profile,
+            effort=agent.effort or crew.effort or EFFORTS.get(terms.profile),
+            profile=terms.profile,
+            rounds=min(terms.limits.max_rounds, agent.rounds or terms.limits.max_rounds),
             # If the request sets a tier for the agent, that tier's model applies.
             model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
             capabilities=tuple(sorted(capabilities_of(agent, able))),
@@ -225,16 +223,12 @@ class SessionActivities:
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
             repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
             # A tool that can send something out may be used at once too: of that one, the workflow says when.
-            at_once=tuple(
-                each
-                for each in agent.tools
-                if not (specs[each].own_step or specs[each].acts or specs[each].credentials)
-            ),
+            at_once=tuple(each for each in agent.tools if each not in apart),
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
             watched=watched_of(crew, agent),
             confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
-            prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
+            prompt_bytes=_prompt_bytes(pinned, agent, terms.profile, work),
         )
 
 
@@ -251,9 +245,8 @@ async def record_session(record: Record, request: SessionRequest, facts: Session
 
 def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile, work: type[WorkTask]) -> int:
     offered = [*(pinned.specs[tool] for tool in agent.tools), *((NOTE,) if agent.tools else ())]
-    reserved = sum(spec.reserved_bytes for spec in offered)
-    specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-    return _longest_text(work, pinned.crew, agent.name, profile) + len(specs.encode()) + reserved + SCHEMA_BYTES
+    specs = sum(len(json.dumps(spec.model_dump())) + spec.reserved_bytes for spec in offered)  # in ASCII
+    return _longest_text(work, pinned.crew, agent.name, profile) + specs + SCHEMA_BYTES
 
 
 def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Profile) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
-from activities.contracts.cards import AgentDraft, OfferedTool
+from activities.contracts.cards import TURNS_WITH_TOOLS, AgentDraft, OfferedTool
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import ContradictionDraft, Prompt, SubtaskDraft, TurnAnswer, TurnTask
@@ -104,12 +104,12 @@ class PlanTask(TurnTask):
         ]
 
     def _limits(self) -> str:
-        allowed = self.allowance
+        allowed, most, nested = self.allowance, self.allowance.max_rounds, nesting_note(may_nest=self.may_nest)
         return (
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
             f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once at most. An agent without tools takes "
-            f"1 turn; one with tools counts as 3, and has {allowed.max_rounds} at most: at most {self.max_subtasks} of "
-            f"those fit{self._more()}. {nesting_note(may_nest=self.may_nest)}"
+            f"1 turn; one with tools counts as {min(TURNS_WITH_TOOLS, most)}, and has {most} at most: at most "
+            f"{self.max_subtasks} of those fit{self._more()}. for_each takes 1 more. {nested}"
         )
 
     def _more(self) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic_core import to_json
 
+from activities.contracts.cards import LEAST_TURNS_OF_SESSION
 from activities.contracts.rounds import InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import ContradictionDraft
@@ -38,7 +39,8 @@ def said_text(text: str) -> str:
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a nested session."""
     if may_nest:
-        return "The agent supervisor is a session of its own, for a part that needs several agents; use it rarely."
+        rare = f"Use it rarely: it counts as {LEAST_TURNS_OF_SESSION} turns."
+        return f"The agent supervisor is a session of its own, for a part that needs several agents. {rare}"
     return "Nested sessions are not available."
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic_core import to_json
 
-from activities.contracts.cards import AgentCard, CrewCard, ModelCard, OutputCaps
+from activities.contracts.cards import LEAST_TURNS_OF_SESSION, AgentCard, CrewCard, ModelCard, OutputCaps
 from activities.contracts.rounds import PICTURE_TOKENS, Round
 from activities.contracts.session import SessionFacts
 from activities.turn.contracts import Counted
@@ -18,7 +18,6 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Effort, JsonSchema, round_up_dollars
 from workflows.budget.ledger import Amount
 from workflows.rules.inputs import DECISION_TOKENS
-from workflows.rules.plan_validation import LEAST_TURNS_OF_SESSION
 from workflows.rules.report_content import sections_for
 
 CATALOG_BYTES: Final = 12_000

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from activities.contracts.cards import CrewCard
+from activities.contracts.cards import LEAST_TURNS_OF_SESSION, CrewCard
 from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import SubtaskDraft
@@ -28,8 +28,6 @@ from workflows.rules.task_deduplication import fingerprint, normalise, task_text
 
 SUPERVISOR: Final = "supervisor"
 """The agent name of a nested session."""
-LEAST_TURNS_OF_SESSION: Final = 3
-"""One turn to plan, and two for an agent that looks and answers."""
 _INPUT_STEPS: Final = 5_000
 """About a tenth of a second of a workflow task."""
 _MOST_BYTES: Final = 200_000
@@ -166,10 +164,8 @@ def _limit_errors(
     needed = sum(each.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in new)
     fewer = "write fewer, and name what has no room in omitted"
     if needed > turns:
-        yield (
-            f"subtasks: they take at least {needed} turns (an agent with tools {2 if is_one else 3}, without 1, a "
-            f"nested session 3, for_each 1 more), but {turns} were left; {fewer}"
-        )
+        counts = ", ".join(f"the {name} {each[name]}" for name in sorted(each.keys() & {one.agent for one in new}))
+        yield f"subtasks: they take at least {needed} turns ({counts}, for_each 1 more), but {turns} were left; {fewer}"
     if funds is not None and not is_one and funds.first + funds.others > funds.usd:
         yield (
             f"subtasks: they take at least ${funds.first + funds.others:.4f} (${funds.first:.4f} to start the first, "

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from activities.contracts.cards import OfferedTool
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
@@ -20,7 +20,6 @@ from activities.turn_kinds.judgements import (
 from activities.turn_kinds.plan import DesignTask, ExpandTask, PlanTask, RefineTask, RejectedPlan, ReviewTask, RouteTask
 from activities.turn_kinds.protocol import ContradictionDraft, Message
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import (
     CompressTask,
     OutlineTask,
@@ -34,6 +33,7 @@ from activities.turn_kinds.work import CompactTask, ConverseTask, WorkTask
 from chargehand.contracts import Capability, Contradiction, Escalation, Finding, Partial, Source
 from tests.environment import TOOLS
 from tests.scripted_model import ALLOWANCE, TODAY
+from workflows.rules.inputs import Numbering, cited_sources, numbered_outcomes
 
 CREWS: Final = Path(__file__).resolve().parents[3] / "crews"
 WITHOUT_RIGHTS: Final[Mapping[str, frozenset[Capability]]] = dict.fromkeys(TOOLS, frozenset())
@@ -52,9 +52,6 @@ _CATALOG: Final = Catalog(
 )
 _QUOTE: Final = "Either party may give three months' notice in writing."
 _LEASE: Final = Source(ref="lease.md#L12-L14", title="Lease, Notice", quote=_QUOTE)
-_CITED: Final = CitedSource(
-    number=1, ref=_LEASE.ref, title=_LEASE.title, quotations=(Quotation(number=1, text=_QUOTE),)
-)
 _FOUND: Final = InputOutcome(
     id="T1",
     agent="reader",
@@ -73,6 +70,12 @@ _LOST: Final = InputOutcome(
     instruction="Sum the costs of the table repairs in 2025.",
     outcome=Escalation(reason="confidence_too_low", content="Perhaps 900.", confidence=20, message="No column fits."),
 )
+_NUMBERING: Final = Numbering([_LEASE], {_LEASE.ref: [_QUOTE]})
+_WRITTEN: Final[dict[str, Any]] = {
+    "outcomes": numbered_outcomes((_FOUND, _LOST), _NUMBERING),
+    "sources": cited_sources((_FOUND, _LOST), _NUMBERING),
+}
+"""From what a report is written, as its citations are numbered."""
 _CALL: Final = ToolCall(id="1", tool="search_documents", arguments={"query": "notice period"})
 _ROUND: Final = Round(
     turns_left=7,
@@ -164,8 +167,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
         SynthesisTask(
             goal=_GOAL,
             final_instruction="One page, for the tenant.",
-            outcomes=(_FOUND, _LOST),
-            sources=(_CITED,),
+            **_WRITTEN,
             stopped_because="deadline",
             contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
             problems=("T2 is not named",),
@@ -177,8 +179,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
         SynthesisTask(
             goal=_GOAL,
             length_words=900,
-            outcomes=(_FOUND, _LOST),
-            sources=(_CITED,),
+            **_WRITTEN,
             section=Section(
                 heading="Notice", brief="Its length, and from when on it runs.", outline=("Notice", "Repairs")
             ),
@@ -205,10 +206,10 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
         ),
     ),
     "route": ("supervisor", RouteTask(goal=_GOAL)),
-    "critique": ("supervisor", CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,))),
+    "critique": ("supervisor", CritiqueTask(goal=_GOAL, draft=_REPORT, **_WRITTEN)),
     "outline": (
         "supervisor",
-        OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
+        OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, **_WRITTEN),
     ),
     "output": (
         "supervisor",

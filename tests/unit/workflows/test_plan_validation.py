@@ -1,6 +1,8 @@
 """Plans as graphs, and which may be carried out; whatever is written ends in nothing but a refusal."""
 
+import re
 import tomllib
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
-from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Plan, Tier
 from tests.processor_time import processor_seconds
+from tests.scripted_model import ALLOWANCE
 from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
 
 CREW = CrewCard(
@@ -26,7 +29,7 @@ CREW = CrewCard(
     prompt_bytes=1,
 )
 TOO_FEW = (
-    "subtasks: they take at least {} turns (an agent with tools 3, without 1, a nested session 3, for_each 1 more), "
+    "subtasks: they take at least {} turns ({}, for_each 1 more), "
     "but {} were left; write fewer, and name what has no room in omitted"
 )
 VAGUE = "the instruction is too vague; name its object, and what a good answer contains"
@@ -55,8 +58,8 @@ def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: 
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
-    facts: dict[str, Any] = {"turns": 20, "may_nest": True, "ancestors": ()}
-    return check_plan(draft, CREW, **facts | changes)
+    facts: dict[str, Any] = {"crew": CREW, "turns": 20, "may_nest": True, "ancestors": ()}
+    return check_plan(draft, **facts | changes)
 
 
 def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
@@ -114,7 +117,28 @@ def test_a_plan_needs_no_more_turns_than_are_left() -> None:
     found = [_errors(draft, turns=6), _errors(draft, turns=3, begun={"T0"})]
 
     assert [len(plan.subtasks) for plan in passed] == [3, 3]
-    assert found == [(TOO_FEW.format(7, 6),), (TOO_FEW.format(4, 3),)]
+    assert found == [
+        (TOO_FEW.format(7, "the reader 3, the supervisor 3, the writer 1", 6),),
+        (TOO_FEW.format(4, "the supervisor 3, the writer 1", 3),),
+    ]
+
+
+@given(rounds=st.integers(1, 10), turns=st.integers(6, 40))
+def test_a_planner_is_told_the_turns_by_which_its_plan_is_checked(rounds: int, turns: int) -> None:
+    """However few turns an agent may take: as many agents as fit by the told arithmetic pass, and one more does not."""
+    allowance = ALLOWANCE.replace(turns=turns, max_rounds=rounds)
+    [told] = PlanTask(goal="g", max_subtasks=2, allowance=allowance, may_nest=True).sections(None)
+    [count, nested] = map(int, re.findall(r"counts as (\d+)", told))
+    agents = (CREW.agents[0].replace(rounds=rounds), *CREW.agents[1:])
+    draft = [_subtask(f"T{number}", agent="supervisor" if number == 0 else "reader") for number in range(turns + 2)]
+
+    def passes(readers: int) -> bool:
+        with suppress(InvalidPlan):
+            return bool(_check(_draft(*draft[: readers + 1]), crew=CREW.replace(agents=agents), turns=turns))
+        return False
+
+    most = (turns - nested) // count
+    assert (count, passes(most), passes(most + 1)) == (min(3, rounds), True, False)
 
 
 @given(readers=st.integers(1, 9), cents=st.integers(0, 200))
@@ -143,7 +167,7 @@ def test_all_reasons_come_together() -> None:
     found = _errors(draft, turns=2)
 
     assert found == (
-        TOO_FEW.format(6, 2),
+        TOO_FEW.format(6, "the reader 3", 2),
         "strategy: must be 'merge', 'select', 'reduce' or 'deliver'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
