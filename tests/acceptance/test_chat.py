@@ -95,11 +95,12 @@ async def test_a_call_is_approved_here_or_elsewhere(client: Client, tmp_path: Pa
         terminal.type("Thanks.")
         await terminal.read_until("Welcome.")
         await elsewhere.close()
-        await terminal.read_until("has ended: closed.")
+        ended = await terminal.read_until("has ended: closed.")
         await terminal.end_of(running)
 
     assert re.search(r"clerk asks to use refund\s+amount: 7", shown)
     assert rest.split("> ")[0].strip() == "it back."
-    assert re.search(r"Said elsewhere: Hello\.\s+Good day\.", heard)
+    assert re.match(r"\r\nSaid elsewhere: Hello\.\s+Good day\.", heard)  # not on the prompt's line
+    assert "> \r\nThe conversation has ended: closed." in ended
     assert re.search(r"It is decided elsewhere\.\s+All\.", decided)
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7, 8]

@@ -60,8 +60,9 @@ async def chat(
         if is_closed:
             with suppress(ChargehandError):  # it has ended in the meantime
                 await talk.close()
-    if not (is_closed or quiet):
-        say(f"To go on: `chargehand chat --id {talk.id}`")
+        elif not quiet:
+            _end_prompt()
+            say(f"To go on: `chargehand chat --id {talk.id}`")
     return Exit.DONE
 
 
@@ -150,6 +151,7 @@ class Chat:
             is_new = await self._show_news()
             status = await self.talk.status()
             if status.state in ENDED:
+                _end_prompt()
                 say(f"The conversation has ended: {status.standing.words}.")
                 return _CLOSE
             for call in status.calls:
@@ -206,6 +208,7 @@ class Chat:
         """Show replies that report on jobs or answer others, whose messages are shown at a terminal."""
         lines = [line for line in (await self.talk.transcript()).lines if line.number not in self._known]
         for line in lines:
+            _end_prompt()
             if line.kind == "reply":
                 self._put(line.text, line.model_dump_json())
             elif line.kind == "message" and can_ask():
@@ -220,6 +223,7 @@ class Chat:
         self._seen.add(call.id)
         from chargehand_cli.rendering.progress import argument_lines
 
+        _end_prompt()
         say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
         for line in argument_lines(call):
             say(f"    {line}")
@@ -249,6 +253,12 @@ class Chat:
             put_json(as_json)
         else:
             put_markdown(text)
+
+
+def _end_prompt() -> None:
+    """Begin what is shown on a line of its own, below a prompt that was not answered."""
+    if can_ask():
+        say("")
 
 
 def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
