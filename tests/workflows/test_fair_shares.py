@@ -94,14 +94,21 @@ async def test_a_model_that_thinks_long_finishes_all_its_work(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "turns"), first_fast([(5, 14), (2, 14), (6, 8), (1, 8), (3, 20), (4, 30), (6, 30)], 2)
+    ("count", "turns", "rounds"),
+    first_fast([(5, 14, 2), (5, 8, 1), (5, 14, 10), (2, 14, 10), (6, 8, 10), (1, 8, 10), (4, 30, 10), (6, 30, 3)], 2),
 )
-async def test_no_message_contradicts_its_count(run: RunSession, count: int, turns: int) -> None:
-    """An agent has all the turns that it is told are left, and is never told of turns with what forces its answer."""
+async def test_no_message_contradicts_its_count(run: RunSession, count: int, turns: int, rounds: int) -> None:
+    """An agent has all the turns that it is told are left, and is never told of turns with what forces its answer.
+
+    A plan is told the turns that an agent may take, and passes if these fit.
+    """
     planned = researchers(count).work("", keep_using("search"), forced=answer("Had to stop here."))
-    request = GOAL.model_copy(update={"limits": Limits(max_turns=turns)})
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=turns, max_rounds=rounds)})
     _, opened = await run(planned, request)
 
+    [plan, *repairs] = opened.model.of_kind("plan")
+    assert f"one with tools counts as {min(3, rounds)}, and has {rounds} at most" in texts(plan)
+    assert bool(repairs) is (count * min(3, rounds) > turns - 2)
     _require_told_turns(opened)
 
 

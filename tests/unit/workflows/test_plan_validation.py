@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -129,16 +128,13 @@ def test_a_planner_is_told_the_turns_by_which_its_plan_is_checked(rounds: int, t
     allowance = ALLOWANCE.replace(turns=turns, max_rounds=rounds)
     [told] = PlanTask(goal="g", max_subtasks=2, allowance=allowance, may_nest=True).sections(None)
     [count, nested] = map(int, re.findall(r"counts as (\d+)", told))
-    agents = (CREW.agents[0].replace(rounds=rounds), *CREW.agents[1:])
-    draft = [_subtask(f"T{number}", agent="supervisor" if number == 0 else "reader") for number in range(turns + 2)]
+    crew = CREW.replace(agents=(CREW.agents[0].replace(rounds=rounds), *CREW.agents[1:]))
+    subtasks = [_subtask(f"T{number}", agent="reader" if number else "supervisor") for number in range(turns + 2)]
+    fits, exceeds = (_draft(*subtasks[: (turns - nested) // count + size]) for size in (1, 2))
 
-    def passes(readers: int) -> bool:
-        with suppress(InvalidPlan):
-            return bool(_check(_draft(*draft[: readers + 1]), crew=CREW.replace(agents=agents), turns=turns))
-        return False
-
-    most = (turns - nested) // count
-    assert (count, passes(most), passes(most + 1)) == (min(3, rounds), True, False)
+    assert count == min(3, rounds)
+    assert _check(fits, crew=crew, turns=turns).subtasks
+    assert f"(the reader {count}, the supervisor {nested}, " in _errors(exceeds, crew=crew, turns=turns)[0]
 
 
 @given(readers=st.integers(1, 9), cents=st.integers(0, 200))

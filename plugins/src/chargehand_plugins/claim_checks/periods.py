@@ -16,8 +16,8 @@ _ROMAN: Final = ("i", "ii", "iii", "iv")
 @lru_cache(maxsize=4096)
 def with_periods(text: str) -> str:
     """Write the periods of a text as `q3`, `h1` or `summer`; also `the first` beside `the fourth quarter`."""
-    names, ordinals = _patterns()
-    for name, pattern in names.items():
+    names, ordinals, every = _patterns()
+    for name, pattern in names.items() if every.search(text) else ():
         text = pattern.sub(f" {name} ", text)
     kinds = {match[0][0] for match in PERIOD.finditer(text) if match[0][1:].isdigit()}
     for number, pattern in enumerate(ordinals if len(kinds) == 1 else (), start=1):
@@ -46,8 +46,8 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def _patterns() -> tuple[dict[str, re.Pattern[str]], list[re.Pattern[str]]]:
-    """Return how each period is written, and which ordinals may stand for one without its noun."""
+def _patterns() -> tuple[dict[str, re.Pattern[str]], list[re.Pattern[str]], re.Pattern[str]]:
+    """Return how each period is written, which ordinals may stand for one without its noun, and all periods."""
     data = _data()
     words, ordinals = dict(data["names"]), data["ordinals"]
     for kind, most in (("q", 4), ("h", 2)):
@@ -58,4 +58,5 @@ def _patterns() -> tuple[dict[str, re.Pattern[str]], list[re.Pattern[str]]]:
     found = {name: rf"(?<![^\W_])(?:{said})(?![^\W_])|{data['anywhere'][name]}" for name, said in words.items()}
     ends = rf"(?=\s*(?:[.,;:)]|$|(?:{data['joins']})(?!\w)))"
     bare = [re.compile(rf"(?<!\w)(?:{ordinal}){ends}", re.IGNORECASE) for ordinal in ordinals]
-    return {name: re.compile(said, re.IGNORECASE) for name, said in found.items()}, bare
+    every = re.compile("|".join(found.values()), re.IGNORECASE)
+    return {name: re.compile(said, re.IGNORECASE) for name, said in found.items()}, bare, every
