@@ -64,7 +64,7 @@ class Choice:
     problem: str = ""
     """Why it does not work on this host; empty if it works or was not tried."""
     replaces_all: bool = False
-    """Whether it replaces all models and tools, so that none of their servers is needed."""
+    """Whether it replaces all models and tools, so that their servers are not needed."""
 
     def __post_init__(self) -> None:
         require_each(str, (self.backend, self.adapter, self.why, self.problem))

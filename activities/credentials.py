@@ -42,7 +42,7 @@ def hide(text: str) -> str:
 
 
 def keep_hidden(value: str, shown: str = "[credential]") -> None:
-    """Register a value for `hide`, unless it is too short to be told from ordinary words."""
+    """Register a value for `hide`, unless it is too short to be distinguished from ordinary words."""
     _known.pop(value, None)
     if len(value) >= SHORTEST:
         _known[value] = tuple((form, shown) for form in _forms(value))

@@ -26,7 +26,7 @@ _AT_ONCE: Final = 50
 _TIMES: Final = 9
 _ALLOWED_MS: Final = 300
 _SETTLED_SECONDS: Final = 11
-"""Until then the console reads sessions anew that have just begun, and here all have."""
+"""Until then the console rereads sessions that have just begun, as all have here."""
 _TOKEN: Final = "a-token-of-the-benchmark"
 _PLAN: Final = [{"id": f"T{number}", "agent": "reader", "instruction": "Read the file. " * 8} for number in range(5)]
 _PATHS: Final = {

@@ -1,4 +1,4 @@
-"""How a quantity grows with its cause, told from three measurements."""
+"""How a quantity grows with its cause, derived from three measurements."""
 
 import math
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ _QUEUE: Final = "history"
 _LEAST: Final = 250
 """Bytes of a row that is listed."""
 _LEVELS: Final = 2
-"""How deep fields are told apart."""
+"""Depth to which fields are distinguished."""
 _LONG: Final = 40
 """Characters of a text whose repetitions count as copies."""
 _COPIES: Final = 10
@@ -84,7 +84,7 @@ def _notes(texts: Counter[str]) -> Sequence[str]:
 
 
 def _payloads(message: Message, path: str) -> Iterator[tuple[str, Payload]]:
-    """Find the payloads of an event, each with the names of the fields below which it stands."""
+    """Find the payloads of an event, each with the names of the fields above it."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue

@@ -109,7 +109,7 @@ async def measure(
 
 
 async def steps(client: Client, workflow_ids: Sequence[str]) -> Counter[str]:
-    """Count what stands in some histories, by kind of step."""
+    """Count the content of some histories, by kind of step."""
     counted: Counter[str] = Counter()
     for workflow_id in workflow_ids:
         async for event in client.get_workflow_handle(workflow_id).fetch_history_events():

@@ -43,7 +43,7 @@ _DECIDED: Final = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
 @dataclass(frozen=True)
 class Gap:
-    """What stands in a subtask's history between the end of a round and its next turn."""
+    """The events of a subtask between the end of a round and its next turn."""
 
     asked: int
     """Requests for a larger grant."""

@@ -32,7 +32,7 @@ _LEFT_OUT: Final = (
     *("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "OTEL_"),
     "PYTHONDONTWRITEBYTECODE",
 )
-"""Settings of the user's own that would change what is measured; without bytecode every start compiles anew."""
+"""Settings of the user's own that would change what is measured; without bytecode every start compiles again."""
 
 
 @dataclass(frozen=True)

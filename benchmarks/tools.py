@@ -67,7 +67,7 @@ figure.savefig({picture!r})
 
 
 async def tools() -> tuple[Sequence[Row], Sequence[str]]:
-    """Call each tool again and again; the first call of each is told apart, since it loads libraries."""
+    """Call each tool again and again; the first call of each counts separately, since it loads libraries."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         bench = _Bench(folder)

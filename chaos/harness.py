@@ -51,7 +51,7 @@ def brief(delay: float = 0.05) -> Respond:
 
 
 class Worker:
-    """A process of its own, `worker_main.py` by default, which can be killed, stopped and started anew."""
+    """A process of its own, `worker_main.py` by default, which can be killed, stopped and restarted."""
 
     def __init__(self, settings: Mapping[str, str], log: Path, command: Sequence[str] = SHIPPED) -> None:
         self._settings = dict(settings)
@@ -102,7 +102,7 @@ class Worker:
         await self.running.wait()
 
     async def restart(self) -> None:
-        """Kill it and start it anew."""
+        """Kill and restart it."""
         await self.kill()
         await self.start()
 
@@ -172,7 +172,7 @@ class Harness:
         self.server.process.wait()
 
     def start_server(self) -> None:
-        """Start it anew on its database, at its address."""
+        """Restart it on its database, at its address."""
         self.server = _server(self.folder, self.lock, self.server.port)
 
     async def session(self, session: str, seconds: float = 120, queue: str = QUEUE, **request: object) -> Outcome:

@@ -1,4 +1,4 @@
-"""People told of decisions that wait, although a worker is killed at that moment or the receiver is away."""
+"""Notices of decisions that wait, although a worker is killed at that moment or the receiver is away."""
 
 import asyncio
 import json

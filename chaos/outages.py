@@ -61,7 +61,7 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
 
 
 async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
-    """Kill the server again and again and start it anew on its database; workers stay."""
+    """Kill the server repeatedly and restart it on its database; workers stay."""
     kills = {"short": 1, "full": 8, "nightly": 50}[scale]
     began = time.monotonic()
     away: list[float] = []

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can be told to be a bad network."""
+"""A TCP proxy on loopback that can simulate a bad network."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Carries connections to one address, as well as it is told to at the moment."""
+    """Carries connections to one address, with the faults that are set at the moment."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)

@@ -97,7 +97,7 @@ async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
 
 
 async def _settled_count(client: Client) -> int:
-    """Count all workflows once the count stands still: the server lists them a moment after they begin."""
+    """Count all workflows once the count is stable: the server lists them a moment after they begin."""
     count, before = (await client.count_workflows()).count, -1
     while count != before:
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""A worker stopped like a laptop that is closed, and one that is told to stop for a deploy."""
+"""A worker stopped like a laptop that is closed, and one that is stopped for a deploy."""
 
 import asyncio
 import signal

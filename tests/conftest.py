@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have each process begin with its share of the files that have slow tests, and end with what others may take.
 
-    So none of them is waited for at the end, and what the tests of a file share is made once.
+    So the run does not end with waiting for one of them, and what the tests of a file share is made once.
     """
     slow = dict.fromkeys(item.path for item in items if item.get_closest_marker("slow"))
     shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

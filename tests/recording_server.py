@@ -98,7 +98,7 @@ class RecordedExecution(Execution):
         return answer
 
     def rebuild(self) -> None:
-        """Lose the worker: make the instance anew from its history.
+        """Lose the worker: recreate the instance from its history.
 
         If the last task had no command, the SDK can hand its jobs out only together with an update that comes next
         (docs/decisions/0008); so does this.
@@ -204,7 +204,7 @@ class RecordingServer(Server):
         return deepcopy((self.now, self.executions, self.updates, self.timers))
 
     def load(self, saved: Saved) -> None:
-        """Start from what another server has saved: attempts under way are made anew, and no worker knows anything."""
+        """Start from what another server has saved: attempts under way are made again, and workers have no cache."""
         now, self.executions, self.updates, self.timers = deepcopy(saved)
         for execution in filter(lambda each: each.is_open, self.recorded):
             execution.rebuild()

@@ -240,7 +240,7 @@ def work_task(call: ModelCall) -> WorkTask:
 
 
 def cite(text: str) -> Callable[[ModelCall], WorkAnswer]:
-    """Answer with the source that a tool has read first, whose ref stands for `{ref}` in the text."""
+    """Answer with the source that a tool has read first, whose ref replaces `{ref}` in the text."""
 
     def cited(call: ModelCall) -> WorkAnswer:
         source = work_task(call).rounds[0].results[0].sources[0]

@@ -91,7 +91,7 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
 
 
 async def end_if_frozen(after: timedelta = FROZEN_AFTER) -> None:
-    """End this process if its event loop stands still for too long, and write where each thread is.
+    """End this process if its event loop is blocked for too long, and log where each thread is.
 
     A loop in C may hold Python's lock, so that no signal and no other thread of Python could end it.
     """

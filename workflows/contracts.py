@@ -157,7 +157,7 @@ class SubtaskRequest(Message):
     others_act: bool = left_out(False)
     """Whether other agents of the session may have side effects in the meantime."""
     converses: bool = left_out(False)
-    """Whether it answers a message of a conversation, which stands in `state`; the conversation is handed back."""
+    """Whether it answers a message of a conversation, which is in `state`; the conversation is handed back."""
     said: tuple[str, ...] = left_out(())
     """For an agent that reaches out: the user's own words, which may be sent even if private text contains them."""
     tenant: str = left_out("default")

@@ -97,7 +97,7 @@ class AgentCard(Contract):
     profile: Profile = left_out("standard")
     """Its session's profile."""
     sees_goal: bool = left_out(True)
-    """Whether it is told the user's request, for context."""
+    """Whether it sees the user's request, for context."""
     confidence_threshold: int = left_out(0)
     """Answers below this confidence count as unsure."""
     slow: SlowQueue | None = left_out(None)

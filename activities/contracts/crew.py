@@ -92,7 +92,7 @@ class Agent(TypedByPeople):
 
     name: Name
     description: Description
-    """What it is good for, as told to the planner."""
+    """What it is good for; shown to the planner."""
     prompt: Prose
     """How it works and what a good answer is."""
     tools: tuple[Name, ...] = ()

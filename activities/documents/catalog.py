@@ -61,7 +61,7 @@ class Catalog(Contract):
     """`name: reason` for files, or parts of them, that were left out."""
 
     def outline(self, addresses: Iterable[str]) -> "Catalog":
-        """Describe the documents without what is in them, by the names that stand in the request's addresses."""
+        """Describe the documents by the names in the request's addresses alone, without their content."""
         named = {unquote(address).rpartition("/")[2] for address in addresses}
         entries = (
             DocumentEntry(

@@ -73,7 +73,7 @@ def _remove(path: Path, before: float) -> bool:
     try:
         path.rename(aside)
         if aside.stat().st_mtime >= before:
-            # It was used in this moment.
+            # It has just been used.
             aside.rename(path)
             return False
         if aside.is_dir():

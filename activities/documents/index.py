@@ -85,7 +85,7 @@ class IndexWriter:
 
 
 class Row(NamedTuple):
-    """A passage as it is stored."""
+    """A stored passage."""
 
     id: int
     rank: float

@@ -31,7 +31,7 @@ _MOST_TABLES: Final = 200
 _SECONDS_A_TABLE: Final = 30
 """Processor time for one table."""
 _LEAST_FREE_BYTES: Final = 1 << 20
-"""Below which a disk is taken to be full."""
+"""A disk with less free space counts as full."""
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
 
@@ -92,7 +92,7 @@ class LibraryBuild:
 
     async def _index(self) -> None:
         writer = await asyncio.to_thread(IndexWriter, self._directory / INDEX_FILE)
-        # Threads cannot be cancelled: each is told to stop, and waited for since it writes into the directory.
+        # Threads cannot be cancelled: each is asked to stop, and awaited since it writes into the directory.
         taking: asyncio.Future[None] = asyncio.ensure_future(asyncio.to_thread(self._fetch_all))
         try:
             await asyncio.shield(taking)

@@ -111,4 +111,4 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
     lambda name: PurePosixPath(name).name,
     lambda name: PurePosixPath(name).stem,
 )
-"""From exact to loose: as it is, without its extension, without its folder, without both."""
+"""From exact to loose: unchanged, without its extension, without its folder, without both."""

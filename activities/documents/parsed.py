@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A paragraph, list, table or listing, as it stands in the document, or a passage of some of them."""
+    """A paragraph, list, table or listing of the document, or a passage made of some of them."""
 
     text: str
     first: int
@@ -45,7 +45,7 @@ class Block(NamedTuple):
     """Titles above it, outermost first, joined by ` > `."""
     kind: BlockKind = "text"
     place: str = ""
-    """The sheet of a workbook on which it stands."""
+    """Its sheet, in a workbook."""
 
 
 class Part(NamedTuple):

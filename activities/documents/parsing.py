@@ -39,7 +39,7 @@ Answer: TypeAlias = tuple[Job, Path | str]
 
 
 async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator[list[Answer]]:
-    """Parse files in a limited child process, which is started anew after each file that breaks it.
+    """Parse files in a limited child process, which is restarted after each file that breaks it.
 
     Small texts are sent in groups; if a group breaks the process, each of its files is tried alone.
     """

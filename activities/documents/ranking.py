@@ -17,7 +17,7 @@ _MOST_WORDS: Final = 32
 _MOST_PAIRED: Final = 6
 """Number of the highest-weighted words that are paired to find those near each other."""
 _NEAR: Final = 5
-"""How many words may stand between two that are near each other."""
+"""How many words may come between two that are near each other."""
 _SHORTEST_PREFIX: Final = 4
 _REPEATS_ABOVE: Final = 0.6
 _ASIDE: Final = re.compile(
@@ -64,7 +64,7 @@ class _Matches:
 
 
 def search(index: IndexReader, question: str, limit: int, document: str | None) -> SearchResult:
-    """Rank passages by BM25, coverage, words that stand near each other, kind and place; leave repeats out."""
+    """Rank passages by BM25, coverage, words near each other, kind and place; leave repeats out."""
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return SearchResult()
@@ -98,7 +98,7 @@ def _expression(word: str, language: str) -> str:
     """Match the word in any form; the index itself has English stems only, others are matched by their beginning."""
     start = stem(word, language)
     if language == "de" and len(start) > _SHORTEST_PREFIX + 1:
-        start = start.removesuffix("t")  # the stemmer leaves `unterschreibt` as it is
+        start = start.removesuffix("t")  # the stemmer leaves `unterschreibt` unchanged
     if language != "en" and len(start) >= _SHORTEST_PREFIX:
         return f'("{word}" OR "{start}"*)'
     quoted = [f'"{spelled}"' for spelled in variants(word)]

@@ -59,7 +59,7 @@ def write_sheet(name: str, header: Sequence[str], data: Sequence[Sequence[str]],
 
 
 def sheets_of(blocks: Sequence[Block], tables: Path) -> Iterator[Sheet]:
-    """Write the tables that stand in a text, each with its titles in the first row and as many cells in every row."""
+    """Write the tables of a text, each with its titles in the first row and as many cells in every row."""
     number = 0
     for (kind, heading), run in groupby(blocks, lambda block: (block.kind, block.heading)):
         lines = [line.strip() for block in run for line in block.text.split("\n")] if kind == "table" else []

@@ -24,11 +24,11 @@ _CURRENCY: Final = "[$€£¥]|EUR|USD|GBP|CHF"
 _SIGNED: Final = rf"\s*\(?[-+]?\s*({_CURRENCY})?\s*[-+]?"
 _MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([,'’]\d{{3}})+|\d+)(\.\d+)?\s*({_CURRENCY})?\)?\s*"
 _COMMA_MONEY: Final = rf"{_SIGNED}([1-9]\d{{0,2}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
-"""As French, German and Spanish write it; what can be read both ways is read as the rest of the table is."""
+"""As written in French, German and Spanish; an ambiguous value is read like the rest of the table."""
 _GROUPED: Final = rf"{_SIGNED}[1-9]\d{{0,2}}(\.\d{{3}})+\s*({_CURRENCY})?\)?\s*"
 """Whole thousands or three decimals."""
 _WHOLE: Final = r"[1-9]\d{0,2}"
-"""What has no decimals, so that `1.240` beside it has none either."""
+"""A value without decimals, so that `1.240` beside it has none either."""
 _DECIMAL: Final = r"[-+]?(\d+\.\d{1,2}|0\.\d+)"
 
 
@@ -136,7 +136,7 @@ def _count(connection: duckdb.DuckDBPyConnection, title: str, form: str) -> int:
 
 
 def _is_grouped(connection: duckdb.DuckDBPyConnection, title: str) -> bool:
-    """Whether every point in a column of texts may part thousands."""
+    """Whether every point in a column of texts may separate thousands."""
     return 0 < _count(connection, title, _GROUPED) == _count(connection, title, "(?s).*\\..*")
 
 

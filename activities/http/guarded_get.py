@@ -140,7 +140,7 @@ class GuardedBackend(AsyncNetworkBackend):
         return _SmallReads(await self._dial.connect_tcp(last, port, timeout, local_address, socket_options))
 
     def is_internal(self, host: str, port: int) -> bool:
-        """Whether a host is one that the operator allows."""
+        """Whether the operator allows a host."""
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
 

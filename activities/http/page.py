@@ -51,6 +51,6 @@ class Page(Contract):
     date_origin: str = ""
     """Where the date was found, such as `meta article:published_time`; guesses are marked."""
     text: str
-    """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
+    """Markdown, or the unchanged text if the page is not HTML; its beginning if it is very long."""
     characters: int
     """The length of the whole text."""

@@ -123,7 +123,7 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         body["temperature"] = min(call.temperature, 1.0)  # its highest
     if tools := _tools(call):
         body["tools"] = tools
-        # Also in the turn that must answer, which is told so in words: another choice would lose the prompt cache.
+        # Also in the turn that must answer, whose prompt says so: another choice would lose the prompt cache.
         body["tool_choice"] = {"type": "auto"}
     return cast("MessageCreateParamsStreaming", body)
 

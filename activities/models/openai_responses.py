@@ -136,7 +136,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        # Also in the turn that must answer, which is told so in words: another choice could lose the prompt cache.
+        # Also in the turn that must answer, whose prompt says so: another choice could lose the prompt cache.
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = True
     return cast("ResponseCreateParamsStreaming", body)

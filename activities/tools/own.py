@@ -130,7 +130,7 @@ def _describe(definition: _Definition) -> str:
 
 
 def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
-    """Check that names differ, and that models can be told the arguments of each tool. Raises `SettingsError`."""
+    """Check that names differ, and that each tool's arguments can be described to models. Raises `SettingsError`."""
     owners = dict.fromkeys((*taken, NOTE.name), "Chargehand has a tool of that name")
     for definition in definitions:
         if definition.name in owners:

@@ -1,4 +1,4 @@
-"""The tool `recall`: outcomes of earlier subtasks in full, where a task shows them as far as they fit; and `note`.
+"""The tools `recall`, which returns outcomes of earlier subtasks in full (a task shows what fits), and `note`.
 
 An agent can recall what its subtask depends on, and what that depends on; nothing else is handed to the tool.
 """
@@ -35,7 +35,7 @@ class Recall:
     """Reads an outcome page by page: its text, findings and data, then its sources, then the text of its files."""
 
     capabilities = frozenset[Capability]()
-    """None of its own: what an outcome rests on counts as what its reader was given."""
+    """None of its own: what an outcome is based on counts as given to its reader."""
     spec = ToolSpec(
         name=RECALL,
         own_step=True,  # the workflow gives it the outcome

@@ -43,7 +43,7 @@ class TurnRequest(Contract):
     profile: Profile = left_out("standard")
     """The session's profile, which affects lengths and notes."""
     today: date
-    """The workflow's start, as told to the model."""
+    """The workflow's start, as stated to the model."""
     max_input_tokens: int
     """The call is refused before it is paid for if its input could be longer."""
     counted: Counted | None = left_out(None)

@@ -137,7 +137,7 @@ class ToolActivities:
         """Refuse arguments that would send out private text: the agent's inputs, or descriptions of the documents.
 
         The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
-        into an instruction. What a person has read and approved is sent as it is.
+        into an instruction. What a person has read and approved is sent unchanged.
         """
         if "reaches_out" not in self.tools[request.call.tool].capabilities or request.decision:
             return None

@@ -92,7 +92,7 @@ class TurnAnswer(Contract):
 
 
 class TypedAnswer(TurnAnswer):
-    """An answer that may have data with a custom schema; a model is told of it only if there is one."""
+    """An answer that may have data with a custom schema, which a model sees only if there is one."""
 
     data: JsonValue = left_out(None)
     """Valid against the JSON Schema of its task or agent; None if there is none or the model gave no data."""

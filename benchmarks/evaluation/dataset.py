@@ -95,7 +95,7 @@ class Dataset(TypedByPeople):
 
 
 class NoDataset(ValueError):  # noqa: N818  # reads as a statement
-    """A file is no dataset, or there is none of a name."""
+    """A file is not a dataset, or none has this name."""
 
 
 def read_dataset(file: Path) -> Dataset:
@@ -129,7 +129,7 @@ def read_datasets(names: Iterable[str]) -> Mapping[str, Dataset]:
     """Read the datasets that are named, or the files or folders of one's own; all of `datasets/` by default.
 
     Raises:
-        NoDataset: there is no dataset, file or folder of a name, or it has another form.
+        NoDataset: there is no dataset, file or folder of this name, or its form is wrong.
     """
     files: list[Path] = []
     for name in names or [str(FOLDER)]:

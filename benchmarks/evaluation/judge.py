@@ -200,7 +200,7 @@ async def calibrate(graded: Sequence[Graded], judge: Judge | None = None) -> Row
         said = verdict.right
         if judge and not verdict.is_sure:
             asked += 1
-            with suppress(NoOpinion):  # then what code says stands
+            with suppress(NoOpinion):  # then the verdict of code remains
                 opinion, _ = await judge.opinion(each.question, each.golden, each.answer, whole=each.whole)
                 said = opinion.right and not opinion.missing and not opinion.contradicted
         pairs.append((each.right, said))

@@ -92,7 +92,7 @@ class Oracle:
         # A plan of one subtask needs no turn for the report.
         left = task.allowance.turns + (1 if len(plan) == 1 else 0)
         for gold in _with_templates(plan) if self.shape == "fan-out" else plan:
-            # What the planner is told that an agent takes at least.
+            # The minimum for an agent that the planner's prompt states.
             needed = (3 if has_tools[gold.agent] else 1) + bool(gold.for_each)
             fits = needed <= left and set(gold.depends_on) <= {each.id for each in planned}
             (planned if fits else omitted).append(gold)

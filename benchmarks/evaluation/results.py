@@ -114,7 +114,7 @@ def read_lines(file: Path) -> tuple[RunLine, list[ScoreLine]]:
     """Read results; a last line that was cut off is left out.
 
     Raises:
-        WrongFile: another line is no result.
+        WrongFile: another line is not a result.
     """
     written = file.read_text(encoding="utf-8").splitlines() or [""]
     read: list[RunLine | ScoreLine] = []

@@ -20,7 +20,7 @@ _TABLE: Final = re.compile(r'^- table "(?P<name>[^"]+)" \([^)]*\): (?P<columns>.
 _NAMES: Final = re.compile(r"\b(?:are|sind) ((?:[A-Z]\w+, )+[A-Z]\w+ (?:and|und) [A-Z]\w+)")
 _PLACE: Final = re.compile(r"^(?P<document>[^#]+)#L(?P<first>\d+)")
 _ENDS: Final = ".!?。！？"
-"""What is no sentence, such as a heading, states nothing."""
+"""Text that is not a sentence, such as a heading, states nothing."""
 _OPENED_FIRST: Final = 3
 _MOST_OPENED: Final = 12
 _MOST_SEARCHES: Final = 2
@@ -37,7 +37,7 @@ class Assignment:
 
 
 def assignment(sight: Sight) -> Assignment:
-    """Read the instruction, which stands behind what it rests on."""
+    """Read the instruction, which follows what it is based on."""
     if found := _ASSIGNMENT.search(sight.task, max(sight.task.rfind("Instruction:"), 0)):
         return Assignment(found["subject"], tuple(found["wanted"].split("; ")), found["each"] or "")
     return Assignment(sight.task, ())

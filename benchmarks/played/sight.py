@@ -176,7 +176,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def speaks_of(text: str, *terms: str) -> bool:
-    """Whether a text has every word of every term; Chinese terms are looked for as they are."""
+    """Whether a text has every word of every term; Chinese terms are looked for unchanged."""
     words = {word.casefold() for word in _WORD.findall(text)}
     return all(
         term in text if _CHINESE.search(term) else words.issuperset(word.casefold() for word in _WORD.findall(term))

@@ -168,7 +168,7 @@ async def open_stage(client: Client, folder: Path) -> AsyncGenerator[Stage]:
     async with AsyncExitStack() as closing:
         web = closing.enter_context(serve_web(pages))
         closing.enter_context(web.resolvable(asyncio.get_running_loop()))
-        # The operator opens these hosts, but they stand for the public web.
+        # The operator opens these hosts, but they represent the public web.
         closing.enter_context(patch.object(Fetcher, "is_internal", return_value=False))
         provider = await closing.enter_async_context(ScriptedProvider())
         stage = Stage(client, web, provider, folder, {})

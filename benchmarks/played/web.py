@@ -41,7 +41,7 @@ class WebPage:
     """Host and path, such as `bikes.example/aldra`; a path that ends in `.pdf` is served as PDF."""
     title: str
     facts: Mapping[float, str]
-    """Sentences by their place: 0 stands at the beginning, 1 at the end."""
+    """Sentences by their place: 0 is the beginning, 1 the end."""
     language: str = "en"
 
     @property

@@ -63,7 +63,7 @@ class Conversation(ConversationState):
 
     @property
     def has_private_text(self) -> bool:
-        """Whether the agent has read private text, was given it, or was told of the documents."""
+        """Whether the agent has read private text, was given it, or knows of the documents."""
         agent, request = self._request.agent, self._request
         read = (result.is_private or result.tool in agent.private for past in self.rounds for result in past.results)
         is_told = bool(request.documents) and knows_documents(agent.capabilities)
@@ -184,7 +184,7 @@ class Conversation(ConversationState):
             self.counted, self.counted_rounds = result.counted, len(task.rounds)
 
     def begin_anew(self, answer: CompactAnswer | None) -> None:
-        """Compact: start anew from the agent's summary and notes; without these, from a list of its sources."""
+        """Compact: restart from the agent's summary and notes; without these, from a list of its sources."""
         read = self.citable
         for draft in answer.notes if answer else ():
             if self._noted.add(draft.claim, draft.ref, draft.quote, read):

@@ -251,7 +251,7 @@ async def _run(
             request,
             id=child,
             result_type=result_type,
-            # Its text stands in the request.
+            # The request has its text.
             static_summary=f"{subtask.id} {subtask.agent}: {one_line(text, 120)}",
             priority=options.priority_of(session.request, session.facts.weight),
             # Not retried as a whole; its activities are.

@@ -24,7 +24,7 @@ _SAMPLE_LINES: Final = 100
 _LINES_A_PIECE: Final = 5_000
 _MOST_NOTES: Final = 20
 _SEPARATOR: Final = re.compile(r"sep=(.)")
-"""The line by which a table tells Excel what parts its columns."""
+"""The line by which a table tells Excel what separates its columns."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:

@@ -138,7 +138,7 @@ def _add(read: Paragraphs, style: str, text: str) -> None:
 
 
 def _pictures(element: Any, parts: dict[str, "Part"], stem: Path, read: Paragraphs) -> Iterator[PictureFile]:
-    """Write those in a paragraph or table, each once, below it; links to elsewhere and other formats are left out."""
+    """Write the pictures in a paragraph or table below it, each once; links and other formats are left out."""
     for part in filter(None, (parts.pop(blip.get(_EMBED, ""), None) for blip in element.iter(_BLIP))):
         with suppress(UnreadableError):
             picture, said = read_picture(io.BytesIO(part.blob), stem, read.count + 1, _LEAST_EDGE)

@@ -1,4 +1,4 @@
-"""Read what Office files tell of drawings: words and figures of charts and diagrams (SmartArt), and descriptions."""
+"""Read what Office files say about drawings: text and figures of charts and diagrams (SmartArt), and descriptions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -23,7 +23,7 @@ _REFERENCES: Final = {_CHARTS + "chart": _RELATION + "id", _DIAGRAMS + "relIds":
 def drawn_lines(element: Any, parts: Mapping[str, Any]) -> Iterator[str]:  # XML without types
     """Yield the texts of what is drawn in an element, and each series of a chart as a row below its categories.
 
-    A description, as of a picture for those who do not see it, stands before them, once.
+    A description, such as a picture's alternative text, precedes them, once.
     """
     described = (" ".join(each.get("descr", "").split()) for each in element.iter("{*}docPr", "{*}cNvPr"))
     yield from (f"Described: {text}" for text in dict.fromkeys(filter(None, described)))

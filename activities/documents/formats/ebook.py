@@ -16,7 +16,7 @@ from activities.processes.limits import Allowance
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _NEVER_READ: Final = NEVER_SHOWN | {"nav"}
-"""What stands beside the text of a book, such as its notes, is part of it."""
+"""Content outside a book's running text, such as its notes, is included."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:

@@ -66,7 +66,7 @@ def _cells(row: ElementTree.Element) -> Iterator[Cell]:
 
 
 def _hide(*documents: ElementTree.Element) -> None:
-    """Have what is hidden, by itself or by its style, stand beside the text."""
+    """Move what is hidden, by itself or by its style, out of the text."""
     styles = (style for document in documents for style in document.iter(_STYLE))
     hidden = {style.get(_NAME) for style in styles if any(each.get(_DISPLAY) == "none" for each in style)}
     for element in documents[0].iter():

@@ -15,7 +15,7 @@ class Paragraphs:
         self._blocks: list[Block] = []
 
     def add_title(self, level: int, text: str) -> None:
-        """Enter what a heading stands above."""
+        """Enter the section of a heading."""
         self._lines.append(text)
         self.headings.enter(level, text)
 
@@ -24,7 +24,7 @@ class Paragraphs:
         self.add_under(str(self.headings), text, kind)
 
     def add_notes(self, notes: Iterable[str]) -> None:
-        """Add what stands at the foot of the page, below the paragraph or row that refers to it."""
+        """Add a footnote below the paragraph or row that refers to it."""
         for note in filter(None, notes):
             self.add(f"Note: {note}")
 

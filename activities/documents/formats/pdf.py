@@ -189,7 +189,7 @@ def _joined(lines: list[str], width: int) -> str:
 
 
 def _level(line: Line, body: float) -> int:
-    """1 to 6, or 0 for a line that is no heading: titles are larger, and numbers state their depth."""
+    """Return 1 to 6, or 0 for a line that is not a heading: titles are larger, and numbers state their depth."""
     if len(line.text) > 120 or not any(character.isalpha() for character in line.text):
         return 0
     may_be_title = len(line.text.split()) <= 9 and not line.text.endswith((".", ",", ";", ":", "!", "?"))

@@ -1,4 +1,4 @@
-"""Read pictures: each is written anew, so that a model gets its pixels and nothing else of the file."""
+"""Read pictures: each is re-encoded, so that a model gets its pixels and nothing else of the file."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,10 +39,10 @@ def parse(source: Source, _: Allowance) -> Parsed:
 
 
 def read_picture(file: "Path | BinaryIO", stem: Path, place: int, least: int = 1) -> tuple[PictureFile, str]:
-    """Write a picture anew, and say what it is.
+    """Re-encode a picture, and describe it.
 
     Raises:
-        UnreadableError: it is none, too large, or smaller than the least edge in pixels.
+        UnreadableError: it is not a picture, is too large, or smaller than the least edge in pixels.
     """
     from PIL import Image, ImageOps
 

@@ -24,7 +24,7 @@ def parse(source: Source, _: Allowance) -> Parsed:
         raise UnreadableError("It is not a readable RTF file: it does not begin as one.")
     # Paragraphs of rich text are single lines; those of plain text have an empty one between them.
     text = cast("str", rtf_to_text(_with_notes("".join(_visible(content))), errors="ignore"))
-    # RTF writes a character beyond the basic plane as two halves; half of one alone is no text.
+    # RTF writes a character beyond the basic plane as two halves; a single half is not text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return parse_text("\n\n".join(filter(None, lines)), "text.txt")

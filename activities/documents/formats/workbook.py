@@ -88,7 +88,7 @@ def _without_result_in_old(content: bytes) -> int:
 
 
 def _text(cell: Cell) -> str:
-    """A cell as it should stand in a CSV file."""
+    """A cell as written to a CSV file."""
     match cell:
         case bool():
             return "true" if cell else "false"

@@ -138,7 +138,7 @@ def _about(connection: Any, sql: str) -> tuple[list[str], str]:
 
 
 def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
-    """Whether there are no rows, or one of nothing but zeros and missing values, as of a sum over no rows."""
+    """Whether there are no rows, or a single row of zeros and missing values, such as a sum over no rows."""
     return not rows or (len(rows) == 1 and all(cell is None or cell == 0 for cell in rows[0]))
 
 

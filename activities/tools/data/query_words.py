@@ -141,7 +141,7 @@ def _words(tree: Tree) -> str:  # noqa: PLR0911 - a table of classes
 def _conjunction(tree: Tree) -> str:
     if tree["type"] == "CONJUNCTION_AND":
         return ", ".join(map(_words, tree["children"]))
-    # In a list of alternatives a comma would not say what it joins.
+    # In a list of alternatives a comma would be ambiguous.
     parts = [_words(each) for each in tree["children"]]
     joint = [each["class"] == "CONJUNCTION" for each in tree["children"]]
     return " or ".join(f"({part})" if is_joint else part for part, is_joint in zip(parts, joint, strict=True))

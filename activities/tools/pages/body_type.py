@@ -41,7 +41,7 @@ _READABLE: Final = "pages of text, PDF, DOCX, XLSX, XLS and ODS"
 
 
 def refuse_type(media_type: str) -> None:
-    """Raise `FetchError` for a stated type of which nothing can be read; the message lacks the URL."""
+    """Raise `FetchError` for a stated type that cannot be read; the message lacks the URL."""
     if not _is_text(media_type) and media_type not in _UNSTATED and media_type not in _DOCUMENTS:
         raise FetchError(f"is {media_type}; only {_READABLE} can be read")
 

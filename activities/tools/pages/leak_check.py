@@ -22,7 +22,7 @@ MOST_CHARACTERS: Final = 1_000_000
 """Maximum decoded text; a text that decodes to more counts as hostile."""
 _MOST_UNPACKED: Final = 100_000
 _SEGMENTS: Final = range(3, 33)
-"""Lengths into which digits may be cut; longer segments betray a text by themselves."""
+"""Lengths into which digits may be cut; longer segments identify a text by themselves."""
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
@@ -39,11 +39,11 @@ _LEGIBLE: Final = re.compile(r"[\w\s!-/:-@\[-`{-~\0]{8,}")
 def carries(url: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
     """Return the first private text of which a URL carries a piece, or None.
 
-    A piece is `LEAST_CHARACTERS` letters and digits in a row, whatever their case and accents and whatever stands
+    A piece is `LEAST_CHARACTERS` letters and digits in a row, regardless of case, accents and other characters
     between them. It is found in user name, host, path, query and fragment, across labels, segments and parameters,
     and under up to three layers of the usual encodings: percent signs, character references and escapes, base64,
     base32, hexadecimal, decimal and binary digits, zlib and gzip below them, Punycode, rot13, and letters in reverse.
-    What stands in `public` too, such as the user's own question or the address of a search result, is allowed. Not
+    Text that is also in `public`, such as the user's own question or the address of a search result, is allowed. Not
     found: text that is encrypted, written in a private alphabet or other words, or sent in shorter pieces.
     """
     bare = _SCHEME.sub("", url, count=1)
@@ -56,7 +56,7 @@ def carries(url: str, private: Collection[str], public: Collection[str] = ()) ->
 def repeats(words: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
     """Return the first private text of which a query, or any other text in words, carries a piece, or None.
 
-    As `carries`, but what is readable as it stands counts only from `LEAST_IN_WORDS` letters on, over the end of a
+    As `carries`, but text that is readable as is counts only from `LEAST_IN_WORDS` letters on, over the end of a
     word, or in a word with digits that is longer than a date.
     """
     hidden = _hidden_pieces(words)
@@ -69,13 +69,13 @@ def hides(words: str, private: Collection[str], public: Collection[str] = ()) ->
 
 
 def _hidden_pieces(words: str) -> set[str] | None:
-    """Cut all that a text can be decoded to into pieces, without those that can be read as they stand."""
+    """Cut all that a text can be decoded to into pieces, without those that are readable without decoding."""
     pieces = _pieces_of(readings({words}))
     return None if pieces is None else pieces.difference(_pieces(_letters(words), LEAST_CHARACTERS))
 
 
 def _pieces_of(texts: Collection[str]) -> set[str] | None:
-    """Cut texts into pieces; None if they are too long to look at."""
+    """Cut texts into pieces; None if they are too long to check."""
     if sum(map(len, texts)) > MOST_CHARACTERS:
         return None
     return {piece for text in texts for piece in _pieces(_letters(text), LEAST_CHARACTERS)}
@@ -169,7 +169,7 @@ def _decoded(text: str) -> Iterator[str]:
 def _from_digits(text: str) -> Iterator[str]:
     for run in _ENCODED.findall(text):
         digits = run.replace("-", "+").replace("_", "/")
-        # A slash may be a digit of base64, or stand between two segments of a path.
+        # A slash may be a digit of base64, or separate two segments of a path.
         for part in {digits, *digits.split("/"), digits.replace("/", ""), *_joined(digits.split("/"))}:
             yield from _shifted(part.replace("=", ""), base64.b64decode, 4, {1})
     for run in _BASE32.findall(text):

@@ -58,7 +58,7 @@ def window_end(text: str, first: int, most: int) -> int:
 
 
 def find(text: str, words: str, first: int = 0) -> Matches:
-    """Find words from an offset on, whatever their case and accents and whatever stands between them."""
+    """Find words from an offset on, regardless of case, accents and punctuation between them."""
     folded = _folded(text)
     wanted = re.findall(r"[^\W_]+", _folded(clean(words)))
     if not wanted:

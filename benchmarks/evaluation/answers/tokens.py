@@ -124,7 +124,7 @@ STOP_WORDS: Final = frozenset({"the", "a", "an", "and"})
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number as it is written."""
+    """A number as written."""
 
     number: Decimal
     """Without its scale."""
@@ -152,7 +152,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Token:
-    """A word, number, date or mark, and where it stands."""
+    """A word, number, date or mark, and its position."""
 
     text: str
     """A folded word, a number, a mark, or a date as day-month-year."""

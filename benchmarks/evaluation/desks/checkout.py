@@ -59,7 +59,7 @@ def read_checkout(name: str, root: Path) -> Desk:
     """Read one of the desks.
 
     Raises:
-        NoDataset: the folder is no checkout, or a file in it is missing.
+        NoDataset: the folder is not a checkout, or a file in it is missing.
     """
     domain = name.removeprefix("tau2-")
     data = root / "data" / "tau2" / "domains" / domain

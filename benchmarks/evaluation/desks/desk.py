@@ -32,13 +32,13 @@ class Task(TypedByPeople):
     says: str
     """How the conversation begins: the wish, and what the customer knows."""
     knows: str = ""
-    """What a model that plays the customer is told besides."""
+    """Further instructions for a model that plays the customer."""
     actions: tuple[Action, ...] = ()
     """What a good agent does, reading included."""
     tells: tuple[str, ...] = ()
     """What it has to tell the customer."""
     told_counts: bool = True
-    """Whether a conversation in which that was not told fails."""
+    """Whether a conversation that omits it fails."""
 
 
 class Toolkit(Protocol):

@@ -1,6 +1,6 @@
 """The service behind a desk's tools: a database for each conversation, and books of every effect.
 
-It applies what it is asked to as often as it is asked to, so that a call that is made twice shows.
+It applies every request, so that a repeated call shows.
 """
 
 import json
@@ -150,6 +150,6 @@ def problems_of(desk: Desk, task: Task, books: Books, said: Sequence[str], *, is
 
 
 def untold(task: Task, said: Sequence[str]) -> list[str]:
-    """List what the customer should have been told, and was not."""
+    """List what the customer should have heard, and did not."""
     whole = " ".join(said).casefold().replace(",", "")
     return [each for each in task.tells if each.casefold().replace(",", "") not in whole]

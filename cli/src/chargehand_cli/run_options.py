@@ -39,7 +39,7 @@ _FIELDS: Final[Mapping[str, str]] = {
 _OPTIONS: Final[Mapping[str, str]] = {
     field: "GOAL" if name == "goal" else f"--{name.replace('_', '-')}" for name, field in _FIELDS.items()
 }
-"""Options as they are typed, by the field that they set."""
+"""Options as typed, by the field that they set."""
 _LEAST_TURNS: Final = 3
 """The minimum of any session: a plan, an agent's turn and the report."""
 

@@ -17,7 +17,7 @@ from chargehand.payloads.settings import KEYS
 
 CREDENTIAL_KEYS: Final = "CHARGEHAND_CREDENTIAL_KEYS"
 SHORTEST: Final = 8
-"""Minimum characters; shorter values could not be told from ordinary words when hiding them."""
+"""Minimum characters; shorter values could not be distinguished from ordinary words when hiding them."""
 _LONGEST: Final = 4_000
 
 

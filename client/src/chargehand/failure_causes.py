@@ -100,7 +100,7 @@ def failure_cause(error_type: str, *, status: int | None = None, provider: str =
 
 
 def error_words(error_type: str) -> str:
-    """Name an error as one fact among others; an unknown type is named as it is."""
+    """Name an error as one fact among others; an unknown type is named unchanged."""
     return _WORDS[error_type].cause.rstrip(".") if error_type in _WORDS else error_type
 
 

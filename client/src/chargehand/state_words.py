@@ -149,7 +149,7 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
 
 
 def reason_words(reason: str) -> str:
-    """Return the words for a reason; one written for people stays as it is."""
+    """Return the words for a reason; one written for people is unchanged."""
     return REASONS.get(reason, reason.replace("_", " ") if reason.isidentifier() else reason)
 
 

@@ -21,7 +21,7 @@ def test_serious_findings_fail_the_build(severity: Severity, *, passes: bool) ->
 
 
 def test_an_unfinished_review_fails_the_build() -> None:
-    """A session that a limit stopped, or that left something unread, is no clean review."""
+    """A session that a limit stopped, or that left something unread, is not a clean review."""
     reviewed = report_of("Reviewed.")
 
     assert judge(reviewed) == ([], True)
@@ -33,5 +33,5 @@ def test_an_unfinished_review_fails_the_build() -> None:
 
 
 def test_the_text_of_a_finding_is_no_command() -> None:
-    """What stands in the code may have been copied into it."""
+    """The code may contain copied text."""
     assert "\n" not in annotation(_finding("major", "Bad.\n::set-env name=PATH::/tmp"))

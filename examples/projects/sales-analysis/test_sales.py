@@ -13,7 +13,7 @@ SQL = "SELECT region, sum(revenue_eur) AS revenue FROM sales GROUP BY region ORD
 
 
 def test_figures_come_as_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the analyst is told is the table's own sum; what the program gets is an instance of its model."""
+    """The analyst gets the table's own sum; what the program gets is an instance of its model."""
     monkeypatch.chdir(FOLDER)
     script = (
         Script()

@@ -12,7 +12,7 @@ _ORDERS = (("A-17", 38.0, "delivered"), ("B-02", 120.0, "delivered"), ("C-30", 9
 
 
 class Shop:
-    """Orders and refunds in a SQLite file; each call opens it anew, so that threads and workers share it."""
+    """Orders and refunds in a SQLite file; each call opens it again, so that threads and workers share it."""
 
     def __init__(self, path: str = "shop.sqlite") -> None:
         self._path = path

@@ -70,7 +70,7 @@ def test_a_large_refund_waits_for_a_person(shop: Shop) -> None:
     ],
 )
 def test_what_the_rules_forbid_is_not_booked(shop: Shop, calls: tuple[Reply, ...]) -> None:
-    """The clerk is told why, and the books stay as they were."""
+    """The clerk learns why, and the books are unchanged."""
     _serve(shop, *calls)
 
     assert shop.refunds() == []

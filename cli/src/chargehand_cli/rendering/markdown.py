@@ -39,7 +39,7 @@ _ATTRIBUTES: Final = {
 _CLASSES: Final = {"a": "cite", "td": "number", "th": "number"}
 _NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u2019\u00a0\u202f ]*(?:\s?(?:%|‰|[A-Za-z€£$°µ]{1,4}))?")
 _REMARK: Final = re.compile(rf"{_CITATION.pattern}|\([^()\d]*\)")
-"""What stands beside the number of a cell: citations, and words in parentheses."""
+"""What may accompany the number of a cell: citations, and words in parentheses."""
 _NO_VALUE: Final = frozenset({"-", "–", "—", "n/a"})
 """Placeholders in tables for a missing number."""
 

@@ -235,7 +235,7 @@ class Activities:
     """Turns already counted."""
 
     def begin_run(self) -> None:
-        """Forget the activities of the previous run, since event ids start anew."""
+        """Forget the activities of the previous run, since event ids restart."""
         self._open.clear()
 
     def stop(self, at: datetime) -> Outputs:

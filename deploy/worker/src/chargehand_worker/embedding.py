@@ -90,7 +90,7 @@ def run(
 
 
 def _choose(plugins: Sequence[str], **settings: object) -> Settings:
-    """Register plug-ins, and read the settings from what is given and from the environment."""
+    """Register plug-ins, and read the settings from the arguments and the environment."""
     with _usable():
         add_modules(plugins)
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}

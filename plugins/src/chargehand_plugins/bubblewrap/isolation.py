@@ -112,7 +112,7 @@ def command(
         line += ["--setenv", name, value]
     for path in _LIBRARIES:
         if Path(path).is_symlink():
-            line += ["--symlink", os.readlink(path), path]  # noqa: PTH115 - as it is written, not as a path
+            line += ["--symlink", os.readlink(path), path]  # noqa: PTH115 - as written, not as a path
         else:
             line += ["--ro-bind-try", path, path]
     for path in _interpreter_paths(interpreter):

@@ -99,7 +99,7 @@ def _figures(folder: str, most: int) -> Iterator[str]:
         name = f"figure-{number}.png"
         try:
             pyplot.figure(number).savefig(os.path.join(folder, name))  # noqa: PTH118 - starts faster
-        except Exception as error:  # noqa: BLE001 - a figure that cannot be drawn is no reason to lose the rest
+        except Exception as error:  # noqa: BLE001 - the rest is kept if a figure cannot be drawn
             yield f"{name}: {type(error).__name__}"
 
 
@@ -142,7 +142,7 @@ def main(numbers: list[int], other: list[str]) -> None:
         resource.setrlimit(limit, (value, value))
     if other:
         heap = f"--max-old-space-size={memory_bytes >> 21}"
-        os.execv(other[0], [other[0], heap, *other[1:], str(descriptor)])  # noqa: S606  # what the host names
+        os.execv(other[0], [other[0], heap, *other[1:], str(descriptor)])  # noqa: S606  # the host names the command
     job = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(job["folder"])

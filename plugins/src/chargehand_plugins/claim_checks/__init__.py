@@ -1,4 +1,4 @@
-"""What speaks against the claims of reports, and where subtasks differ: figures, dates, names and senses of words."""
+"""Objections to the claims of reports, and differences between subtasks: figures, dates, names and opposite words."""
 
 from chargehand.plugins import Hook, Registry
 

@@ -1,4 +1,4 @@
-"""A claim in nearly the words of its source: what it denies, and where it has another figure, unit, month or name."""
+"""Claims that nearly copy a sentence of their source: negations, and other figures, units, months and names."""
 
 import re
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from workflows.rules.claim_words import spoken_in
 
 CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _COPIED: Final = 0.7
-"""Which part of its words a claim has in the order of its source, if it copies it."""
+"""Minimum share of a claim's words that are in the order of its source, if it copies it."""
 _LEAST_TOKENS: Final = 3
 MOST_TOKENS: Final = 80
-"""Of a sentence; a longer one is not compared word for word."""
+"""Maximum words of a sentence that is compared word for word."""
 LEAST_NAME: Final = 4
-"""Letters of a name; fewer are an abbreviation."""
+"""Minimum letters of a name; fewer are an abbreviation."""
 _STEM: Final = 4
 
 
@@ -26,23 +26,23 @@ _STEM: Final = 4
 class _Token:
     written: str
     kind: str = ""
-    """What it may be replaced by; empty if it is a word of no closed class."""
+    """The kind of words that may replace it; empty if it belongs to no closed class."""
     meanings: frozenset[object] = frozenset()
-    """Two of a kind that share one say the same."""
+    """Two tokens of a kind that share a value mean the same."""
 
     @property
     def place(self) -> str:
         return f"<{self.kind}>" if self.kind else self.written.casefold()
 
     def says(self, other: "_Token") -> bool:
-        """Whether it says what another token of its kind says."""
+        """Whether it means the same as another token of its kind."""
         is_same = not self.kind or not self.meanings.isdisjoint(other.meanings)
         return is_same or any(each.is_in(quantities(other.written)) for each in quantities(self.written))
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A word of a claim that stands where its source has another of its kind."""
+    """A word of a claim where its source has another of the same kind."""
 
     kind: str
     theirs: str
@@ -51,17 +51,17 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Copy:
-    """What a claim has of a sentence, in its order."""
+    """The words that a claim shares with a sentence, in order."""
 
     share: float
-    """Which part of the claim's words, without negations."""
+    """Their share of the claim's words, without negations."""
     clause: str
-    """Of the sentence, with all that stands between the words that the claim has."""
+    """The part of the sentence from the first to the last shared word."""
     replacements: tuple[Replacement, ...]
 
 
 def copy_of(claim: str, sentence: str) -> Copy | None:
-    """Compare a claim with a sentence word for word; None if it has words of its own."""
+    """Compare a claim with a sentence word for word; None if it has other words."""
     codes = spoken_in(claim, sentence)
     (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
     if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > MOST_TOKENS:
@@ -94,7 +94,7 @@ def _token() -> re.Pattern[str]:
 
 
 def _tokens(text: str, codes: tuple[str, ...]) -> tuple[list[int], list[_Token]]:
-    """List the words of a text but for negations, and where they stand."""
+    """List the words of a text except negations, and their positions."""
     found = [match for match in _token().finditer(text) if not is_negated(match[0])]
     return [match.start() for match in found], [_read(match[0], codes, is_first=not match.start()) for match in found]
 

@@ -22,19 +22,19 @@ _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
 _BLANKS: Final = re.compile(r"…(?:\W*…)+")
 _SAME_SUBJECT: Final = 0.7
-"""Which part of the words of the shorter of two statements the other has, if both are about the same thing."""
+"""Minimum share of the shorter statement's words in the other, if both are about the same thing."""
 _LEAST_SHARED: Final = 2
 _NOUN: Final = 4
-"""Letters by which the nouns after two figures are compared."""
+"""Number of letters by which the nouns after two figures are compared."""
 _LABEL: Final = 4
-"""Digits at most of a number that is part of a name."""
+"""Maximum digits of a number that is part of a name."""
 _MOST_STATEMENTS: Final = 200
-"""Statements of all subtasks that are compared; each subtask has an equal part of them."""
+"""Maximum statements that are compared, shared equally among the subtasks."""
 _MOST_DISAGREEMENTS: Final = 10
 _MOST_DIFFERING: Final = 10
-"""Later statements whose difference from one is worded: 200 that all differ in pairs would hold the workflow's task."""
+"""Maximum differences described per statement: 200 that all differ would delay the workflow task."""
 _CHARACTERS: Final = 300
-"""Of a statement."""
+"""Maximum characters of a statement."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class _Statement:
     text: str
     is_negated: bool
     is_rule: bool
-    """Whether it says what must or may be, with which what is does not disagree."""
+    """Whether it says what must or may be, which does not contradict what is."""
     words: frozenset[str]
-    """Stems of what it says, without its figures and months."""
+    """Its stems, without figures and months."""
     names: frozenset[str]
-    """Those of words that are written like names, and numbers that are part of a name: `Chapter 3`."""
+    """Stems of capitalised words, and numbers that are part of a name: `Chapter 3`."""
     has_nouns_in_capitals: bool
     first: str
     dates: tuple[frozenset[str], ...]
@@ -55,7 +55,7 @@ class _Statement:
 
 
 def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
-    """List what different subtasks say differently about the same thing, each position with the id of its subtask."""
+    """List the differences between subtasks on the same thing, each position with its subtask's id."""
     usable = [entry for entry in outcomes if entry.outcome.kind in USABLE]
     most = _MOST_STATEMENTS // max(len(usable), 1)
     found = _differences(tuple((entry.id, text) for entry in usable for text in _texts(entry)[:most]))
@@ -64,7 +64,7 @@ def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
 
 @lru_cache(maxsize=16)
 def _differences(texts: tuple[tuple[str, str], ...]) -> Mapping[str, Collection[str]]:
-    """Return the positions on each subject; a workflow asks several times for those of the same texts."""
+    """Return the positions on each subject, cached because a workflow asks repeatedly about the same texts."""
     statements = [(name, _statement(text)) for name, text in texts]
     found: dict[str, dict[str, None]] = {}
     for number, (one_id, one) in enumerate(statements, 1):
@@ -76,9 +76,9 @@ def _differences(texts: tuple[tuple[str, str], ...]) -> Mapping[str, Collection[
 
 
 def _differ(one: _Statement, other: _Statement) -> bool:
-    """Say whether two statements are about the same thing and differ in exactly one of figures, dates and names.
+    """Whether two statements are about the same thing and differ in exactly one of figures, dates and names.
 
-    A difference in two respects is none: what was in another year or of another company can be different.
+    Two differences are no contradiction: a figure of another year or company can be different.
     """
     if one.is_negated != other.is_negated or one.is_rule != other.is_rule:
         return False
@@ -96,7 +96,7 @@ def _differ(one: _Statement, other: _Statement) -> bool:
 
 
 def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
-    """Whether names are what a statement says, in one place, not what it speaks of."""
+    """Whether names are, in one place, what a statement asserts, not its subject."""
     places = "".join("x" if _stem(token) in names else " " for token in TOKEN.findall(statement.text)).split()
     is_plain = len(places) == 1 and all(map(str.isalpha, names))
     return is_plain and not statement.has_nouns_in_capitals and statement.first not in names
@@ -112,7 +112,7 @@ def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> b
 
 
 def _texts(entry: InputOutcome) -> list[str]:
-    """List what a subtask states: its findings, or the sentences of an answer without any."""
+    """List the statements of a subtask: its findings, or else the sentences of its answer."""
     findings = [finding.claim for finding in entry.outcome.findings]
     texts = findings or sentences_of(entry.outcome.content)
     plain = (" ".join(_CITATION.sub("", text).split()) for text in texts)
@@ -151,7 +151,7 @@ def _statement(text: str) -> _Statement:
 
 
 def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple[set[str], set[str], list[Quantity]]:
-    """Tell years, numbers that are part of a name, and amounts apart."""
+    """Separate years, numbers that are part of a name, and amounts."""
     years, labels, amounts = set[str](), set[str](), list[Quantity]()
     for each in quantities(text):
         before = text[: each.start].split(" ")[-2:]
@@ -174,7 +174,7 @@ def _stem(token: str) -> str:
 
 
 def _subject(one: str, other: str) -> str:
-    """Word what two statements are about: the first of them, with blanks for what the other does not say."""
+    """Describe the subject of two statements: the first one, with blanks for words that the other lacks."""
     known = {token.casefold() for token in _FIGURE_OR_TOKEN.findall(other)}
     blanked = _FIGURE_OR_TOKEN.sub(lambda token: token[0] if token[0].casefold() in known else "…", one)
     return _BLANKS.sub("…", blanked)

@@ -1,4 +1,4 @@
-"""How figures of cells are written: which mark begins their decimals, as `1.240` may be more than a thousand. Pure."""
+"""How the figures of cells are written: their decimal mark, since `1.240` may be above a thousand. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ DECIMAL_MARKS: Final = {"en": frozenset(".")} | dict.fromkeys(("de", "fr", "es",
 
 
 def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
-    """Tell by how figures are written which marks begin their decimals; none if that is unclear.
+    """Find the decimal marks of figures by how they are written; none if that is unclear.
 
     It is the last mark of `0.875`, `1240.5` and `1,240.50`, not that of `1.240.500`, and any behind `1'240`. Beside a
     column's `980`, which would have as many decimals, `1.240` is more than a thousand.
@@ -39,7 +39,7 @@ def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
 
 
 def numbers_in(cell: str, decimals: frozenset[str]) -> frozenset[Decimal]:
-    """Read a cell: as one number, as both that it may be if no mark of decimals is known, or as none."""
+    """Read a cell as a number; as both possible numbers if the decimal mark is unknown; or as none."""
     match = _FIGURE.fullmatch(cell)
     if match is None:
         try:

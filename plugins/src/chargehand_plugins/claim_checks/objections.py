@@ -1,4 +1,4 @@
-"""What speaks against a claim: words and figures of it that are not in what it is said to rest on. Pure.
+"""Objections to a claim: words and figures of it that its evidence lacks or contradicts. Pure.
 
 It never shows that a claim is right. What it is nearly sure of, no judge may overrule: a figure of another row, or with
 another scale or unit, the other direction, a duty or an extent that is wider. All else is a question to the judge.
@@ -44,14 +44,14 @@ _STEM: Final = 4
 _PERCENT: Final = Decimal(100)
 _DOZEN: Final = 13
 _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00ff\u0152\u0153]")
-"""A letter of a language whose number words are not known: up to twelve, a figure may stand there as a word."""
+"""A letter of a language whose number words are not known: up to twelve, a figure may be written as a word."""
 _MOST_COMPARED: Final = 12_000
-"""Characters on which a claim may rest: workflows have little time, and judges read less."""
+"""Maximum characters of a claim's evidence: workflow tasks have little time, and judges read less."""
 _MOST_FIGURES: Final = 600
 _MOST_COMPARISONS: Final = 3_000
-"""Of figures of a claim with those of its quotations and results."""
+"""Maximum comparisons between figures of a claim and those of its evidence."""
 _MOST_SENTENCES: Final = 40
-"""Those that share most words with a claim; only these are read closely."""
+"""Sentences that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
 _IN_BRACKETS: Final = re.compile(r"[(\[]([^()\[\]]{1,60})[)\]]")
 
@@ -59,13 +59,13 @@ _IN_BRACKETS: Final = re.compile(r"[(\[]([^()\[\]]{1,60})[)\]]")
 def objections_of(
     claim: str, said: Sequence[str], results: Sequence[str] = (), titles: Sequence[str] = ()
 ) -> tuple[Objection, ...]:
-    """List what speaks against a claim in all that it rests on together; empty if nothing does.
+    """List the objections to a claim, given all of its evidence; empty if there are none.
 
     Args:
         claim: the statement, without its citations.
-        said: the quotations that it rests on.
+        said: its quotations.
         results: what queries and programs returned, with titles of their columns in the first line.
-        titles: what else is known of the sources: their titles, and the questions that the results answer.
+        titles: the titles of its sources, and the questions that the results answer.
     """
     figures = sum(len(_DIGITS.findall(text)) for text in said)
     is_short = sum(map(len, (*said, *results, *titles))) <= _MOST_COMPARED and figures <= _MOST_FIGURES
@@ -78,7 +78,7 @@ def objections_of(
         stems, lowered = content(claim), {each: each.casefold() for each in sentences}
         nearest = nlargest(_MOST_SENTENCES, sentences, key=lambda each: sum(stem in lowered[each] for stem in stems))
         sentences = sorted(nearest, key=sentences.index)
-    # A number, beside which "mai" is a month.
+    # Next to a number, "mai" is a month.
     cells = (re.sub(r"(?<! ) *[_|\n] *", " 1 ", result) for result in results)
     known = "\n".join((*said, *cells, *titles))
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
@@ -87,7 +87,7 @@ def objections_of(
     months = months_of(claim)
     if months and months - months_of(known, spoken_in(claim)):
         others = {number for each in alike for number in months_of(each, spoken_in(claim))}
-        is_certain = len(months) == len(others) == 1  # of more, it may be one between
+        is_certain = len(months) == len(others) == 1  # of several, it may be one between
         found.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
@@ -97,7 +97,7 @@ def objections_of(
 
 
 def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str]) -> dict[str, str]:
-    """Name the figures of values that neither words nor results have: as such, rounded, as a share, or computed."""
+    """List the figures that neither words nor results have: unchanged, rounded, as a share, or computed."""
     tables = [table for result in results if (table := read_table(result))]
     cells = (cell.quantity for table in tables for cell in table.cells)
     there = {value for each in (*quantities(without_months(words)), *cells) for value in each.values}
@@ -118,13 +118,13 @@ def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str
 
 
 def _scale_of(titles: Sequence[str]) -> str:
-    """Return what a title says its table counts in: `Visitors (in thousands)`; empty if it says nothing."""
+    """Return the unit that a title states for its table: `Visitors (in thousands)`; empty if none."""
     words = (word for title in titles for part in _IN_BRACKETS.findall(title) for word in _WORD.findall(part))
     return next((word for word in words if len(word) > 1 and factors_of(word)), "")
 
 
 def _alike(claim: str, sentences: Sequence[str]) -> list[str]:
-    """List the sentences that have all words of a claim but for its figures and months, and no more figures."""
+    """List the sentences with all words of a claim except its figures and months, and no further figures."""
     rest, figures = content(_DIGITS.sub(" ", without_month_names(claim))), len(quantities(claim))
     alike = [sentence for sentence in sentences if len(rest) > 1 and rest <= content(sentence)]
     return [sentence for sentence in alike if len(quantities(sentence)) == figures]

@@ -1,4 +1,4 @@
-"""The quantities of a text: figures with their scale and unit, and number words, and whether another text has them."""
+"""The quantities of a text: figures with scale and unit, and number words; and whether another text has them."""
 
 import re
 import unicodedata
@@ -12,23 +12,23 @@ from typing import Final, Literal
 from workflows.rules.claim_words import languages, spoken_in, units
 
 _DIGITS: Final = 40
-"""Of a number; a longer one is compared as it is written."""
+"""Maximum digits of a number; a longer one is compared as written."""
 FIGURE: Final = r"(?:\d{1,3}(?: \d{3})+(?:,\d+)?(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
 _CURRENCY: Final = r"US\$|USD|EUR|GBP|CHF|JPY|[$€£¥]"
 _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
 _ROUNDED_DIGITS: Final = 2
-"""Significant digits that a rounded figure has at least; `nine million` has one."""
+"""Minimum significant digits of a rounded figure; `nine million` has one."""
 _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
 _TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
-"""Of any currency."""
+"""The smallest amount of any currency."""
 _MOST_WORDS: Final = 300
-"""Number words that are read of a text."""
+"""Maximum number words read from a text."""
 _MOST_COMPARED: Final = 8
-"""Figures of a source that are compared with each other; more would give any figure by accident."""
+"""Maximum figures of a source that are combined with each other; more would yield any figure by chance."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Quantity:
 
     written: str
     digits: frozenset[Decimal | str]
-    """What it may stand for, without its scale: `1,995` is 1995 or 1.995."""
+    """Its possible values, without its scale: `1,995` is 1995 or 1.995."""
     unit: str = ""
-    """The dimension of its unit; empty if it has none that is known."""
+    """The dimension of its unit; empty if it has no known one."""
     size: Decimal = Decimal(1)
-    """Of its unit, in one unit of the dimension."""
+    """The size of its unit, in the dimension's base unit."""
     noun: str = ""
     """The word after it, if it has no unit."""
     is_word: bool = False
-    """Whether it is written as a word."""
+    """Whether it is a number word."""
     start: int = -1
-    """Where it stands in its text."""
+    """Its position in its text."""
     scale: Decimal = Decimal(1)
-    """Thousand, million and the like."""
+    """Thousand, million and so on."""
 
     @cached_property
     def values(self) -> frozenset[Decimal | str]:
@@ -57,7 +57,7 @@ class Quantity:
 
     @cached_property
     def measures(self) -> frozenset[Decimal | str]:
-        """What it may stand for, in one unit of its dimension."""
+        """Its possible values, in the dimension's base unit."""
         return _times(self.values, self.size)
 
     @property
@@ -65,7 +65,7 @@ class Quantity:
         return not self.unit and self.scale == 1 and bool(_YEAR.fullmatch(self.written))
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:
-        """Whether others have it: the same value, or one that it rounds, in no other unit."""
+        """Whether others have it: the same value, or one that it rounds, not in another unit."""
         return any(self.has_unit_of(other) and self.has_value_of(other) for other in others)
 
     def is_one_with(self, other: "Quantity") -> bool:
@@ -73,7 +73,7 @@ class Quantity:
         return self.has_unit_of(other) and (self.has_value_of(other) or other.has_value_of(self))
 
     def has_unit_of(self, other: "Quantity") -> bool:
-        """Whether both count the same, as far as that is known; of people or things, a share is no count."""
+        """Whether both count the same thing, as far as is known; a share of people or things is not a count."""
         is_count = bool(self.noun or other.noun) and {self.unit, other.unit} == {"percent", ""}
         return self.unit == other.unit or not ((self.unit and other.unit) or is_count)
 
@@ -83,19 +83,19 @@ class Quantity:
         return self.unit == other.unit == "percent" and not self.values.isdisjoint(shares)
 
     def counts_as(self, other: "Quantity") -> bool:
-        """Whether both surely count the same: by their unit, or by the word after them."""
+        """Whether both certainly count the same thing: by their unit, or by the word after them."""
         if self.unit or other.unit:
             return (self.unit, self.size) == (other.unit, other.size)
         return bool(self.noun) and self.noun[:_STEM] == other.noun[:_STEM]
 
     def is_other_size_of(self, other: "Quantity") -> bool:
-        """Whether both have the same digits, and another scale or unit."""
+        """Whether both have the same digits but a different scale or unit."""
         if "times" in {self.unit, other.unit} or not self.digits & other.digits:
             return False
         return (1 not in {self.scale, other.scale} and self.scale != other.scale) or bool(self.unit and other.unit)
 
     def has_value_of(self, other: "Quantity") -> bool:
-        """Whether the other has its value, or one that it rounds."""
+        """Whether the other has its value, or the value that it rounds."""
         is_same = self.unit != other.unit or self.size == other.size
         mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
         least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
@@ -130,7 +130,7 @@ def meanings_of(word: str, kind: Literal["numbers", "scales"], code: str) -> tup
 
 @cache
 def _lexicon(kind: str, code: str) -> tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]:
-    """Return what matches any word of a kind, and what matches those of each value; of units, by dimension and size."""
+    """Return a pattern for any word of a kind, and patterns by value; for units, by dimension and size."""
     words: Mapping[str, str] = (
         {f"{each} {size}": one for each, sizes in units().items() for size, one in sizes.items()}
         if kind == "units"
@@ -141,7 +141,7 @@ def _lexicon(kind: str, code: str) -> tuple[re.Pattern[str], list[tuple[str, re.
 
 
 def in_figures(text: str) -> str:
-    """Write number words of two parts in figures: `forty-two`, `zweiundvierzig`, `cuarenta y dos`, `quarantadue`."""
+    """Convert number words of two parts to figures: `forty-two`, `zweiundvierzig`, `cuarenta y dos`, `quarantadue`."""
     for code in spoken_in(text):
         text = _compound(code).sub(lambda match, code=code: str(_compound_value(match, code)), text)
     return text
@@ -204,13 +204,13 @@ def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
 
 
 def _value(quantity: Quantity) -> Decimal:
-    """Return the value in one unit of the dimension; of two that `1,995` may stand for, the larger."""
+    """Return the value in the dimension's base unit; the larger of two that `1,995` may mean."""
     return max(value for value in quantity.values if isinstance(value, Decimal)) * quantity.size
 
 
 @lru_cache(maxsize=1024)
 def values_of(written: str) -> frozenset[Decimal | str]:
-    """Read a figure as it may be meant: `1,995` is 1995 or 1.995."""
+    """Return the possible values of a figure: `1,995` is 1995 or 1.995."""
     digits = "".join(str(unicodedata.digit(mark)) if mark.isdigit() else mark for mark in written)
     if len(digits) > _DIGITS:
         return frozenset({digits})
@@ -274,7 +274,7 @@ def _noun(text: str, end: int) -> str:
 
 @lru_cache(maxsize=8192)
 def roundings(exact: Decimal | str, least: int = _ROUNDED_DIGITS) -> frozenset[Decimal]:
-    """Round a number to fewer digits of which enough are left, but to none with another place in front."""
+    """Round a number to fewer digits, as long as enough are left and its length does not change."""
     if not isinstance(exact, Decimal):
         return frozenset()
     first, places = exact.adjusted(), range(_last_place(exact) + 1, exact.adjusted() - least + 2)
@@ -288,13 +288,13 @@ def roundings(exact: Decimal | str, least: int = _ROUNDED_DIGITS) -> frozenset[D
 
 
 def _last_place(number: Decimal) -> int:
-    """Return the exponent of the last digit that is no zero."""
+    """Return the exponent of the last digit that is not zero."""
     return int(number.normalize().as_tuple().exponent)
 
 
 @lru_cache(maxsize=8192)
 def factors_of(word: str) -> tuple[Decimal, ...]:
-    """List what a word for a scale may stand for in any language, as in the title of a column."""
+    """List what a word for a scale may mean in any language, as in the title of a column."""
     return tuple(dict.fromkeys(Decimal(factor) for code in languages() for factor in _factors(code, word)))
 
 
@@ -308,7 +308,7 @@ def _figure_pattern() -> re.Pattern[str]:
     scales = "|".join(dict.fromkeys(every))
     return re.compile(
         rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{FIGURE})"
-        # An m is a million beside a currency, else a metre.
+        # An m next to a currency is a million, otherwise a metre.
         rf"(?P<scales>(?:{_GAP}(?:{scales}|m(?=[ \u00a0]?[€$£])|(?(currency)m|(?!)))(?:\b|(?<=[万萬만亿億억]))\.?)*)"
         rf"(?:{_GAP}(?:d’|d'|de |of |di |van )?(?P<unit>{all_units()})(?!\w))?",
         re.IGNORECASE,
@@ -321,7 +321,7 @@ def _number_pattern(code: str) -> re.Pattern[str]:
     shares, plain = ([words for value, words in numbers if (" " in value) is is_share] for is_share in (True, False))
     return re.compile(
         rf"(?<![\w-])(?:{'|'.join(shares + plain)})(?!\w)", re.IGNORECASE
-    )  # "three quarters" is no "three"
+    )  # "three quarters" does not mean "three"
 
 
 @cache
@@ -343,7 +343,7 @@ def _scale_word(code: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=8192)
 def unit_of(word: str) -> tuple[str, Decimal]:
-    """Return the dimension of a unit, and its size; of a word that is none, no dimension."""
+    """Return the dimension and size of a unit; an empty dimension for any other word."""
     every, each = _lexicon("units", "")
     bare = word.strip().casefold()
     named = (value.split() for value, words in each if words.fullmatch(bare)) if bare and every.fullmatch(bare) else ()

@@ -1,4 +1,4 @@
-"""Who does what to whom: claims in the words of their source that have these in other places. Pure."""
+"""Who does what to whom: claims that rearrange the words of their source. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from workflows.rules.claim_words import TOKEN, languages, spoken_in
 _STEM: Final = 5
 _LEAST_NAME: Final = 3
 _CASED: Final = frozenset({"den", "dem", "des"})
-"""German articles that tell the role of their noun wherever it stands."""
+"""German articles that show the role of their noun in any position."""
 _FIXED_PREPOSITIONS: Final = frozenset({"en", "nl"})
-"""Languages in which no article changes the end of a preposition, as `à` and `au`."""
+"""Languages in which articles do not change prepositions, as in `à` and `au`."""
 _RELATIONS: Final = (("later", "earlier"), ("effect", "cause"), ("contrast",))
 """Phrases before what follows or is not so, and before what comes first."""
 
@@ -35,7 +35,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Block:
-    """A word with those beside it that say the same thing, and what stands before it."""
+    """A word with its neighbours that mean the same, and what precedes it."""
 
     stems: frozenset[str]
     article: str
@@ -45,7 +45,7 @@ class _Block:
 
 
 def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
-    """Find a claim whose words its source has in other roles: of subject and object, cause and effect."""
+    """Find a claim whose words have other roles in its source: subject and object, cause and effect."""
     codes = spoken_in(claim, " ".join(sentences[:2]))
     own = _stems(_tokens(claim, codes[0]))
     if len(codes) != 1 or not own:
@@ -54,14 +54,14 @@ def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
         there = _stems(_tokens(sentence, codes[0]))
         is_near = len(own & there) >= max(2, len(own) - 1) and not _is_flipped(claim, sentence, codes)
         if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
-            # A word of its own may be a verb that turns them round: of `A gave B`, B received from A.
+            # A new word may be a verb that reverses the roles: `A gave B`, so B received from A.
             yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=own <= there)
         if _is_crossed(claim, sentence, codes[0]):
             yield Objection("What stands before and behind its conjunction changes places.", is_certain=True)
 
 
 def is_in_order(claim: str, sentence: str) -> bool:
-    """Whether a claim has the words that it shares with a sentence in the order of that."""
+    """Whether the words that a claim shares with a sentence are in the same order."""
     code = spoken_in(claim, sentence)[0]
     there, here = _sole(_tokens(sentence, code)), _sole(_tokens(claim, code))
     places = [there[stem] for stem in here if stem in there]
@@ -73,7 +73,7 @@ def _is_crossed(claim: str, sentence: str, code: str) -> bool:
     for phrases in _RELATIONS:
         mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
         first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
-        # A word of both may be where it happens: `The scanner is installed in the mill before the roof is replaced`.
+        # A word of both sides may be the place: `The scanner is installed in the mill before the roof is replaced`.
         least = 1 if len(phrases) == 1 else max(len(mine[0] & first), 1)  # `but not` has its subject in front
         if len(mine[0] & last) >= least and len(mine[1] & first) > len(mine[1] & last):
             return True
@@ -81,7 +81,7 @@ def _is_crossed(claim: str, sentence: str, code: str) -> bool:
 
 
 def _related(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of what comes first, and of what follows; none if the text does not say."""
+    """Return the words of the earlier and of the later event; none if the text does not say."""
     found = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
     for number, match in found:
         if match:
@@ -117,19 +117,19 @@ def _stems(tokens: Sequence[_Token]) -> frozenset[str]:
 
 
 def _sole(tokens: Sequence[_Token]) -> dict[str, int]:
-    """List where each word stands that stands there once."""
+    """List the position of each word that occurs once."""
     stems = [each.stem for each in tokens]
     return {each.stem: at for at, each in enumerate(tokens) if each.is_content and stems.count(each.stem) == 1}
 
 
 def _is_flipped(claim: str, sentence: str, codes: tuple[str, ...]) -> bool:
-    """Whether one has `more` and the other `less`: then what they compare has to change places."""
+    """Whether one has `more` and the other `less`, so that the compared things have to change places."""
     sides = ((sides_of(each, claim, codes), sides_of(each, sentence, codes)) for each in SUBJECTS[:3])
     return any(mine and theirs and not mine & theirs for mine, theirs in sides)
 
 
 def _swap(claim: str, sentence: str, code: str, *, is_whole: bool) -> tuple[str, str] | None:
-    """Find two words that have changed places around others that have not, each behind the other's preposition."""
+    """Find two words that have changed places around unchanged ones, each after the other's preposition."""
     mine, theirs = _tokens(claim, code), _tokens(sentence, code)
     there, here = _sole(theirs), _sole(mine)
     for front, back in combinations([stem for stem in here if stem in there], 2):
@@ -161,7 +161,7 @@ def _is_swap(
     moved = ((front, their_back), (back, their_front))
     if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):
         return False
-    length = None if code in _FIXED_PREPOSITIONS else 1  # each stands behind the same preposition
+    length = None if code in _FIXED_PREPOSITIONS else 1  # each follows the same preposition
     pairs = ((front, their_front), (back, their_back))
     return all(one.marker[:length] == other.marker[:length] for one, other in pairs)
 

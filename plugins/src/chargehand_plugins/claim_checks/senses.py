@@ -1,4 +1,4 @@
-"""Whether a claim says what the sentence nearest to it says: direction, duty, extent, plan, and word for word."""
+"""Whether a claim agrees with the sentence nearest to it: direction, duty, extent, plan, and word for word."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ _NAME: Final = re.compile(r"\b[^\W\d_a-zß-ÿ]\w+(?: [^\W\d_a-zß-ÿ][\w’'-]+)
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-zß-ÿ,] )[^\W\d_a-zß-ÿ][\w’'-]{2,}")
 _RANGE: Final = re.compile(r"\d\D{0,12}\b(?:to|and|bis|und|à|et|a|y|e|en|tot) \d|\d ?[-–] ?\d")
 _RELATED: Final = 0.35
-"""Which part of the words of a claim a sentence has, if both are about the same."""
+"""Minimum share of a claim's words in a sentence, if both are about the same thing."""
 _SAME: Final = 0.65
-"""The same, of two that are alike but for a figure, or a negation of the claim's."""
+"""The same, for texts that differ only in a figure, or in a negation of the claim."""
 _COPIED: Final = 0.9
-"""The same, of a claim that may deny what it copies, and has no other word of its own."""
+"""The same, for a claim that may deny what it copies, and has no other new word."""
 _LEAST_REST: Final = 3
-"""Words of a claim, besides a name, that its source says of another name."""
+"""Minimum words of a claim, besides a name, that its source says of another name."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -31,12 +31,12 @@ _MAY: Final = 1
 
 
 def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]) -> Iterator[Objection]:
-    """Say what of a claim the sentence that is nearest to it says otherwise."""
+    """Yield what the sentence nearest to a claim says differently."""
     own = content(claim)
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
     about, copy = " ".join(titles), copy_of(claim, nearest)
-    parts = _COMMA.split(copy.clause if copy else nearest)  # what it `recommends, but does not require,` is not denied
+    parts = _COMMA.split(copy.clause if copy else nearest)  # `recommends, but does not require,` is not a denial
     is_denied = is_negated(" ".join(part for part in parts if own & content(part))) != is_negated(claim)
     if is_denied and covered(content(without_negations(claim)), content(f"{about} {nearest}")) >= _SAME:
         is_plain = not (phrase_in("denials", claim) or sides_of("order", claim))
@@ -70,7 +70,7 @@ def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objectio
 
 
 def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
-    """Find the opposite word in the clause that has all else of a claim."""
+    """Find the opposite word in the clause that has everything else of a claim."""
     codes = spoken_in(claim)
     if len(codes) != 1 or is_negated(claim):
         return
@@ -93,10 +93,10 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
 
 
 def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
-    """Object to words in the place of others, of which a figure may be a part of its source, or computed from it."""
+    """Object to replaced words; a figure may also be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
     theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
-    # All stand behind or before the words in whose place they are: `in May 64 mm fell, in June 91 mm`.
+    # All follow or precede the words that they replace: `in May 64 mm fell, in June 91 mm`.
     is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
     there, beside = quantities(known), quantities(nearest)
     is_rest = any(figure.completes(other) for figure in quantities(claim) for other in beside)
@@ -111,13 +111,13 @@ def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words
         reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
-        # As by buying what another sold, or in another month, with the figure computed for it.
+        # For example, by buying what another sold, or in another month, with the figure computed for it.
         is_turned = each.mine in nearest and (has_own_words if each.kind == "name" else bool(computed))
         yield Objection(reason, is_certain=not (each.mine in computed or is_apart or is_both or is_mutual or is_turned))
 
 
 def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[Objection]:
-    """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
+    """Find a claim that nearly copies its source, with one different word or words of another sentence."""
     own = content(claim)
     new = own - content(known)
     is_foreign = language_of(claim) not in {None, language_of(known)}
@@ -125,7 +125,7 @@ def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[O
     named = content(" ".join(word for word in words if word[0].isupper()))
     if own and not is_foreign and not (own & content(known)) - named:
         yield Objection("Its source has none of its words, names aside.")
-    if len(new) > 1:  # it is in words of its own
+    if len(new) > 1:  # it is worded differently
         return
     if elsewhere := own - new - content(f"{about} {nearest}"):
         rest, there = own - elsewhere, content(nearest)
@@ -137,7 +137,7 @@ def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[O
 
 
 def _names(text: str, known: str) -> frozenset[str]:
-    """List the words of names: two capitals in a row, or in other languages than German one within a sentence."""
+    """List the words of names: two capitalised in a row or, except in German, one within a sentence."""
     found = _NAME.findall(text)
     if language_of(known) != "de":
         found += [word for word in _INNER_CAPITAL.findall(known) if word in text]
@@ -155,10 +155,10 @@ def _clause_of(own: frozenset[str], sentence: str) -> str:
 
 def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     codes, own = spoken_in(claim, nearest), content(claim)
-    is_repeated = own <= content(nearest)  # else a word of its own may say so: `likely`, `depends on`
+    is_repeated = own <= content(nearest)  # otherwise a new word may say so: `likely`, `depends on`
     duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
-        # Who may only do so afterwards must not before, and what may be 4 to 6 must be between 4 and 6.
+        # `may only afterwards` means `must not before`, and `may be 4 to 6` means `must be between 4 and 6`.
         is_narrow = _MAY in duties or phrase_in("denials", nearest)
         is_certain = is_repeated and not _RANGE.search(claim) and (not is_narrow or is_in_order(claim, nearest))
         yield Objection("It says more than its source (duty).", is_certain=is_certain)

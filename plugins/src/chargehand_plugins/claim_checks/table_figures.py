@@ -1,4 +1,4 @@
-"""Figures of a claim about a table: whether each is of the row and column it speaks of, or computed from such."""
+"""Figures of a claim about a table: whether each is from the row and column that it names, or computed from them."""
 
 import re
 import unicodedata
@@ -30,16 +30,16 @@ _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000
 _PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|preced|vorig", re.IGNORECASE)
 _MOST_ROWS: Final = 200
 _MOST_PAIRED: Final = 8
-"""Figures of which any two may be compared; more are so many that a figure would arise by accident."""
+"""Maximum figures that are combined in pairs; with more, any figure would arise by chance."""
 _MOST_REPEATED: Final = 60
-"""Cells of a table of which all that can be computed is computed."""
+"""Maximum cells of a table from which everything possible is computed."""
 _STEM: Final = 5
 _EITHER: Final = frozenset({2, 3})
-"""Places in the list of extremes of those that may be either end of a column."""
+"""Places in the list of extremes of words for either end of a column."""
 _ALL, _NONE = 0, 2
 """Places in the list of extents."""
 BOUND: Final = 20
-"""Characters before a figure in which `exceeds` or `less than` makes it a bound."""
+"""Number of characters before a figure in which `exceeds` or `less than` makes it a bound."""
 _CLAUSES: Final = re.compile(r"[,;:](?!\d)")
 
 
@@ -53,22 +53,22 @@ class Cell:
 
     @cached_property
     def value(self) -> Decimal:
-        """Its number; of two that it may be, the larger."""
+        """Its value; the larger of two possible ones."""
         return max(value for value in self.quantity.values if isinstance(value, Decimal))
 
 
 @dataclass(frozen=True, eq=False)
 class ResultTable:
-    """What a query or a program returned, as a table; equal to no other, so that what is named is found once."""
+    """The result of a query or program, as a table; compared by identity, so that lookups are cached."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     titles: str = ""
-    """What else is known of it, which tells how it writes numbers if it does not tell itself."""
+    """Other texts about it, which show how it writes numbers if it does not itself."""
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """All figures that are no labels."""
+        """All figures that are not labels."""
         columns = list(zip(*self.rows, strict=True))
         own = [decimal_marks(cells, is_column=True) for cells in columns]
         language = language_of(self.names) or language_of(self.titles) or ""
@@ -106,7 +106,7 @@ class ResultTable:
 
     @cached_property
     def keys(self) -> frozenset[int]:
-        """The first column of words of which each row has its own."""
+        """The first column of words with a different value in each row."""
         columns = [(column, [cells[column] for cells in self.rows]) for column in sorted(self.labels)]
         own = (column for column, cells in columns if len({*cells}) == len(cells) and not any(map(_YEAR.match, cells)))
         return frozenset(islice(own, 1))
@@ -118,7 +118,7 @@ class ResultTable:
 
     @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
     def named_rows(self, text: str) -> frozenset[int]:
-        """List the rows of which a text has a label; those that fit best if a text has several labels of one."""
+        """List the rows with a label that a text has; the best matches if a text has several labels of one row."""
         words = _words(text)
         fits = [sum(self.is_said(cells[column], column, words, text) for column in self.labels) for cells in self.rows]
         best = max(fits, default=0)
@@ -126,7 +126,7 @@ class ResultTable:
 
     @lru_cache(maxsize=256)  # noqa: B019  # as above
     def named_columns(self, text: str) -> frozenset[int]:
-        """List the columns of figures of whose titles a text has the most words."""
+        """List the columns of figures whose titles share the most words with a text."""
         words = _words(text) | _words(text.replace("-", ""))  # `e-books` in a column of `ebooks`
         stems = {word[:letters] for word in words for letters in (_STEM - 1, _STEM)}
         fits = {column: len(self.stems(column) & stems) for column in self.columns}
@@ -134,7 +134,7 @@ class ResultTable:
         return frozenset(column for column, fit in fits.items() if best and fit == best)
 
     def stems(self, column: int) -> frozenset[str]:
-        """List the words of the title of a column, by how they begin."""
+        """List the beginnings of the words of a column's title."""
         return frozenset(word[:_STEM] for word in _words(self.header[column]))
 
     @cached_property
@@ -153,13 +153,13 @@ class ResultTable:
         return time or ("" if is_by_row else "before" if _PREVIOUS.search(labels[0]) else "now")
 
     def are_alternatives(self, column: int, columns: frozenset[int]) -> bool:
-        """Whether the title of a column is one of others, or a year, month or season as they are."""
+        """Whether a column's title repeats another's, or is a year, month or season."""
         groups = (*(group for each in languages().values() for group in each.alternatives), *_TIMES)
         titles = [with_periods(self.header[each].replace("_", " ")).strip() for each in (column, *columns)]
         return any(all(any(one.fullmatch(title) for one in group) for title in titles) for group in groups)
 
     def in_time(self, columns: frozenset[int]) -> frozenset[int]:
-        """Add to columns those with the same titles but for the year; if there are none, find the only such ones."""
+        """Add the columns whose titles differ only in the year; without columns, find the only such group."""
         times = [{time[:_STEM] for time in times_of(title)} for title in self.header]
         titles = [
             frozenset(stem for stem in self.stems(each) - times[each] if not (stem.isdigit() or times_of(stem)))
@@ -195,7 +195,7 @@ class ResultTable:
 
 @lru_cache(maxsize=128)
 def read_table(result: str, titles: str = "") -> ResultTable | None:
-    """Read what a tool returned as a table; None if it is none."""
+    """Read a tool's result as a table; None if it is not one."""
     lines = [line for line in result.strip().split("\n") if line.strip()]
     if len(lines) < 2:  # a header and a row
         return None
@@ -206,7 +206,7 @@ def read_table(result: str, titles: str = "") -> ResultTable | None:
 
 
 def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objection, ...] | None:
-    """Say of which row or column a figure is, if a claim speaks of others; None if it is absent."""
+    """Describe the row or column of a figure, if a claim names others; None if the figure is absent."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
     if not at:
         return None
@@ -231,9 +231,9 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
 
 
 def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
-    """Say what of a claim all its tables contradict: the most, a trend, what is so in all rows, a number or a label."""
+    """Yield what all tables contradict: an extreme, a trend, a statement on all rows, a count or a label."""
     if all(any(_extreme_of(part, table) is False for part in _superlatives(claim, table)) for table in tables):
-        is_clear = all(table.named_columns(claim) for table in tables)  # else it may be of what code has not computed
+        is_clear = all(table.named_columns(claim) for table in tables)  # otherwise it may be about something else
         yield Objection("Another row has the most or the least.", is_certain=is_clear)
     for fails, reason in (
         (_runs_against, "The figures run the other way."),
@@ -266,7 +266,7 @@ def _extreme_of(claim: str, table: ResultTable) -> bool | None:
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
     by_column = ([each for each in table.columns[at] if each.row in table.body] for at in columns or table.columns)
-    # In a table of years or seasons, it may be the most of the row: `Bute had its best score in autumn`.
+    # In a table of years or seasons, it may be the maximum of the row: `Bute had its best score in autumn`.
     by_row = [cell for cell in table.cells if cell.row in rows and table.are_alternatives(cell.column, columns)]
     ends = [end for side, end in enumerate((max, min)) if side in sides or sides <= _EITHER]
     return any(
@@ -305,7 +305,7 @@ def _runs_in_rows(claim: str, table: ResultTable, rows: frozenset[int]) -> bool:
 
 
 def _fails_in_rows(claim: str, table: ResultTable) -> bool:
-    """Whether rows contradict what a claim says of all of them, of none, or of the only one that it names."""
+    """Whether rows contradict what a claim says about all of them, none, or the only one that it names."""
     rows, columns, extents = table.named_rows(claim), table.named_columns(claim), sides_of("extent", claim)
     is_only = bool(phrase_in("only", claim)) and len(rows) == 1
     is_of_all = not rows and extents in (frozenset({_ALL}), frozenset({_NONE}))
@@ -328,7 +328,7 @@ def _fails_in_rows(claim: str, table: ResultTable) -> bool:
 
 
 def _miscounts_rows(claim: str, table: ResultTable) -> bool:
-    """Whether a claim counts rows with a label of another number of rows: `Three orchards grow Discovery`."""
+    """Whether a claim states a wrong number of rows with a label: `Three orchards grow Discovery`."""
     counts = [each for each in quantities(claim) if not each.is_year]
     rows, subjects = table.named_rows(claim), ("amount", "direction", "extremes", "order")
     is_plain = len(counts) == 1 and _counts_rows_of(counts[0], table) and not table.key_rows(claim)
@@ -338,7 +338,7 @@ def _miscounts_rows(claim: str, table: ResultTable) -> bool:
 
 
 def _mislabelled(claim: str, table: ResultTable) -> str:
-    """Return the label of the one row that a claim names by its key, if the claim has that of another row instead."""
+    """Return the label of the one row that a claim names by its key, if the claim has another row's label."""
     rows, subjects = table.key_rows(claim), ("amount", "order", "extremes", "extent")
     is_compared = any(sides_of(each, claim) for each in subjects) or any(
         phrase_in(each, claim) for each in ("than", "only")
@@ -355,26 +355,26 @@ def _mislabelled(claim: str, table: ResultTable) -> str:
 
 
 def _counts_rows_of(figure: Quantity, table: ResultTable) -> bool:
-    """Whether a figure stands before the title of labels, so that it counts what these name."""
+    """Whether a figure precedes the title of labels, so that it counts what these name."""
     noun, titles = _plain(figure.noun), {stem for column in table.labels for stem in table.stems(column)}
     return any(noun.startswith(stem) for stem in titles if len(stem) > 2)
 
 
 def is_unclear(figure: Quantity, table: ResultTable) -> bool:
-    """Whether a figure is of a cell that may be more than a thousand or less, or computed from such."""
+    """Whether a figure is from a cell with an ambiguous thousands mark, or computed from such cells."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))] or table.cells
     is_open = any(len(cell.quantity.digits) > 1 for cell in at)
     return is_open and not (figure.is_word or _counts_rows_of(figure, table))
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
-    """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim speaks of."""
+    """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim names."""
     totals, parts = _computed(claim, table)
     return figure.is_in(totals) or any(is_derived(figure, each) for each in parts)
 
 
 def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
-    """Whether a figure of rows is no cell, no sum and no difference, ratio or share of any two of a row or a column."""
+    """Whether a figure of rows is not a cell, sum, or difference, ratio or share of any two of a row or a column."""
     is_of_rows = table.named_rows(claim) or TOGETHER.search(claim) or _counts_rows(claim, table)
     if len(table.cells) > _MOST_REPEATED or not is_of_rows:
         return False
@@ -387,14 +387,14 @@ def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
 
 @lru_cache(maxsize=64)
 def _computed(claim: str, table: ResultTable) -> tuple[list[Quantity], list[list[Quantity]]]:
-    """Compute the sums, means and counts of what a claim speaks of, and list what it may compare with each other."""
+    """Compute the sums, means and counts of what a claim names, and list figures that it may compare."""
     rows, columns = table.named_rows(claim), table.named_columns(claim) or frozenset(table.columns)
     named = [cell for cell in table.cells if not rows or cell.row in rows]
     parts = [[cell for cell in part if not rows or cell.row in rows] for part in table.columns.values()]
     totals = [(part[0].column, _totals(part)) for part in (*table.columns.values(), *parts) if part]
     sums = [total for column, (total, *_) in totals if column in columns]
     whole = [each for column, total in totals for each in (total if column in columns else total[-1:])]
-    if sums and TOGETHER.search(claim) and len(rows) != 1:  # what is left of a sum is none
+    if sums and TOGETHER.search(claim) and len(rows) != 1:  # a remainder of a sum is not one
         return whole, []
     chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
     each_row = [[cell.quantity for cell in named if cell.row == row] for row in sorted(rows)[:_MOST_PAIRED]]
@@ -402,7 +402,7 @@ def _computed(claim: str, table: ResultTable) -> tuple[list[Quantity], list[list
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:
-    """Compute sum, mean and count of a column, of which one row may be the total of the others."""
+    """Compute sum, mean and count of a column, in which one row may be the total of the others."""
     values = [cell.value for cell in cells]
     whole, most = sum(values, Decimal(0)), max(values)
     sums = (most, whole) if most * 2 == whole else (whole,)
@@ -416,18 +416,18 @@ def _totals(cells: Sequence[Cell]) -> list[Quantity]:
 
 
 def _measure(title: str) -> Quantity:
-    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`; of a rate, `eur_kg`, that of euros."""
+    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`; for `eur_kg`, that of euros."""
     words = [word.casefold() for word in TOKEN.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)]
     scales = [(word, factor) for word in words for factor in factors_of(word) if len(word) > 1]
     words = [word for word in words if word not in dict(scales)]
     words = words[: words.index("per")] if "per" in words else words
-    if len(words) > 1 and words[-2] != "min" and all(unit_of(word)[0] for word in words[-2:]):  # else the least of it
+    if len(words) > 1 and words[-2] != "min" and all(unit_of(word)[0] for word in words[-2:]):  # otherwise the smallest
         words.pop()
     words = words or [""]
     if scaled := _SCALED.fullmatch(words[-1]):
         unit, size = unit_of(scaled[2])
         return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])
-    is_named = len(words) > 1 or len(words[-1]) > 2  # m, l or h alone may be anything
+    is_named = len(words) > 1 or len(words[-1]) > 2  # m, l or h alone is ambiguous
     unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
     return Quantity(title, frozenset(), unit, size, scale=next((factor for _, factor in scales), Decimal(1)))
 

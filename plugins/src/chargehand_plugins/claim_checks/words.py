@@ -1,4 +1,4 @@
-"""Which sides of a subject, months and negations a text has words for."""
+"""Words of a text for the sides of a subject, months and negations."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
 _FULL_STOP: Final = "\0"
 _REPEATED: Final = re.compile(r"\b([^\W\d]{3,}) [^\W\d]+ \1\b", re.IGNORECASE)
 SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extremes", "verdict", "compass")
-"""In which one word may say the opposite of another."""
+"""Subjects in which one word may say the opposite of another."""
 
 
 def sentences_of(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def sentences_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
-    """List the sides of a subject of which a text has words: of `direction`, 0 is up, 1 is down and 2 unchanged."""
+    """List the sides of a subject that a text mentions: for `direction`, 0 is up, 1 is down and 2 unchanged."""
     if subject == "direction" and _PRECIPITATION.search(text):
         text = _FALLS.sub(" ", text)  # rain that falls need not be less
     spoken = (languages()[code].sides[subject] for code in codes or spoken_in(text))
@@ -44,21 +44,21 @@ def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[
 
 @lru_cache(maxsize=8192)
 def phrase_in(kind: str, text: str) -> re.Match[str] | None:
-    """Find the first phrase of a kind that a text has."""
+    """Find the first phrase of a kind in a text."""
     found = (languages()[code].phrases[kind].search(text) for code in spoken_in(text))
     return next(filter(None, found), None)
 
 
 @lru_cache(maxsize=4096)
 def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
-    """List the months that a text names, as words of its own language and of others, or in dates."""
+    """List the months that a text names, as words of any language or in dates."""
     spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
     named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
     return frozenset(named | {int(_parts(date)[1]) for date in _NUMERIC_DATE.finditer(text)})
 
 
 def without_months(text: str) -> str:
-    """Leave day and year of dates in figures, as they stand beside the name of a month."""
+    """Keep the day and year of dates in figures, as beside the name of a month."""
     return _NUMERIC_DATE.sub(lambda date: " ".join(_parts(date)[::2]), text)
 
 
@@ -70,7 +70,7 @@ def without_month_names(text: str) -> str:
 
 
 def _parts(date: re.Match[str]) -> tuple[str, str, str]:
-    """Return day, month and year of a date; in America the month is the first."""
+    """Return day, month and year of a date; in American dates the month comes first."""
     year, month, day = date[1] or date[7] or "", date[2] or date[6], date[3] or date[4] or ""
     return (month, day, year) if int(month) > _LAST_MONTH else (day, month, year)
 

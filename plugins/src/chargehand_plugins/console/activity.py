@@ -54,7 +54,7 @@ class AgentView:
 
 
 def supervisor_view(session: Projection, status: Status) -> AgentView:
-    """Show a session that stands as its status says."""
+    """Show a session by its status."""
     return AgentView(None, [session], tuple(_subtask(each, session, status.calls) for each in status.subtasks))
 
 

@@ -157,7 +157,7 @@ async def _recorded(session: Session, work: Projection) -> Status:
 
 
 def view_of_status(status: Status, web_ui: str | None, work: Projection | None = None) -> SessionView:
-    """Build the view of a status, with the agents' activity as far as it is read."""
+    """Build the view of a status, with the agents' activity as far as it has been read."""
     ended_at = work.scope.draft.ended_at if work else None
     took = (duration(ended_at - status.started_at),) if ended_at and status.started_at else ()
     awaits = status.state == "awaiting_approval" and status.plan is not None

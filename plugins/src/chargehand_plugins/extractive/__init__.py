@@ -4,5 +4,5 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the provider, which is chosen where no other is."""
+    """Add the provider, which is used if no other is set."""
     registry.model_provider("extractive", f"{__name__}.model:open_model")

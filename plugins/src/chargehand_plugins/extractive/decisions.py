@@ -1,4 +1,4 @@
-"""Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
+"""Decisions and the report: without a language model nothing is rewritten, weighed or judged, and the texts say so."""
 
 import re
 from itertools import accumulate
@@ -18,7 +18,7 @@ _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*
 
 
 def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
-    """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
+    """Answer a task that is neither a plan nor a subtask: change nothing, and say why."""
     match task:
         case SynthesisTask():
             return synthesise(task)
@@ -31,7 +31,7 @@ def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
 
 
 def judge(task: JudgeTask) -> JudgeAnswer:
-    """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
+    """Choose the answer with the highest confidence, and say that nothing was compared."""
     best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
     if best is None:
         return JudgeAnswer(chosen="", reason="No candidate has an answer.", confidence=0)

@@ -1,6 +1,6 @@
 """Evidence: passages quoted word for word, best first.
 
-They are what the documents say where a passage has every telling word of a question that asks for no judgement.
+A passage with every telling word of a question that needs no judgement counts as the documents' answer.
 """
 
 import re
@@ -32,20 +32,20 @@ _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 
 
 class _Found(BaseModel):
-    """What a search says of what it found; a web search says nothing and is believed."""
+    """A search's statement about its results; a web search makes none and is trusted."""
 
     coverage: list[float] = []
     words_found_nowhere: list[str] = []
 
 
 class _Quote(NamedTuple):
-    """A passage, the telling words that it lacks, and what its document says of its age at the beginning."""
+    """A passage, the telling words that it lacks, and its document's date and status as stated at the beginning."""
 
     ref: str
     text: str
     lacking: tuple[str, ...]
     is_whole: bool
-    """Whether it lacks no word, and has what else the question asks for."""
+    """Whether it has every word, and everything else that the question asks for."""
     is_outdated: bool
     date: str
 
@@ -57,7 +57,7 @@ def find_evidence(
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
         return answer_from(question, results, catalog)
-    # `combien` is no word of an answer, and the index takes it for one that is found nowhere.
+    # `combien` does not occur in answers, and the index would report it as not found.
     telling = [said for said in question.split() if not any(lexicon.matches("asked", word) for word in words(said))]
     query = " ".join(telling or [question])[:QUERY_CHARACTERS]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
@@ -65,7 +65,7 @@ def find_evidence(
 
 
 def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
-    """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
+    """Quote the passages with every word of the question, or else with enough of them, or else say why not."""
     language, needs_model = lexicon.language_of(question), lexicon.says("needs_model", question)
     quotes = sorted(_quotes(question, language, results, catalog), key=lambda quote: quote.date, reverse=True)
     quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated))
@@ -124,14 +124,14 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
         # Questions about rows are answered from tables.
         if not all("|" in line for line in passage.splitlines() if line):
             lacks, date = lacking(passage, source.title), max(_DATE.findall(opening), default="")
-            # A passage with nothing but the name does not answer the question.
+            # A passage with only the name does not answer the question.
             is_whole = not (lacks or names.issuperset(wanted)) and _has_figure(question, passage, language)
             yield _Quote(source.ref, passage, lacks, is_whole, lexicon.says("outdated", opening), date)
 
 
 def _has_figure(question: str, text: str, language: str) -> bool:
-    """Whether a text has what a question counts, a number if it asks how much, and its `most`, `in total` and so on."""
-    asked = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # what something means
+    """Whether a text has what a question counts, a number if it asks how much, and words like `most` or `in total`."""
+    asked = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # asks for a meaning
     held = lexicon.read_tokens(text, language)
     marks, said = (
         {mark for at in range(len(each)) for mark, _ in lexicon.marks_at(each, at, language)} for each in (asked, held)
@@ -149,7 +149,7 @@ def _has_price(text: str) -> bool:
 
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
-    """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
+    """Return why the tables cannot answer, as a sentence's key and values; None if they are not asked."""
     language = lexicon.language_of(question)
     nowhere = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
     telling = (word for word in nowhere if not (word.isdigit() or word in lexicon.months()))

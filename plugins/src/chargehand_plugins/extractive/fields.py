@@ -1,4 +1,4 @@
-"""What the columns of a table hold, and how near a word is to naming one of them, or the rows."""
+"""The columns of a table, and how close a word is to naming one of them, or the rows."""
 
 import re
 from collections import defaultdict
@@ -36,10 +36,10 @@ class Field:
         named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
         telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
         self.title = tuple(telling or named)
-        """The words that name it: all but its unit, unless it has nothing else."""
+        """The words that name it: all except its unit, unless there are no others."""
         self.stems = tuple(token.stem for token in self.title)
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
-        """What its days are of, such as `joined`; empty if it is only a date."""
+        """The event of its dates, such as `joined`; empty if it is only a date."""
         calendar = read_calendar(column)
         is_plain = calendar and calendar.length < DAY and calendar.moments == frozenset(column.examples)
         is_coded = is_plain and column.distinct == table.rows and not self.has("time_words")  # `2026-01` is a number
@@ -51,10 +51,10 @@ class Field:
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
         self.is_state = self.has("states")
-        """Whether its values say how things stand, and add up over things, but not over time."""
+        """Whether its values are levels, which add up over things, but not over time."""
         is_first = column is table.columns[0] and not self.has("quantity")
         self.is_identifier = (is_whole and is_first and column.distinct == table.rows > 1) or self.has("identifiers")
-        """Whether it has numbers that are names, as those of rooms and invoices are."""
+        """Whether its numbers are names, like those of rooms and invoices."""
         self.is_number = bool(_NUMBER.fullmatch(column.type)) and not (self.calendar or self.is_identifier)
         self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
 
@@ -70,30 +70,30 @@ class Field:
         return token.word != word and token.word.startswith(word)
 
     def events(self, text: str) -> set[str]:
-        """List what has happened to rows by a condition, as a text, such as `status = delivered`."""
+        """List events of rows as conditions, such as `status = delivered`."""
         tokens = lexicon.read_tokens(text, "") if self.is_flag or self.has("statuses") else ()
         return {token.word for token in tokens if lexicon.matches("event", token.word)}
 
     @cached_property
     def _is_settled(self) -> bool:
-        """Whether rows say if they are paid, so that `pay` may mean only some of them."""
+        """Whether rows state if they are paid, so that `pay` may mean only some of them."""
         values = " ".join(chain.from_iterable(each.examples for each in self._table.columns if each.type == "VARCHAR"))
         return any(lexicon.matches("settled", token.word) for token in lexicon.read_tokens(values, ""))
 
     @cached_property
     def is_money(self) -> bool:
-        """Whether it has numbers of a currency, or prices of no other unit."""
+        """Whether it has amounts in a currency, or prices without another unit."""
         is_amount = not self.units and self.has("priced", "amounts", "wages", "revenues")
         return self.is_number and (is_amount or any(map(lexicon.is_currency, self.units)))
 
     @cached_property
     def is_unique(self) -> bool:
-        """Whether it names each row: a text, a time or a number of that kind that never repeats."""
+        """Whether it identifies each row: a text, time or number that never repeats."""
         is_name = not (self.is_number or self.units or self.is_unread)
         return is_name and self.column.distinct >= self._table.rows > 0 and not self.is_day
 
     def cost(self, token: Token) -> int | None:
-        """How far a word is from naming it: 0 if its title has it, 2 if they only mean the same; None if not."""
+        """Distance of a word from its title: 0 if the title has it, 2 if they only mean the same; None if unrelated."""
         if lexicon.matches("paying", token.word) and self.has("durations"):
             return None
         if self._is_settled and lexicon.matches("settled", token.word):
@@ -101,7 +101,7 @@ class Field:
         near = lexicon.nearness(token, self.title, self._file)
         if near is not None:
             return near
-        is_coin = lexicon.is_currency(token.word)  # the kilo of a price is what it is for
+        is_coin = lexicon.is_currency(token.word)  # the kilo of a price is its reference unit
         is_unit = token.word in self.units and self.is_number and (is_coin or not self.has("priced"))
         if is_unit:
             return 1
@@ -111,17 +111,17 @@ class Field:
         return lexicon.DISTANT if lexicon.is_held(token.word, self.words, "distant") else None
 
     def cost_of_all(self, tokens: Sequence[Token]) -> float | None:
-        """How far words are from naming it; half a step for a title that is not said in full."""
+        """Distance of words from its title; half a step for an incomplete title."""
         costs = [cost for token in tokens if (cost := self.cost(token)) is not None]
         return min(costs) + self.is_cut(tokens) / 2 if costs else None
 
     def is_cut(self, tokens: Sequence[Token]) -> bool:
-        """Whether words leave some of its title out."""
+        """Whether words omit part of its title."""
         return not set(self.stems) <= {token.stem for token in tokens}
 
 
 class Fields:
-    """The columns of a table, and what is known of its rows."""
+    """The columns of a table, and facts about its rows."""
 
     def __init__(self, table: Table, language: str) -> None:
         self.table, self.language = table, language
@@ -140,13 +140,13 @@ class Fields:
         days = [each for each in self.all if each.is_day and each.column.distinct == table.rows]
         of_things = (each.title[:-1] for each in self.all if each.has("attributes"))
         self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
-        """What rows are called: the words of the table's name, the titles of its keys, and what an `age` is of."""
+        """Names of its rows: the words of the table's name, the titles of its keys, and the owner of an `age`."""
         self.is_series = self.is_dated and not (self.key and not self.key.is_time)
-        """Whether the rows follow each other in time, so that states in them do not add up."""
+        """Whether the rows are a time series, so that levels in them do not add up."""
 
     @cached_property
     def titles(self) -> Mapping[tuple[str, ...], Sequence[Field]]:
-        """List the columns by the words of their titles."""
+        """Map the words of titles to columns."""
         found = defaultdict[tuple[str, ...], list[Field]](list)
         for each in self.all:
             found[each.stems].append(each)
@@ -154,7 +154,7 @@ class Fields:
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
-        """List how questions call values: by their words, those of a flag by its title."""
+        """List the words for values in questions; for a flag, its title's."""
         found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()
@@ -167,25 +167,25 @@ class Fields:
         return found
 
     def adds_up(self, field: Field) -> bool:
-        """Whether the values of a column over several rows make a sum."""
+        """Whether the values of a column add up over rows."""
         is_of_unit = self._is_counted and field.has("unit_prices") and not field.has("amounts")
         is_ratio = len(field.words) > 2 and all(map(lexicon.unit_forms, field.words[-2:]))  # `mg_l`
         is_never = is_ratio or is_of_unit or field.has("not_added") or "unit" in field.words
         return field.is_number and not (is_never or (self.is_series and field.is_state))
 
     def cost_of_rows(self, token: Token) -> int | None:
-        """How far a word is from naming what the table's rows are."""
+        """Distance of a word from the name of the table's rows."""
         near = lexicon.nearness(token, self._rows, tuple(name.stem for name in self.names))
         is_thing = lexicon.is_held(token.word, tuple(name.word for name in self._rows), "things")
         return near if near is not None else 2 if is_thing else None
 
     def is_empty(self, token: Token) -> bool:
-        """Whether a question means the same without a word, which then is no title, and not the table's last name."""
+        """Whether a question means the same without a word, which then is neither a title nor the table's last name."""
         named = [tuple(name.stem for name in self.names[-1:]), *(each.stems for each in self.all if not each.is_time)]
         return token.word in lexicon.empty_words(self.language) and (token.stem,) not in named
 
     def is_known(self, token: Token) -> bool:
-        """Whether a word names something of the table."""
+        """Whether a word names any part of the table."""
         return self.cost_of_rows(token) is not None or any(field.cost(token) is not None for field in self.all)
 
 
@@ -199,7 +199,7 @@ def only(found: Sequence[_T]) -> _T | None:
 
 
 def _names_of(table: Table, language: str) -> tuple[Token, ...]:
-    """List the words of the file's and the sheet's name."""
+    """List the words of the file's and sheet's names."""
     file = table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return lexicon.read_tokens(f"{file} {table.sheet}", language)
 

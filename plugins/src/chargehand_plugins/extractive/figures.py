@@ -1,4 +1,4 @@
-"""The sentence that states what a query came to, with everything that it rests on, or that it came to nothing."""
+"""The sentence that states a query's result with its basis, or that there is none."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from chargehand_plugins.extractive.query import Query
 
 _CONFIDENCE: Final = 90
 _UNSURE_CONFIDENCE: Final = 60
-"""Where two groups lead, each in another way."""
+"""Confidence if two groups lead, each by another measure."""
 
 
 class _Row(NamedTuple):
@@ -25,7 +25,7 @@ class _Row(NamedTuple):
 
 
 def state(query: Query, result: ToolResult) -> WorkAnswer:
-    """State the figure, or say why the rows do not give it."""
+    """State the figure, or say why the rows do not determine it."""
     language, document = query.fields.language, query.table.document
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_unsure = len(rows) != result.output.get("row_count") or any(row.doubt for row in rows)
@@ -56,13 +56,13 @@ def declined(language: str, key: str, *words: str) -> WorkAnswer:
 
 
 def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
-    """Decline where another agent knows no more of the tables and the words of the documents."""
+    """Decline a question that another agent could not answer either."""
     said = declined(language, key, *words)
     return said.model_copy(update={"status": "partial", "gaps": [said.content]})
 
 
 def _read_row(line: str) -> _Row:
-    """Read a row as a query selects it; a name may hold what parts the columns."""
+    """Read a row of a query's result, whose name may contain the column separator."""
     name, value, *counts, doubt, other = line.rsplit(" | ", 6)
     return _Row(name, _number(value), *map(int, counts), doubt=doubt == "True", other=_number(other))
 
@@ -75,7 +75,7 @@ def _number(text: str) -> str | float:
 
 
 def _said(query: Query, rows: Sequence[_Row]) -> str:
-    """Write what answers, in bold, and what it is: names, names with the value that they share, or amounts."""
+    """Write the answer in bold, and its meaning: names, names with their common value, or amounts."""
     is_ranked = query.shape in {"most", "least"}
     leaders = [row for row in rows if row.value == rows[0].value] if is_ranked else rows
     names = ", ".join(f"**{row.name}**" for row in leaders)
@@ -101,7 +101,7 @@ def _amount(query: Query, row: _Row) -> str:
 
 
 def _what(query: Query, rows: Sequence[_Row]) -> str:
-    """Name the function and its column, and what it is of."""
+    """Name the function, its column and its group."""
     language = query.fields.language
     if query.shape == "list" and query.group:
         return query.group.label
@@ -117,7 +117,7 @@ def _what(query: Query, rows: Sequence[_Row]) -> str:
 
 
 def _basis(query: Query, rows: Sequence[_Row]) -> str:
-    """State the conditions in full, the number of rows and where they stand, and what was left out."""
+    """State the conditions in full, the number and place of the rows, and what was left out."""
     say = query.fields.language
     count, left_out = sum(row.rows for row in rows), max((row.totals for row in rows), default=0)
     missing = count - sum(row.filled for row in rows)

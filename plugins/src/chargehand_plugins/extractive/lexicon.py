@@ -1,4 +1,4 @@
-"""The closed vocabulary of figures, which is data, and how a question is cut into words."""
+"""The closed vocabulary of questions about figures, read from data, and the tokens of a question."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ OPENERS: Final = {
     "amount": "count",
     "what": "which",
 }
-"""What may open a question, and what it is read as."""
+"""Possible beginnings of questions, with their meaning."""
 RANKS: Final = frozenset({"max", "most", "min", "least", "early", "late"})
 AGGREGATES: Final = RANKS | {"share", "sum", "avg", "median"}
 SIGNS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
@@ -27,14 +27,14 @@ _TOKEN: Final = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»-–/&")
-"""Marks that change nothing about what is asked. Any other mark is a token like a word."""
+"""Marks without meaning for a question. Any other mark is a token like a word."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
-"""The first part of a German word that says what becomes of the second."""
+"""First parts of German compounds that describe an event of the second."""
 _PARTICIPLE_DE: Final = re.compile(r"^ge(\w{4,}?)(?:e?t|en)$")
 _INFINITIVE: Final = re.compile(r"(?<=\w{4})en$")
 _SHORTEST_PART: Final = 5
-"""Letters of a part of a compound word."""
+"""Minimum letters of a part of a compound word."""
 
 
 class Token(NamedTuple):
@@ -52,7 +52,7 @@ def data() -> Mapping[str, Any]:
 
 
 def pattern(name: str) -> str:
-    """Find a regular expression, or a list with `|`, of words of all languages."""
+    """Return a regular expression, or a list with `|`, of words in all languages."""
     return str(data()["tables"][name])
 
 
@@ -67,7 +67,7 @@ def matches(name: str, word: str) -> bool:
 
 @cache
 def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
-    """List what says that something is held, and what that is called, both as patterns."""
+    """List patterns of words for having something, and for its name."""
     tables = data()["tables"]
     same = [[each, each] for each in tables["same"]] if name != "distant" else []
     named = ([tables.get(part, part) for part in pair] for pair in [*tables.get(name, ()), *same])
@@ -76,13 +76,13 @@ def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
 
 @lru_cache(maxsize=10_000)
 def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
-    """Whether a word says what a column, with `things` a table, holds; with `values`, a row."""
+    """Whether a word names the content of a column, with `things` of a table, or with `values` of a row."""
     return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
 
 
 @lru_cache(maxsize=10_000)
 def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
-    """How far a word is from one of a name: 0 if it is the same, 1 if it begins or ends it, None if neither.
+    """Distance of a word from one of a name: 0 if equal, 1 if it begins or ends it, None otherwise.
 
     So are parts of compounds, and those that begin with the table's name; words of the same stem are `DISTANT`.
     """
@@ -90,7 +90,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
     same = [name.word for name in named if name.stem == token.stem]
     if same:  # `observation` and `observer` share a stem but differ
         return 0 if any(said.startswith(word) or word.startswith(said) for word in same) else DISTANT
-    said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is of `kauf`
+    said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is derived from `kauf`
     if said == token.word and len(said) < _SHORTEST_PART:
         return None
     rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
@@ -102,7 +102,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
-    """List what the words at a token may ask for, and where they end; the longest only."""
+    """List what the words at a token may ask for, and where they end; only the longest."""
     for end in range(min(at + _LONGEST_PHRASE, len(tokens)), at, -1):
         if found := _marks(" ".join(token.word for token in tokens[at:end]), language):
             yield from ((mark, end) for mark in found)
@@ -125,27 +125,27 @@ def _number(language: str) -> int:
 
 
 def is_grammar(word: str, language: str) -> bool:
-    """Whether a word says how something is asked, not what."""
+    """Whether a word is about the form of a question, not its subject."""
     return any(
         re.search(rf"\b{re.escape(word)}\b", form.pattern) or form.fullmatch(word) for _, form in _forms(language)
     )
 
 
 def is_silent(word: str, language: str) -> bool:
-    """Whether no passage needs to have a word: it says how something is asked, or no more than that it costs."""
+    """Whether passages need not have a word, because it is about the form of a question, or only says that it costs."""
     return is_grammar(word, language) or word in empty_words(language) or matches("paying", word)
 
 
 @lru_cache(maxsize=1_000)
 def language_of(text: str) -> str:
-    """Name the language of a question: the one whose word it opens with, else the one whose words it has most of."""
+    """Detect the language of a question: by its first word, or else by most of its words."""
     tokens = read_tokens(text, "")[:2]
     opened = {each for each in data()["languages"] for mark, _ in marks_at(tokens, 0, each) if mark in OPENERS}
     return opened.pop() if len(opened) == 1 else spelling.language_of(text)
 
 
 def sentence(key: str, language: str) -> str:
-    """Find a fixed sentence in the user's language, else in English."""
+    """Return a fixed sentence in the user's language, or else in English."""
     return str(data()["sentences"][key][_number(language)])
 
 
@@ -156,14 +156,14 @@ def empty_words(language: str) -> frozenset[str]:
 
 @cache
 def months() -> Mapping[str, int]:
-    """List the names of months, in the languages that are told apart, with their numbers."""
+    """List the names of months, in the known languages, with their numbers."""
     numbered = enumerate(pattern("months").split(";"), start=1)
     return {name: number for number, names in numbered for name in names.split("|")}
 
 
 @lru_cache(maxsize=10_000)
 def unit_forms(word: str) -> frozenset[str]:
-    """List the ways to write a unit; nothing for what is none."""
+    """List the spellings of a unit; empty for anything else."""
     return frozenset(form for group in pattern("units").split("|") if word in group.split() for form in group.split())
 
 
@@ -173,7 +173,7 @@ def is_currency(word: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
-    """Cut a text into tokens; only marks that mean nothing are left out."""
+    """Cut a text into tokens, without meaningless marks."""
     found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _GENITIVE.sub("", text.replace("_", " "))))
     return tuple(_token(token, language) for token in found if token not in _SILENT)
 
@@ -189,7 +189,7 @@ def read_number(text: str, language: str) -> float | None:
 
 
 def number(value: float, language: str) -> str:
-    """Write a number with marks for thousands, two places at most unless it is very small."""
+    """Format a number with thousands separators and at most two decimals, unless it is very small."""
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
     return text if language == "en" else text.translate(str.maketrans(",.", "\u202f," if language == "fr" else ".,"))
 

@@ -1,4 +1,4 @@
-"""The model adapter of the rules: answers what a language model would be asked, with nothing but what it is shown."""
+"""The model adapter of the rules: answers the calls of a language model, from their prompts alone."""
 
 import asyncio
 import re
@@ -25,10 +25,10 @@ _BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
 class ExtractiveModel:
-    """Plans, computes, quotes and reports by rules; the same call is always answered the same way."""
+    """Plans, computes, quotes and reports by deterministic rules."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer one call without keeping the event loop from other work."""
+        """Answer one call without blocking the event loop."""
         return await asyncio.to_thread(reply, call)
 
 
@@ -55,7 +55,7 @@ def reply(call: ModelCall) -> ModelReply:
 
 
 def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
-    """Take one turn at a subtask: a figure if the tables give one beyond doubt, else evidence."""
+    """Take one turn of a subtask: a figure if the tables determine one, or else evidence."""
     kind, question = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
     if task.inputs and question != point(question, "-"):
@@ -72,7 +72,7 @@ def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
 
 
 def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | WorkAnswer | None:
-    """Ask the tables once; None if they do not answer."""
+    """Query the tables once; None if they do not answer."""
     query = read_query(question, catalog)
     results = [result for past in task.rounds for result in past.results if result.tool == "query_data"]
     if query is None or (task.must_answer and not results):

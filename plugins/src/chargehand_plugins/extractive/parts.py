@@ -1,4 +1,4 @@
-"""A question cut into parts, each as long as it can be: marks, conditions, periods, titles of columns and words."""
+"""The parts of a question, each as long as possible: marks, conditions, periods, column titles and words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -11,16 +11,16 @@ from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.periods import Period, read_period
 
 UNREAD: Final = "unread"
-"""Marks what limits a question in a way that is not understood."""
+"""Marks a restriction that is not understood."""
 _MARKS: Final = (*lexicon.OPENERS, *lexicon.AGGREGATES, "per", "and", "or", "distinct")
 _NEAR: Final = 3
-"""How many words may stand between a number and the column that it compares."""
+"""How many words may come between a number and the column that it compares."""
 _LONGEST_PHRASE: Final = 12
 _T = TypeVar("_T")
 
 
 class Condition(NamedTuple):
-    """What rows must have."""
+    """A condition on rows."""
 
     field: Field
     sql: str
@@ -29,14 +29,14 @@ class Condition(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One token or several that a question is read as; a word to be accounted for if nothing else is set."""
+    """One or more tokens with their meaning; a word that needs an explanation if nothing else is set."""
 
     tokens: tuple[Token, ...]
     mark: str = ""
     period: Period | None = None
     condition: Condition | None = None
     field: Field | None = None
-    """The column whose title these words are, if it has several."""
+    """The column whose title of several words this is."""
 
     @property
     def is_word(self) -> bool:
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 
 def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
-    """Cut a question of a table, the longest reading of each place first."""
+    """Cut a question about a table into parts, preferring the longest reading at each token."""
     reader, found, at = _Reader(fields, tokens), list[Part](), 0
     while at < len(tokens):
         found.append(next(reader.parts_at(at)))
@@ -58,7 +58,7 @@ class _Reader:
         self._stems = tuple(token.stem for token in tokens)
 
     def parts_at(self, at: int) -> Iterator[Part]:
-        """List what may begin at a token; the first is meant."""
+        """List the possible parts at a token, best first."""
         tokens, marks = self._tokens, dict(lexicon.marks_at(self._tokens, at, self._language))
         values = list(self._values_at(at))
         yield from (part for part in values if len(part.tokens) > 1)
@@ -75,12 +75,12 @@ class _Reader:
         yield Part(tokens[at : at + 1])
 
     def _longest(self, at: int, phrases: Mapping[tuple[str, ...], Sequence[_T]]) -> tuple[Sequence[_T], int]:
-        """Find the longest phrase that begins at a token, and where it ends."""
+        """Return the longest phrase at a token, and where it ends."""
         ends = range(min(at + _LONGEST_PHRASE, len(self._tokens)), at, -1)
         return next(((phrases[key], end) for end in ends if (key := self._stems[at:end]) in phrases), ((), at))
 
     def _skip(self, at: int) -> int:
-        """Pass over articles and other words that say nothing."""
+        """Skip articles and other words without meaning."""
         return at + len(list(takewhile(self._fields.is_empty, self._tokens[at:])))
 
     def _comparisons(self, at: int, mark: str, end: int) -> Iterator[Part]:
@@ -105,7 +105,7 @@ class _Reader:
             yield Part(self._tokens[at:end], mark="" if held else UNREAD, condition=held)
 
     def _compared(self, at: int, end: int, against: Field | None) -> Field | None:
-        """Find the column that the words at a comparison name, those after it first, or the only one."""
+        """Find the column named near a comparison, first after it, or else the only one."""
         after, before = self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]
         fields = [each for each in self._fields.all if each is not against]
         if any(each.is_unread and each.cost(token) == 0 for each in fields for token in after):
@@ -121,7 +121,7 @@ class _Reader:
         return only(able)
 
     def _negations(self, at: int, place: int, *, is_blank: bool) -> Iterator[Part]:
-        """Read `not yet paid` and `not open` over any value, and `no phone number` over what is blank."""
+        """Read negations: `not yet paid` and `not open` for any value, `no phone number` for blanks."""
         for part in self._values_at(place):
             if held := part.condition:
                 turned = held._replace(sql=f"NOT ({held.sql})", text=held.text.replace(" = ", " ≠ ", 1), is_value=False)
@@ -136,10 +136,10 @@ class _Reader:
                 yield Part(self._tokens[at:end], condition=Condition(field, sql, none))
 
     def _values_at(self, at: int) -> Iterator[Part]:
-        """Read the longest value that one column has."""
+        """Read the longest value that exactly one column has."""
         found, end = self._longest(at, self._fields.values)
         token = self._tokens[at]
-        if not found:  # `offen` of an `open` one
+        if not found:  # `offen` for the value `open`
             held = [(stems, each) for stems, each in self._fields.values.items() if len(stems) == 1]
             same = [each for stems, each in held if lexicon.is_held(token.word, stems, "values")]
             found, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
@@ -152,7 +152,7 @@ class _Reader:
             yield Part(self._tokens[at:end], condition=held)
 
     def _parts_of_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
-        """Read more than half of the words of a value, in any order, or one of a proper name."""
+        """Read more than half of the words of a value, in any order, or one word of a proper name."""
         first, found = self._tokens[at], list[tuple[int, Field, str]]()
         if self._fields.is_empty(first) or any(each.cost(first) == 0 for each in self._fields.all):
             return (), at

@@ -1,6 +1,6 @@
-"""Periods of time: how a question names them, and how the one column that is a table's calendar holds them.
+"""Periods of time in questions, and in the column that is a table's calendar.
 
-A moment is written as ISO 8601 does, as far as it is said: `2024`, `2024-03`, `2024-03-07`, and `03` in any year.
+A moment is written as in ISO 8601, as precisely as stated: `2024`, `2024-03`, `2024-03-07`, or `03` in any year.
 """
 
 import re
@@ -18,24 +18,24 @@ from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
 
 DAY, _MONTHLY, YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
-"""How long the moments of a calendar are."""
+"""The precision of a calendar."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%m-%Y", "%Y-%m", "%m")
-"""How texts that are days or months may be written, and how they are in ISO 8601."""
+"""Formats of texts that are days or months, with their ISO 8601 form."""
 _FORMATS: Final = {(0, DAY): "%Y-%m-%d", (0, _MONTHLY): "%Y-%m", (0, YEARLY): "%Y", (5, 5): "%m-%d"}
-"""Parts of a day, by where they begin and how long they are; any other is a month."""
+"""Positions and lengths of the parts of a date."""
 _RANGES: Final = {"from": {"to", "until"}, "since": {"to", "until"}, "between": {"and"}, "": {"to", "until"}}
 _MOST_TOKENS: Final = 6
-"""Of one moment, such as `the 7th of March of 2024`."""
+"""Phrases for one moment, such as `the 7th of March of 2024`."""
 
 
 class Period(NamedTuple):
-    """From one moment to the end of another, both of them as exact."""
+    """From one moment to the end of another of the same precision."""
 
     first: str
     last: str
     side: str = ""
-    """The side of it that is meant, as a sign such as `>`; empty for the period itself."""
+    """A comparison with it, such as `>`; empty for the period itself."""
 
     @property
     def has_year(self) -> bool:
@@ -62,7 +62,7 @@ def read_period(tokens: Sequence[Token], at: int, language: str) -> tuple[Period
 
 
 def _join(first: str, last: str) -> Period | None:
-    """Reach from one moment to another, which completes it; None if that is not clear."""
+    """Build the period between two moments, completing each from the other; None if that is unclear."""
     if first.startswith("day ") and len(last) in {len("03-07"), DAY}:
         first = last[:-2] + first[-2:]
     if Period("", last).has_year and not Period(first, "").has_year:
@@ -71,7 +71,7 @@ def _join(first: str, last: str) -> Period | None:
 
 
 def _read_moment(tokens: Sequence[Token], at: int, *, is_begun: bool = False) -> tuple[Period, int] | None:
-    """Read a year, quarter, month or day; a bare number is a day where its month may still follow."""
+    """Read a year, quarter, month or day; a bare number is a day if its month may follow."""
     text = "".join(f"{token.word} " for token in tokens[at : at + _MOST_TOKENS])
     for form in _forms()[: None if is_begun else -1]:
         if match := form.match(text):
@@ -84,7 +84,7 @@ def _read_moment(tokens: Sequence[Token], at: int, *, is_begun: bool = False) ->
 
 @cache
 def _forms() -> Sequence[re.Pattern[str]]:
-    """Write the forms of a moment over words that each end with a blank; last that of a bare number."""
+    """Build patterns of a moment for words that each end with a blank; that of a bare number comes last."""
     of, names, the = lexicon.pattern("of"), "|".join(lexicon.months()), rf"(?:(?:{lexicon.pattern('article')}) )?"
     year, last = r"(?P<year>(?:19|20)\d\d) ", r"(?:st|nd|rd|th|er)? "
     day, day_after = (rf"(?P<{name}>[12]?\d|3[01]|0[1-9]){last}" for name in ("day", "day_after"))
@@ -117,29 +117,29 @@ def _period(said: dict[str, str]) -> Period | None:
 
 
 def _is_month(tokens: Sequence[Token], at: int) -> bool:
-    """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
+    """Whether `may` or `march` is the month: capitalised, next to a number, or after `in`."""
     beside = [token.word for token in (*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2])]
     is_dated = any(word[0].isdigit() for word in beside)
     return tokens[at].text[0].isupper() or is_dated or (at > 0 and lexicon.matches("before_month", beside[0]))
 
 
 class Calendar(NamedTuple):
-    """A column that dates the rows of a table: SQL for a row's date, and its precision."""
+    """A column with the dates of a table's rows: SQL for a row's date, and its precision."""
 
     date: str
     length: int
-    """Of a moment as a text."""
+    """The length of a moment as a text."""
     moments: frozenset[str] = frozenset()
-    """All that are known."""
+    """All known moments."""
     is_series: bool = False
-    """Whether rows follow each other in its months or years, rather than being of a year, such as `built`."""
+    """Whether rows are a time series by it, unlike a property such as the year `built`."""
 
     @property
     def text(self) -> str:
         return self.part(0, self.length)
 
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
-        """Write a period in SQL; None if the table cannot hold all of it. `name` are the words of the table's name."""
+        """Convert a period to SQL; None if the table does not cover it. `name` are the words of the table's name."""
         first, last, side = period
         if self.length == _YEARLESS and period.has_year:
             if first[:4] != last[:4] or first[:4] not in name:
@@ -163,7 +163,7 @@ class Calendar(NamedTuple):
 
 
 def read_calendar(column: Column) -> Calendar | None:
-    """Read a column as days, months or years; None if its values do not say when, or could be read in two ways."""
+    """Read a column as days, months or years; None if its values are not dates, or are ambiguous."""
     sql, values = f'"{column.name}"', [value.casefold() for value in column.examples]
     values = [value for value in values if value not in lexicon.data()["totals"]]
     is_known = column.distinct <= len(column.examples)
@@ -190,21 +190,21 @@ def read_calendar(column: Column) -> Calendar | None:
 
 
 def _month_names(texts: Sequence[str]) -> dict[str, str]:
-    """List the names of months in texts in lower case, in any of the languages that are told apart, as numbers."""
+    """Map the lower-case names of months in texts, in any known language, to numbers."""
     said = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
     return {word: f"{month:02}" for word, month in said.items() if month}
 
 
 def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, list[str]]]:
-    """List the orders in which all texts are moments, with these."""
+    """List the formats in which all texts are moments, given the names of months."""
     numbered = [_LETTERS.sub(lambda found: names.get(found[0], ""), text) for text in texts]
     plain = [re.sub(r"\D+", "-", text).strip("-") for text in numbered]
-    # A month has no word beside its name, and a number alone is none.
+    # A month has no other words, and a number alone is not one.
     are_months = all(_LETTERS.sub("", text) != text or len(text) == _MONTHLY for text in texts)
     are_months &= all(word in names for text in texts for word in _LETTERS.findall(text))
     found: list[tuple[str, list[str]]] = []
     for order in _ORDERS if are_months else _ORDERS[:3]:
-        # The day stands first before the name of a month, and where points part the numbers.
+        # The day comes first before the name of a month, and where points separate the numbers.
         is_american = order.startswith("%m-%d") and texts[0][0].isdigit() and (names or "." in texts[0])
         with suppress(ValueError):
             moments = [datetime.strptime(text, order).strftime(_iso(order)) for text in plain]  # noqa: DTZ007 - days

@@ -28,11 +28,11 @@ class _Step(NamedTuple):
     question: str
     query: Query | None = None
     after: int | None = None
-    """Position of the step whose answer is the name that this question points to."""
+    """Position of the step whose answer this question refers to."""
 
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
-    """Write a plan: one subtask that quotes for the whole request, unless there are figures to compute that fit."""
+    """Write a plan: one subtask that quotes for the whole request, unless figures can be computed within the limits."""
     steps = list[_Step]()
     for question in _questions(task.goal):
         steps.append(_step(question, steps, catalog))
@@ -55,7 +55,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
 
 
 def read_instruction(text: str) -> tuple[str, str]:
-    """Read an instruction back: what to do, if it was written here, and the question."""
+    """Parse an instruction written here into the action and the question."""
     first = one_line(text.strip().split("\n\n", 1)[0])
     kind, mark, question = first.partition(": ")
     return (kind, question) if mark and kind in {COMPUTE, QUOTE} else ("", first)
@@ -72,7 +72,7 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 
 
 def _questions(goal: str) -> list[str]:
-    """Cut a request into questions. It is left whole where a piece asks nothing, since that may limit the others."""
+    """Cut a request into questions; not if a piece asks nothing, since it may restrict the others."""
     asking = pattern("asking")
     found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
     pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
@@ -81,7 +81,7 @@ def _questions(goal: str) -> list[str]:
 
 
 def _step(question: str, before: Sequence[_Step], catalog: Catalog) -> _Step:
-    """Read one of several questions, in the period of those before it."""
+    """Read one of several questions, with the period of earlier ones."""
     queries = {at: step.query for at, step in enumerate(before) if step.query}
     named = [at for at, query in queries.items() if query.shape in {"most", "least"} and query.group]
     after = named[-1] if named and question != point(question, "-") else None

@@ -1,4 +1,4 @@
-"""The form that a question is read into, one query over one table, and its SQL."""
+"""A question as one query over one table, and its SQL."""
 
 # ruff: noqa: S608 - names are the catalog's, made of letters, digits and `_`; values are quoted
 
@@ -13,14 +13,14 @@ _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 
 
 
 class Group(NamedTuple):
-    """What rows are put together by: a column, or the days, months or years of one."""
+    """The grouping of rows: a column, or its days, months or years."""
 
     field: Field
     sql: str
     is_period: bool = False
     label: str = ""
     word: str = ""
-    """The stem of the word that names it."""
+    """The stem of its name."""
 
 
 class Query(NamedTuple):
@@ -30,15 +30,15 @@ class Query(NamedTuple):
     shape: str
     """`one` value, a `list` of names, a value `per` group, or the group with the `most` or the `least`."""
     function: str
-    """What makes one value of the rows: `count`, `distinct`, `share`, `rate` or a function of SQL; `any_value` leaves
+    """The aggregate of the rows: `count`, `distinct`, `share`, `rate` or a function of SQL; `any_value` leaves
     doubt where the rows have several."""
     measure: Field | None
     group: Group | None
     conditions: tuple[Condition, ...]
     other: str
-    """The function by which another group may lead; empty if there is none."""
+    """The function by which another group may lead; empty for none."""
     doubts: tuple[str, ...]
-    """What makes a row of the result unsure, in SQL."""
+    """SQL that marks a row of the result as unsure."""
     period_text: str
 
     @property
@@ -51,13 +51,13 @@ class Query(NamedTuple):
 
     @property
     def currency(self) -> Field | None:
-        """The column of currencies that amounts are kept apart by."""
+        """The column of currencies by which amounts are separated."""
         is_bare = self.measure is not None and self.measure.is_number and not self.measure.units
         is_own = self.measure and (self.measure.is_money or not any(each.is_money for each in self.fields.all))
         return self.fields.currency if is_bare and is_own else None
 
     def sql(self) -> str:
-        """Write for each group the value, how many rows it rests on, and whether there is doubt about it."""
+        """Select for each group its value, number of rows, and whether it is doubtful."""
         measure, counted = self._measure, ""
         where = [condition.sql for condition in self.conditions]
         if self.function == "share":
@@ -109,13 +109,13 @@ class Query(NamedTuple):
         if self.currency and (self.group or self.function == "share"):
             found.append(f'(SELECT count(DISTINCT "{self.currency.name}") FROM {table} WHERE {rows}) > 1')
         if self.shape == "least" and self.group and self.conditions and self.function in {"count", "sum"}:
-            # A group without any row that counts has the least of all, and is not among the results.
+            # A group without matching rows would have the least of all, and is not among the results.
             everything = f"SELECT count(DISTINCT {group}) FROM {table} WHERE NOT {total or 'false'}"
             found.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
         return found
 
     def _total(self) -> str:
-        """Write what holds for rows that add up the others; empty if the table has no such row."""
+        """Return a condition for total rows; empty if the table has none."""
         texts = [column for column in self.table.columns if column.type == "VARCHAR"]
         said = {example.lower() for column in texts for example in column.examples}
         is_known = all(column.distinct <= len(column.examples) for column in texts)

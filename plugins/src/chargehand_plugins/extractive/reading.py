@@ -1,4 +1,4 @@
-"""Questions read into queries: every word of one is accounted for, and one reading is nearer than any other."""
+"""Questions as queries: every word is accounted for, and the closest reading is unique."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ from chargehand_plugins.extractive.periods import YEARLY, Calendar
 from chargehand_plugins.extractive.query import Group, Query
 
 _NAMING: Final = frozenset({0, 1, 2})
-"""How far words are from a column that they name."""
+"""Distance of words from the column that they name."""
 _SUPPOSED: Final = 4
-"""What it costs to take a column for what no word names."""
+"""Distance of a column that no word names."""
 _LENGTHS: Final = {"days": 10, "months_of": 7, "years": YEARLY}
-"""How long moments are by which rows are put together."""
+"""Lengths of the moments by which rows can be grouped."""
 _FUNCTIONS: Final = frozenset({"avg", "median", "max", "min"})
 _DATED: Final = {"early": "min", "late": "max"}
 _TURNED: Final = {"early": "max", "late": "min", "max": "min", "min": "max"}
@@ -27,14 +27,14 @@ _MOST_TOKENS: Final = 40
 
 
 def read_query(question: str, catalog: Catalog) -> Query | None:
-    """Read a question as a query of one table; None unless one reading is nearer to its words than any other."""
+    """Read a question as a query on one table; None unless one reading is closer than all others."""
     return only(_nearest(_readings(question, catalog)))
 
 
 def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> tuple[str, ...] | None:
-    """Say why a question is no query: the key of a sentence and what fills it; None if it asks for no figure.
+    """Return why a question is not a query, as a sentence's key and values; None if it does not ask for a figure.
 
-    `is_figure` is set where no text has anything of it either.
+    `is_figure` is set if the texts do not answer it either.
     """
     readings = _readings(question, catalog)
     if nearest := _nearest(readings):
@@ -52,7 +52,7 @@ def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> t
 
 
 def keeps(query: Query, earlier: str) -> bool:
-    """Whether a query drops no condition that an earlier question may have meant for it too."""
+    """Whether a query keeps all conditions that an earlier question may have set for it too."""
     parts = read_parts(query.fields, lexicon.read_tokens(earlier, query.fields.language))
     kept = {held.field.name for held in query.conditions}
     return kept.issuperset(part.condition.field.name for part in parts if part.condition and part.condition.is_value)
@@ -73,7 +73,7 @@ def _readings(question: str, catalog: Catalog) -> "list[_Reading]":
 
 
 class _Reading:
-    """The parts of a question over one table, what they ask for, and the queries that they may mean."""
+    """The parts of a question on one table, what they ask for, and the possible queries."""
 
     def __init__(self, fields: Fields, tokens: tuple[Token, ...]) -> None:
         self.fields = fields
@@ -105,18 +105,18 @@ class _Reading:
 
     @property
     def asks(self) -> bool:
-        """Whether a question is one of tables by its form: `what` and `how much` may well ask a text."""
+        """Whether a question is about tables by its form; `what` and `how much` may also be about a text."""
         return not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(self.marks)
 
     @property
     def known(self) -> int:
-        """How many words name something of the table."""
+        """Number of words that name a part of the table."""
         named = sum(len(part.tokens) for part in self.parts if part.condition or part.field)
         return named + sum(map(self.fields.is_known, self.words))
 
     @property
     def unknown(self) -> str:
-        """The first word that names nothing of the table; empty if all of them do."""
+        """The first word that does not name a part of the table; empty if all do."""
         marks = [part.tokens[0].text for part in self.parts if part.mark in {"and", "or"}]
         return next(iter([*(token.text for token in self.words if not self.fields.is_known(token)), *marks]), "")
 
@@ -127,8 +127,8 @@ class _Reading:
         return [] if at is None else [part for part in self.parts[at + 1 :] if not self._is_plain(part)]
 
     def _limits(self, at: int, part: Part) -> bool:
-        """Whether a part limits a question in a way that is not read, as `from` before what is no origin."""
-        if part.is_word and not part.field:  # a `no` that turns nothing round, unless it is that of an `order_no`
+        """Whether a part restricts a question in an unknown way, as `from` before what is not an origin."""
+        if part.is_word and not part.field:  # a `no` that negates nothing, unless it is that of an `order_no`
             return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
@@ -136,7 +136,7 @@ class _Reading:
         return part.mark in {"and", "or", UNREAD} or bool(is_misplaced)
 
     def _divides(self, at: int) -> bool:
-        """Whether `per` asks for groups, rather than being part of the name of a price."""
+        """Whether `per` asks for groups, and is not part of a price's name."""
         following = next(iter(self._after(at)), None)
         if following is None or not following.is_word:
             return False
@@ -144,10 +144,10 @@ class _Reading:
         return not any(field.cost(following.tokens[0]) in {0, 1} for field in rates)
 
     def queries(self) -> Iterator[tuple[Query, float]]:
-        """Yield each query with how far it is from the words of the question."""
+        """Yield each query with its distance from the question."""
         names = [each.field.name for each in self._held if each.is_value]
         periods = self._in_periods()
-        # When an order was delivered is not known from its own date.
+        # An order's own date does not say when it was delivered.
         own = self._dated_by.words if self._dated_by else ()
         is_misdated = any(each.is_value and not each.field.events(each.text).issubset(own) for each in self._held)
         is_misdated &= bool(periods) or self._aggregate in {"early", "late"}
@@ -168,7 +168,7 @@ class _Reading:
             yield Query(self.fields, shape, function, measure, group, held, other, doubts, self._period_text)
 
     def _distance(self, measure: Field | None, group: Group | None, groups: Sequence[Group]) -> float | None:
-        """How far a measure by a group is from the words; None if it does not account for all of them."""
+        """Distance of a measure by a group from the words; None if it does not account for all of them."""
         spoken_of = [each.field for each in self._held]
         spoken_of += [each for each in (measure, group and group.field, self._period and self._dated_by) if each]
         costs = [self._cost(token, spoken_of, group) for token in self.words]
@@ -181,7 +181,7 @@ class _Reading:
         return sum(filter(None, costs)) + is_other
 
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
-        """How far a word is from what a query speaks of; None if it is not that."""
+        """Distance of a word from what a query is about; None if unrelated."""
         costs = [field.cost(token) for field in spoken_of]
         # The name of the table does not say that what the rows have a status for has happened to all of them.
         is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
@@ -193,7 +193,7 @@ class _Reading:
         return min((cost for cost in costs if cost is not None), default=None)
 
     def _in_periods(self) -> list[Condition] | None:
-        """Write the period as a condition, unless titles of columns name it; None if the table cannot hold it."""
+        """Convert the period to a condition, unless column titles name it; None if the table does not cover it."""
         period, calendar = self._period, self._calendar
         if period is None or self._titled:
             return []
@@ -208,7 +208,7 @@ class _Reading:
 
     @cached_property
     def _titled(self) -> list[Field]:
-        """List the columns of numbers whose titles have the year of the question."""
+        """List the number columns whose titles have the question's year."""
         year = self._period.text if self._period and not self._period.side else ""
         return [each for each in self.fields.all if each.is_number and year in each.words]
 
@@ -218,7 +218,7 @@ class _Reading:
 
     @cached_property
     def _dated_by(self) -> Field | None:
-        """Find the column that dates the rows: `joined` only if the question says so, and none if two would do."""
+        """Find the column with the rows' dates: `joined` only if the question says so; none if it is ambiguous."""
         said = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
         named = (each for each in self.fields.all if each.is_time and each.cost_of_all(self.words) is not None)
         said.update(*(field.stems for field in named))
@@ -230,7 +230,7 @@ class _Reading:
         return only(named or [each for each in plain if each.is_day] or plain) or only(days)
 
     def _cost_of_measure(self, measure: Field | None, group: Group | None) -> float | None:
-        """How far the words are from naming a measure; None if they do not, or it is what is compared."""
+        """Distance of the words from a measure; None if they do not name it, or it is compared."""
         counted = next(iter(self._after(self._at.get("count"))), None) if self._is_count else None
         thing = counted.condition.field if counted and counted.condition and counted.condition.is_value else None
         if measure is None:
@@ -242,7 +242,7 @@ class _Reading:
             is_unsure = thing and (self.fields.quantity or thing.is_flag or not is_thing)
             is_unsure = is_unsure or self._is_amount or (counted and counted.field and not counted.field.is_unique)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
-            return None if is_unsure else 1  # a column that has what is asked for is nearer than rows of that name
+            return None if is_unsure else 1  # a column with what is asked for is closer than rows of that name
         own = [each for each in self._held if each.field is measure]
         is_compared = any(each.is_value or not self._aggregate or each.text.endswith(" = 0") for each in own)
         return None if is_compared else self._cost_of_named(measure, group)
@@ -260,19 +260,19 @@ class _Reading:
             is_amount = bool(unsaid) or measure.is_money or self.fields.currency is not None
             is_other |= self._is_count and is_amount and not is_thing and measure is not self.fields.quantity
             is_other |= self._counted is not None and measure.has_names_of(self._counted)
-            if self._is_count and min(costs) > 1:  # `how many` is no money, and `how much` not how many pieces
+            if self._is_count and min(costs) > 1:  # `how many` is not about money, nor `how much` about pieces
                 is_much = measure.is_money or bool(measure.units) or measure.has("revenues")
                 is_many = measure is self.fields.quantity and not self._is_amount
                 is_other |= not (is_many or (is_much and (self._is_amount or self.fields.language == "fr")))
-            # The names of a column are as near as the rows of another table.
+            # The names in a column are as close as the rows of another table.
             return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
-        # What things cost that are amounts themselves, as in `the largest invoice`.
+        # The cost of things that are amounts themselves, as in `the largest invoice`.
         rows = [token.word for token in self.words if self.fields.cost_of_rows(token) is not None]
         is_paid = any(measure.has("amounts") or lexicon.matches("payments", word) for word in rows)
         return _SUPPOSED if is_paid and measure is self.fields.amount else None
 
     def _sense(self, measure: Field | None, group: Group | None) -> tuple[str, str] | None:
-        """Look the shape and the function up by what is asked for, and of what."""
+        """Look up the shape and the function by what is asked for."""
         aggregate, kind = self._direction(measure), self._kind(measure)
         by = "none" if group is None else "period" if group.is_period else "column"
         by = "key" if group and group.field is self.fields.key else by
@@ -285,7 +285,7 @@ class _Reading:
         return sense if (shape or function) and self._is_sound(*sense, measure, group) else None
 
     def _direction(self, measure: Field | None) -> str:
-        """Turn what ranks times and ages into `max` and `min`: the oldest came first, and has the highest age."""
+        """Convert rankings of times and ages to `max` and `min`: the oldest has the first date, or the highest age."""
         aggregate = self._aggregate
         if measure and measure.is_time:
             is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in self._ranking)
@@ -296,7 +296,7 @@ class _Reading:
         return _TURNED[aggregate] if is_aged and aggregate in _DATED else aggregate
 
     def _kind(self, measure: Field | None) -> str:
-        """Name what a measure has: names, times, amounts that are added up here, or other numbers."""
+        """Classify a measure: names, times, amounts that add up here, or other numbers."""
         if measure is None or measure.is_time:
             return "time" if measure else "none"
         if not measure.is_number:
@@ -308,7 +308,7 @@ class _Reading:
         return "amount" if self.fields.adds_up(measure) and not is_value else "rate"
 
     def _is_sound(self, shape: str, function: str, measure: Field | None, group: Group | None) -> bool:
-        """Whether nothing in the question contradicts this sense."""
+        """Whether the question is consistent with this sense."""
         if function == "share":
             return sum(each.is_value for each in self._held) == 1
         if measure is None:
@@ -333,7 +333,7 @@ class _Reading:
         return named.column.distinct < self.fields.table.rows and any(map(self.fields.adds_up, compared))
 
     def _is_rank(self, shape: str, measure: Field) -> bool:
-        """Whether the question ranks by this measure: the most invoices are not the largest invoice."""
+        """Whether the question ranks by this measure: the most invoices does not mean the largest invoice."""
         is_other = self._ranked_token is not None and measure.cost(self._ranked_token) is None
         is_other &= self._aggregate in {"most", "least"} if self._ranks_rows else shape == "one"
         is_sum = not self._is_total or self.fields.adds_up(measure)
@@ -348,12 +348,12 @@ class _Reading:
 
     @property
     def _ranking(self) -> Sequence[Token]:
-        """The words for most or least."""
+        """The words for an extreme."""
         return next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
 
     @property
     def _ranked_token(self) -> Token | None:
-        """The content word after a word for most or least."""
+        """The content word after a word for an extreme."""
         return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
 
     @cached_property
@@ -371,7 +371,7 @@ class _Reading:
         return self._ranked_token is not None and self.fields.cost_of_rows(self._ranked_token) in {0, 1}
 
     def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
-        """Choose by what else a group may lead: its highest row, or all of its rows together."""
+        """Choose another measure by which a group may lead: its highest row, or all its rows together."""
         is_open = self._aggregate in {"max", "min"} and not (self._is_total or self._ranks_rows)
         if group is None or group.is_period or measure is None or not is_open or function not in {"sum", "max", "min"}:
             return ""
@@ -379,7 +379,7 @@ class _Reading:
         return extreme if function == "sum" else "sum" if self.fields.adds_up(measure) else "avg"
 
     def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
-        """List what makes figures unsure: several years in a period that names none, or rows that are no whole."""
+        """List SQL for unsure figures: several years in a period that names none, or rows that are not a whole."""
         calendar, found = self._calendar, list[str]()
         if calendar and calendar.length > YEARLY and self._period and not self._period.has_year:
             found.append(f"count(DISTINCT {calendar.part(0, YEARLY)}) > 1")
@@ -396,7 +396,7 @@ class _Reading:
         return tuple(found)
 
     def _groups(self) -> list[Group]:
-        """List what the words after `which`, `list` or `per` may name: columns, the rows, or a unit of time."""
+        """List the meanings of the words after `which`, `list` or `per`: columns, the rows, or a unit of time."""
         if self._per is None and self._opener in {"who", "where"}:
             name = "persons" if self._opener == "who" else "places"
             return [self._group_of(field) for field in self.fields.all if field.has(name) and not field.is_number]
@@ -418,7 +418,7 @@ class _Reading:
         named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) in _NAMING]
         rows = self.fields.cost_of_rows(token)
         if rows is not None and self.fields.key and self._opener != "when" and not part.field:
-            named = [each for each in named if not each.is_day]  # orders are their numbers, not the days `ordered_on`
+            named = [each for each in named if not each.is_day]  # orders are their numbers, not `ordered_on`
         is_title = any(each.cost(token) == 0 for each in named)
         for field in named if rows != 0 or is_title or part.field else ():
             if is_divided or not field.is_number:

@@ -19,7 +19,7 @@ _FOLDERS: Final = (".", "tutorial", "how-to", "reference")
 _PLUGINS: Final = Path(__file__).parents[1]
 _INCLUDE: Final = re.compile(r"```\{include\} (\S+)")
 _LINK: Final = re.compile(r"!?\[([^][]*)\]\((?!https?:|#)([^()\s]+)\)")
-"""To another file of the checkout, or a picture of it."""
+"""A link to another file or picture of the checkout."""
 _PAGES_SHOWN: Final = 10
 
 
@@ -54,7 +54,7 @@ def _text(file: Path) -> str:
 
 
 def _reference(link: re.Match[str], named: Container[str]) -> str:
-    """Say how a terminal gets where a link leads; of what no wheel has, where it lies in the checkout."""
+    """Describe how to reach a link's target from a terminal; files that wheels lack, by their path in a checkout."""
     text, address = link.groups()
     path = PurePosixPath(address.partition("#")[0])
     name = f"plugin-{path.parent.name}" if path.name == "README.md" else path.stem

@@ -1,4 +1,4 @@
-"""The worker program's own commands that say what it is set to: its settings and its crews, as JSON."""
+"""The worker program's own commands that report its settings and crews as JSON."""
 
 import asyncio
 import json

@@ -41,28 +41,28 @@ async def run_tool(
 
 
 class Means(TypedDict, total=False):
-    """What a session of a test has besides its script."""
+    """The environment of a scripted session."""
 
     crews: str | PathLike[str] | None
     """A folder of crew files, checked as a worker does; they add to the crews that come with Chargehand."""
     tools: Sequence[Tool[..., Any]]
     """Your own tools."""
     dependencies: Mapping[Provider, object]
-    """What their providers are replaced by."""
+    """Replacements of their providers."""
     answers: Mapping[str, ToolAnswer]
-    """What other tools answer, by their names, instead of being used."""
+    """Answers of other tools by name, which are then not called."""
     approve: Callable[[PendingCall], bool] | None
     """Decides about tool calls that wait for a person; without it they are denied when their time is up."""
     state: str | PathLike[str] | None
-    """A folder for the worker's files, so that another session finds them; by default they are thrown away."""
+    """A folder for the worker's files, shared with later sessions; by default they are deleted."""
     session: str
-    """Its id; give another one to each session that shares a folder."""
+    """Its id, which must be different for each session that shares a folder."""
 
 
 async def run_session(request: SessionRequest, script: Script, **means: Unpack[Means]) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
-    Its clock stops while tools run, and skips every wait.
+    Its clock stands still while tools run, and skips every wait.
 
     Args:
         request: the session's request.
@@ -82,9 +82,9 @@ async def run_session(request: SessionRequest, script: Script, **means: Unpack[M
 async def run_conversation(
     request: ConversationRequest, messages: Sequence[str], script: Script, **means: Unpack[Means]
 ) -> ScriptedConversation:
-    """Hold a conversation as `run_session` runs a session: say each message once the one before is answered.
+    """Run a conversation like `run_session`: each message is sent once the previous one is answered.
 
-    It is closed when the last is answered and no job runs. It raises what `run_session` does, and `ValueError` for a
+    It is closed when the last is answered and no job runs. Raises like `run_session`, and `ValueError` for a
     message that is refused.
     """
     return await _in_memory().run_conversation(request, messages, script, means)

@@ -230,5 +230,5 @@ class ScriptedConversation(ScriptedTurns):
     """A conversation that was held with a script."""
 
     replies: tuple[ConversationReply, ...]
-    """To the messages, in their order."""
+    """The replies to the messages, in order."""
     end: ConversationEnd

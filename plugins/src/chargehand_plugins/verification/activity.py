@@ -69,7 +69,7 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
     """Check that the words of a quotation appear, in order, at a place such as `handbook.md#L10-L14`.
 
     White space, hyphens, ligatures and the form of quotation marks are ignored. Between parts that `[…]` or line
-    ends separate, other words may stand.
+    ends separate, other words are allowed.
     """
     documents = document.catalog.documents
     named = parse_reference(place, [entry.name for entry in documents])

@@ -15,7 +15,7 @@ TOOLS = [each for each in vars(my_crew_tools).values() if isinstance(each, Tool)
 
 
 def test_an_unknown_item_is_answered_with_the_known_ones() -> None:
-    """The model can mend its mistake."""
+    """The model can correct its mistake."""
     answered = asyncio.run(run_tool(stock_level, {"item": "Z-99"}))
 
     assert not answered.ok
@@ -23,7 +23,7 @@ def test_an_unknown_item_is_answered_with_the_known_ones() -> None:
 
 
 def test_the_clerk_looks_up_what_is_asked() -> None:
-    """One subtask of the clerk's, one call of the tool, and the answer is the report."""
+    """One subtask of the clerk with one tool call, whose answer is the report."""
     script = (
         Script()
         .plan(subtask("T1", "clerk", "Look up how many of A-17 are in stock."))

@@ -185,7 +185,7 @@ class _Translation:
 
     def _object(self, schema: Mapping[str, Any], deepest: int) -> dict[str, JsonValue]:
         properties = _mapping(schema.get("properties"))
-        # An omitted inner property could not be told from a null one.
+        # An omitted inner property could not be distinguished from a null one.
         if not properties or set(properties) != {str(name) for name in _list(schema.get("required"))}:
             raise _NoStrictForm
         if not all(map(_ARGUMENT_NAME.fullmatch, properties)):
