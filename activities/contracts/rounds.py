@@ -1,7 +1,5 @@
 """The content of an agent's conversation: tool calls, results, rounds, notes and inputs."""
 
-import re
-import unicodedata
 from datetime import datetime
 from typing import Final, Literal
 
@@ -11,8 +9,6 @@ from chargehand.contracts import Capability, Contract, Issue, Outcome, Source, l
 from chargehand.tools import ToolAnswer, failed
 
 TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
-PASSAGE_GAP: Final = "\n[…]\n"
-"""Separates non-adjacent passages of one source."""
 MOST_PICTURES: Final = 4
 """Maximum pictures per tool call."""
 PICTURE_TOKENS: Final = 4_000
@@ -105,16 +101,6 @@ class InputOutcome(Contract):
     def issues_by_id(self) -> dict[str, Issue]:
         """Its issues by the ids that other agents see: `T2.1` is the first of T2."""
         return {f"{self.id}.{number}": issue for number, issue in enumerate(self.outcome.issues, start=1)}
-
-
-_HYPHEN: Final = re.compile(r"[-‐‑‒–—−\u00ad]\s*")
-_MARKS: Final = str.maketrans(dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'"))
-
-
-def as_compared(text: str) -> str:
-    """Normalise typesetting for comparison, rejoining words divided at line or page ends."""
-    joined = _HYPHEN.sub("", unicodedata.normalize("NFKC", text).translate(_MARKS))
-    return " ".join(joined.split())
 
 
 class ToolRequest(Contract):

@@ -5,7 +5,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import MOST_PICTURES, PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import MOST_PICTURES
 from activities.contracts.tool import (
     READING_CHARACTERS,
     READS_DOCUMENTS,

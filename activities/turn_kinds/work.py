@@ -8,7 +8,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import InputOutcome, Note, Round, ToolCall, ToolResult
 from activities.contracts.setting import Setting
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, Prompt, ToolText, TurnAnswer, TurnTask, TypedAnswer

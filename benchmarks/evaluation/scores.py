@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
 from benchmarks.evaluation.answers.verdict import Verdict, check_answer
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Report, Source, SubtaskRecord

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from temporalio.client import Client
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
 from benchmarks.played.stage import Played, Stage, open_stage
 from benchmarks.played.tasks import (
     BIKES,

@@ -12,7 +12,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final, Literal, get_args
 
-from activities.contracts.rounds import PASSAGE_GAP, as_compared
+from activities.contracts.quotations import PASSAGE_GAP, as_compared
 from chargehand.contracts import Claim, Finding, Source, Verification
 from chargehand.plugins import Hook
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, is_cited, without_citations

@@ -7,7 +7,8 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import InputOutcome, Note, Round, ToolCall, ToolResult
 from activities.contracts.session import EarlierWork
 from activities.tools.recall import NOTE
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkAnswer, WorkWithIssuesAnswer

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 
 from pydantic_core import to_json
 
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.judgements import CritiqueTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation

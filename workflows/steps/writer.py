@@ -13,7 +13,8 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 from activities.contracts.cards import AgentCard
-from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, ToolCall, ToolRequest
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import InputOutcome, ToolCall, ToolRequest
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.protocol import ContradictionDraft
 from activities.turn_kinds.synthesis import (

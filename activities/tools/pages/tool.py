@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
 from activities.contracts.tool import (
     READING_CHARACTERS,
     READS_THE_WEB,

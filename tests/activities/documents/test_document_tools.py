@@ -6,7 +6,7 @@ import pytest
 from made_documents import HANDBOOK, contract, folder, library, one_page, pdf, prices
 from pydantic import JsonValue
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
 from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments

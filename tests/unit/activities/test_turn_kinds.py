@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import PASSAGE_GAP, Round, ToolCall, ToolResult
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.setting import ANYWHERE
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.schemas import answer_schema

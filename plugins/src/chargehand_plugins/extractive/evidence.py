@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
+from activities.contracts.quotations import PASSAGE_GAP
+from activities.contracts.rounds import ToolCall, ToolResult
 from activities.documents.catalog import Catalog
 from activities.documents.passages import LONGEST_CHARACTERS
 from activities.documents.words import content_words, function_words, stem, words

@@ -10,7 +10,7 @@ from typing import Final
 from temporalio import activity
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.contracts.rounds import PASSAGE_GAP, as_compared
+from activities.contracts.quotations import PASSAGE_GAP, as_compared
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.documents.locations import DocumentSources
 from activities.documents.names import UnknownDocumentError

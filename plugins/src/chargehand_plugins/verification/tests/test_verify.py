@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.quotations import PASSAGE_GAP
 from activities.contracts.tool import ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
