@@ -15,7 +15,7 @@ from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
-from chargehand.contracts import ConversationLimits, Reply
+from chargehand.contracts import ConversationLimits, Reply, SessionRequest
 from chargehand.errors import AlreadyEnded, SessionCancelled, SessionNotFound, UpdateRefused
 from chargehand_plugins.testing import StandInChargehand, report_of
 from tests.crew_files import crew_folder
@@ -81,28 +81,18 @@ async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) ->
 @pytest.mark.real_server
 async def test_an_id_that_is_no_conversation_is_told_alike_everywhere(desk: Desk) -> None:
     """Whatever is sent to it, by which client: it is a session, or there is nothing of that id."""
-    async with desk(Script()) as opened:
-        chargehand = opened.chargehand
-        session = await chargehand.start("What is it?", session_id="a-session")
-        stand_in = StandInChargehand(report_of("It."))
-        await stand_in.start("What is it?", session_id="a-session")
-
-        async def told(talk: Conversation) -> set[str]:
+    stand_in = StandInChargehand(report_of("It."))
+    async with desk(Script().plan(subtask("T1", "clerk"))) as opened:
+        for chargehand in (opened.chargehand, stand_in):
+            await chargehand.start(SessionRequest(goal="What is it?", approval="plan"), session_id="a-session")
+        for name in ("a-session", "nothing"):
+            with pytest.raises(SessionNotFound) as told:
+                stand_in.conversation(name)
+            talk = opened.chargehand.conversation(name)
             sending = (talk.transcript(), talk.say(text="Hello"), talk.close())
             refused = await asyncio.gather(*sending, return_exceptions=True)
-            return {f"{type(each).__name__}: {each}" for each in refused}
 
-        def told_at_once(name: str) -> str:
-            with pytest.raises(SessionNotFound) as refused:
-                stand_in.conversation(name)
-            return f"SessionNotFound: {refused.value}"
-
-        texts = {name: (await told(chargehand.conversation(name)), told_at_once(name)) for name in (session.id, "no")}
-        await session.cancel()
-
-    assert texts == {name: ({text}, text) for name, (_, text) in texts.items()}
-    assert texts["no"][1].startswith("SessionNotFound: There is no session or conversation 'no' here.")
-    assert texts[session.id][1].startswith("SessionNotFound: 'a-session' is a session, not a conversation.")
+            assert {(type(each), str(each)) for each in refused} == {(SessionNotFound, str(told.value))}
 
 
 async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: Desk) -> None:

@@ -30,16 +30,7 @@ from chargehand.contracts import (
     VerificationRequest,
 )
 from chargehand.contracts.base import contract
-from chargehand.errors import (
-    AlreadyEnded,
-    InvalidInput,
-    NoWorker,
-    ServerRefused,
-    SessionEnded,
-    SessionFailed,
-    SessionNotFound,
-    UpdateRefused,
-)
+from chargehand.errors import AlreadyEnded, InvalidInput, NoWorker, SessionEnded, SessionFailed, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
@@ -366,15 +357,6 @@ class Conversation(Execution, ConversationMessages):
         self.id = conversation_id
         self._client = client
         self._handle = client.get_workflow_handle(conversation_id, result_type=ConversationEnd)
-
-    async def _answer(self, call: Awaitable[_T]) -> _T:
-        try:
-            return await super()._answer(call)
-        except (ServerRefused, UpdateRefused) as error:
-            with translated(self.id):
-                if (await describe_session(self._client, self.id)).type.name != WorkflowType.CONVERSATION:
-                    raise SessionNotFound(self.id, is_session=True) from error
-            raise
 
     async def result(self) -> ConversationEnd:
         """Wait until the conversation has ended.

@@ -31,6 +31,7 @@ from chargehand.errors import (
     SessionTerminated,
     UpdateRefused,
 )
+from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
 from chargehand.wire import ErrorType
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
@@ -38,8 +39,11 @@ _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body
 """SDK messages for a connection lost during a call, as at a restart of the server."""
 _OVER: Final = ("already completed", "aborted by closing workflow")
 """The server's answers to an update of a workflow that has ended, or ends before it answers."""
-_UNKNOWN_UPDATE: Final = re.compile(r"^Update handler for .* known updates: \[(.*)\]", re.DOTALL)
+_UNKNOWN_UPDATE: Final = re.compile(r"\bUpdate handler for .* known updates: \[(.*)\]", re.DOTALL)
 """The SDK's words for an update that a session or conversation does not have."""
+_ASKED_OF_SESSION: Final = re.compile(
+    rf"\bhandler for '({'|'.join(CONVERSATION_MESSAGES.keys() - MESSAGES.keys())})' .*\b(decide_)?plan\b", re.DOTALL
+)
 _NO_POLLER: Final = "no poller seen for task queue"
 """The server's immediate answer to a query if no worker has polled for minutes."""
 _DENIED: Final = {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}
@@ -67,8 +71,10 @@ def translated(session_id: str) -> Generator[None]:
     except WorkflowFailureError as error:
         raise ending(session_id, error.cause) from error
     except WorkflowUpdateFailedError as error:
+        _require_conversation(session_id, str(error.cause))
         raise UpdateRefused(*_reason(error.cause)) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        _require_conversation(session_id, str(error))
         # Our queries never fail, so this is another workflow, or one that never started.
         raise ServerRefused(
             f"'{session_id}' cannot answer: it is not a session, or was refused before it began. `chargehand list` "
@@ -84,6 +90,11 @@ def translated(session_id: str) -> Generator[None]:
         raise of_call(session_id, error) from error
     except TemporalError as error:
         raise ServerRefused(str(error)) from error
+
+
+def _require_conversation(session_id: str, refusal: str) -> None:
+    if _ASKED_OF_SESSION.search(refusal):
+        raise SessionNotFound(session_id, is_session=True)
 
 
 def of_call(session_id: str, error: RPCError) -> ChargehandError:

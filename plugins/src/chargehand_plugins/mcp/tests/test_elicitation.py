@@ -16,15 +16,16 @@ from temporalio.client import Client
 
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import NeedsInput, ToolContext
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import Answer, SessionRequest
 from chargehand.errors import UpdateRefused
+from chargehand.messages import Messages
 from chargehand_plugins.mcp.tests.http_server import serve_mcp
 from chargehand_plugins.mcp.tests.test_sessions_with_tools import worker
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import McpTool
 from tests.crew_files import crew_text
 from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, work_task
-from tests.waiting import until, until_state
+from tests.waiting import until
 from workflows.rules.forms import read_form
 from workflows.rules.refusal import Refused
 
@@ -77,8 +78,10 @@ def asking_for_a_quote() -> ScriptedModel:
     return ScriptedModel(script.work("", request_tool("shop_quote", item="Coat"), answer("Done.")))
 
 
-async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Path) -> None:
-    """One question after the other, refused while it does not fit; the call is made again with every answer so far."""
+@pytest.mark.parametrize("is_declined", [False, True])
+async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Path, *, is_declined: bool) -> None:
+    """One question after the other, refused while it does not fit; the call is made again with every answer so far. One
+    that is declined is declined at the server."""
     model = asking_for_a_quote()
     with shop() as served:
         async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
@@ -103,7 +106,8 @@ async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Pat
             await until(is_asked_more)
             with pytest.raises(UpdateRefused, match="text: must be a JSON object with the fields street, floor"):
                 await session.answer(subtask="T1", text="Quay 4")
-            await session.answer(subtask="T1", text='{"street": "Quay 4", "floor": 2}')
+            last = {"decision": "decline"} if is_declined else {"text": '{"street": "Quay 4", "floor": 2}'}
+            await session.send(Messages.answer, Answer.model_validate({"subtask": "T1", **last}))
             report = await asyncio.wait_for(session.result(), 60)
 
     assert texts == [
@@ -111,25 +115,10 @@ async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Pat
         "The MCP server 'shop' asks: Where to?\nAnswer with a JSON object of street (string); floor (integer)",
     ]
     [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
-    assert [each.quote for each in result.sources] == ["Coat in M to Quay 4, floor 2, costs 12."]
+    costs = "No address: decline" if is_declined else "Coat in M to Quay 4, floor 2, costs 12."
+    assert [each.quote for each in result.sources] == [costs]
     assert served.calls == ["Coat", "Coat", "Coat"]
-    assert [(each.kind, each.decision) for each in report.decisions] == [("question", "answered")] * 2
-
-
-async def test_a_declined_question_is_declined_at_its_server(client: Client, tmp_path: Path) -> None:
-    """It is told apart from an answer that fits and from none, and the agent reads what the server makes of it."""
-    model = asking_for_a_quote()
-    with shop() as served:
-        async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
-            asked = SessionRequest(goal="What does a coat cost?", crew="desk", questions="allowed")
-            session = await chargehand.start(asked)
-            await until_state(session, "awaiting_answer")
-            await session.answer(subtask="T1", decision="decline")
-            report = await asyncio.wait_for(session.result(), 60)
-
-    [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
-    assert [each.quote for each in result.sources] == ["No size: decline"]
-    assert [each.decision for each in report.decisions] == ["declined"]
+    assert [each.decision for each in report.decisions] == ["answered", "declined" if is_declined else "answered"]
 
 
 @pytest.mark.parametrize("questions", ["none", "allowed"])
