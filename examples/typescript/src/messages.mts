@@ -41,7 +41,8 @@ export interface PlanDecision {
 
 export interface Answer {
   subtask: string;
-  text: string;
+  decision?: 'answer' | 'decline';
+  text?: string;
 }
 
 export interface RaisedLimits {
