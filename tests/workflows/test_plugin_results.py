@@ -62,5 +62,5 @@ async def test_a_result_of_a_wrong_type_ends_the_session(
     assert (
         str(failed.value)
         .removeprefix(f"{ErrorType.INTERNAL}: ")
-        .startswith(f"The plug-in '{__name__}': its hook {hook} returned what cannot be used: ")
+        .startswith(f"The plug-in '{__name__}': its hook {hook} returned an unusable value: ")
     )

@@ -14,7 +14,7 @@ _PURE: Final = {Hook.CLAIM_OBJECTIONS, Hook.UNKNOWN_FIGURES, Hook.DISAGREEMENTS}
 
 
 def hook_functions(hook: Hook, check: Callable[[Any], Any] = lambda _: None) -> list[Callable[..., Any]]:
-    """Return the functions of a hook, whose results go through `check`; a `TypeError` of it fails the session."""
+    """Return the functions of a hook. `check` validates their results; its `TypeError` fails the session."""
     plugins = installed()
     call = _call if hook in _PURE else _call_and_await
     pairs = zip(plugins.hooks.get(hook, ()), plugins.functions(hook), strict=True)
@@ -37,7 +37,7 @@ def _call(named: str, check: Callable[[Any], Any], function: Callable[..., Any],
     try:
         return check(result)
     except (TypeError, ValueError) as error:
-        problem = f"The plug-in '{named} returned what cannot be used: {error}; mend it, or take it out."
+        problem = f"The plug-in '{named} returned an unusable value: {error}; fix or remove it."
         raise non_retryable_error(ErrorType.INTERNAL, problem) from error
 
 

@@ -1,4 +1,4 @@
-"""Read JSON as text; an array of flat objects, or one object a line, is a table as well."""
+"""Read JSON as text; an array of flat objects, or one object per line, is also a table."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _objects(text: str) -> list[Any]:
-    """List the objects of a file, or those below the one title that has a list. Raises `ValueError`."""
+    """List the objects of a file, or those in its only list. Raises `ValueError`."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -38,7 +38,7 @@ def _objects(text: str) -> list[Any]:
 
 
 def _values(row: Any, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield titles, after those that a value is below, and values. Raises `ValueError` for a list."""
+    """Yield titles, prefixed with those of enclosing objects, and values. Raises `ValueError` for a list."""
     if not isinstance(row, dict):
         raise ValueError(row)
     for title, value in cast("dict[str, Any]", row).items():

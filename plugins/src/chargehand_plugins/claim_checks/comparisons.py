@@ -1,4 +1,4 @@
-"""What a claim about a table compares: which of its figures are to be more, or less, than which others. Pure."""
+"""Comparisons in claims about tables: which figures a claim says are more, or less, than others. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import languages, spoken_in
 
 _RATIO: Final = 8
-"""Characters behind `than` in which a figure makes it a bound or a ratio."""
+"""Number of characters after `than` in which a figure makes it a bound or a ratio."""
 _NEXT_WORDS: Final = 5
-"""Words behind `exceeds` in which stands what is exceeded."""
+"""Number of words after `exceeds` in which the exceeded thing is named."""
 _Places = frozenset[int]
 
 
@@ -24,16 +24,16 @@ class _Part(NamedTuple):
 
     is_more: bool
     kind: str
-    """`amount`; `speed`, which is less of a time; or `unsure`, which may be more or less."""
+    """`amount`; `speed`, where more means less time; or `unsure`, which may mean either."""
     before: str
     inner: str
-    """What stands between that word and `than`."""
+    """The text between that word and `than`."""
     behind: str | None
-    """What stands behind `than`."""
+    """The text after `than`; None without one."""
 
 
 def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
-    """Say that figures which a claim compares differ the other way round."""
+    """Object if figures that a claim compares differ in the opposite direction."""
     if is_negated(claim) or sides_of("extremes", claim) or TOGETHER.search(claim):
         return
     text, codes = with_periods(claim), spoken_in(claim)
@@ -43,10 +43,10 @@ def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator
 
 
 def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
-    """Yield of each comparison that fails whether that is certain.
+    """Yield for each comparison that fails whether that is certain.
 
-    What is compared stands before its word, and with which it is, behind `than`; what a second comparison does not
-    name is that of the first: `more than A in spring, but less in summer`.
+    The compared thing comes before its word, the other one after `than`; a second comparison takes what it does not
+    name from the first: `more than A in spring, but less in summer`.
     """
     cells = {(cell.row, cell.column): cell.value for cell in table.cells}
     is_each = 0 in sides_of("extent", text, (code,))
@@ -99,7 +99,7 @@ def _parts(text: str, code: str) -> Iterator[_Part]:
 
 
 def _is_bound(part: _Part) -> bool:
-    """Whether a figure stands behind `than`, unless it is a ratio that turns nothing: `more than twice as many`."""
+    """Whether a figure follows `than`, unless it is a ratio of the same direction: `more than twice as many`."""
     behind = part.behind or ""
     figures = [each for each in quantities(behind) if each.start < _RATIO and not each.is_year]
     is_ratio = part.is_more and all(each.unit == "times" for each in figures)
@@ -107,15 +107,15 @@ def _is_bound(part: _Part) -> bool:
 
 
 def _pairs(own: _Places, theirs: _Places, table: ResultTable, others: _Places) -> tuple[list[tuple[int, int]], bool]:
-    """Pair the columns that stand before and behind `than`; of rows, those in which both are compared."""
+    """Pair the columns named before and after `than`; for rows, those in which both are compared."""
     if not others or (own and theirs and not own & theirs):
         return [(one, other) for one in sorted(own - theirs) for other in _nearest(theirs - own, one, table)], True
     chosen = own & theirs or own or theirs or others
     is_list = bool(own or theirs) and all(times_of(table.header[each]) for each in chosen)
-    return [(each, each) for each in sorted(chosen)], len(chosen) == 1 or is_list  # else one of several is meant
+    return [(each, each) for each in sorted(chosen)], len(chosen) == 1 or is_list  # otherwise one of several is meant
 
 
 def _nearest(columns: _Places, one: int, table: ResultTable) -> list[int]:
-    """List those of several columns with whose titles another's has most words in common: the same, in another year."""
+    """List the columns whose titles share most words with another's, such as the same one of another year."""
     fits = {column: len(table.stems(column) & table.stems(one)) for column in sorted(columns)}
     return [column for column, fit in fits.items() if fit == max(fits.values())]

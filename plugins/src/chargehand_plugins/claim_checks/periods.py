@@ -1,4 +1,4 @@
-"""Quarters, halves of years and seasons, written in one way whatever the language. Pure."""
+"""Quarters, halves of years and seasons, written the same way in every language. Pure."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def with_periods(text: str) -> str:
 
 
 def times_of(title: str) -> list[str]:
-    """List year, and quarter, half, season or month, of the title of a column or row."""
+    """List the year, and the quarter, half, season or month, in the title of a column or row."""
     words = title.replace("_", " ")
     months = sorted(months_of(f"{words} 1"))
     return re.findall(r"(?:19|20)\d\d", words) + (
@@ -36,7 +36,7 @@ def times_of(title: str) -> list[str]:
 
 @cache
 def period_words(kind: str) -> tuple[re.Pattern[str], ...]:
-    """Return words for more and for less of what a column tells: `better`, or of speed, `faster`."""
+    """Return patterns of words for more and for less: `better`, or for speed `faster`."""
     return tuple(re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) for words in _data()[kind])
 
 
@@ -47,7 +47,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _patterns() -> tuple[dict[str, re.Pattern[str]], list[re.Pattern[str]], re.Pattern[str]]:
-    """Return how each period is written, which ordinals may stand for one without its noun, and all periods."""
+    """Return patterns of each period, of ordinals that may name one without its noun, and of all periods."""
     data = _data()
     words, ordinals = dict(data["names"]), data["ordinals"]
     for kind, most in (("q", 4), ("h", 2)):
