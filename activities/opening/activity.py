@@ -156,10 +156,8 @@ class SessionActivities:
             why = unread or ["the folder has no files that can be read"]
             raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         parts = tuple(f"{name}: " for name in read)
-        return tuple(
-            f"{'Part of a document' if each.startswith(parts) else 'A document'} was not read: {each}"
-            for each in unread
-        )
+        said = {True: "Not all of a document was read for certain", False: "A document was not read"}
+        return tuple(f"{said[each.startswith(parts)]}: {each}" for each in unread)
 
     def _read_documents(self, catalog: Catalog) -> set[str]:
         """List the documents that have words or rows, or a tool that reads them."""

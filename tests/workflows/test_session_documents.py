@@ -138,7 +138,8 @@ async def test_nothing_is_paid_when_no_document_can_be_read(
     readable = await _readable(library, documents)
     opening = ActivityEnvironment(client=client).run(activities.unread, documents)
     if readable:
-        assert len(readable) + len(await opening) == len(documents)
+        lost = [gap for gap in await opening if gap.startswith("A document was not read: ")]
+        assert len(readable) + len(lost) == len(documents)
         return
     with pytest.raises(ApplicationError) as refusal:
         await opening
