@@ -26,7 +26,7 @@ MEANT = "The fiscal year, please."
 def asking(*topics: str) -> Script:
     """Let the agents of these topics ask until their instruction says what is meant."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
-    script = Script().plan(subtask("T1"), subtask("T2"))
+    script = Script().plan(*map(subtask, sorted({"T1", "T2", *topics})))
     for topic in topics:
         script = script.work(topic, question)
     return script.work(MEANT, answer("Known."))
@@ -99,7 +99,7 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
 @pytest.mark.slow
 async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
     """`run` puts the plan and the questions, and takes the lines that are typed; Ctrl-C asks, and `f` ends the run."""
-    async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
+    async with open_environment(client, tmp_path / "environment", asking("T1", "T2", "T3")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin(
             "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=terminal.theirs
@@ -107,16 +107,18 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
         plan = await terminal.read_until("decide later: ")
         terminal.type("a")
         asked = await terminal.read_until("to decline): ")
-        terminal.type(MEANT)
-        await terminal.read_until("to decline): ")
+        for line in (MEANT, "/decline"):
+            terminal.type(line)
+            await terminal.read_until("to decline): ")
         running.send_signal(signal.SIGINT)
         await terminal.read_until("exits at once: ")
         terminal.type("f")
         report = Report.model_validate_json(await terminal.end_of(running))
 
     assert "T1 reader\r\n" in plan
-    assert re.search(rf"T[12] \(reader\) asks:\r\n  {re.escape(ASKED)}", asked)
+    assert re.search(rf"T[123] \(reader\) asks:\r\n  {re.escape(ASKED)}", asked)
     assert (running.returncode, report.stop_reason) == (3, "finish_now")
+    assert [each.decision for each in report.decisions if each.kind == "question"][:2] == ["answered", "declined"]
     assert "success" in {record.state for record in report.subtasks}
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
