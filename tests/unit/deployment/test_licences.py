@@ -11,7 +11,7 @@ _PERMISSIVE = {
     *("PSF-2.0", "Zlib"),
     # As they are called where no SPDX expression is given.
     *("3-Clause BSD License", "Apache Software License", "BSD License", "ISC License (ISCL)", "MIT License"),
-    "Python Software Foundation License",
+    *("Python Software Foundation License", "The Unlicense (Unlicense)"),
 }
 _JUDGED = {
     "certifi": "Mozilla Public License 2.0 (MPL 2.0)",  # used unchanged
