@@ -76,7 +76,7 @@ class Mailbox(Carried):
 
     address: str = present("")
     written: int = left_out(0)
-    received: list[str] = left_out([])
+    received: dict[str, None] = left_out({})
     """Tokens of arrivals other than replies."""
     waited: timedelta = left_out(timedelta(0))
     """Total of the finished waits for replies; overlapping ones count once."""
@@ -118,7 +118,6 @@ class Mailbox(Carried):
         if isinstance(envelope.body, Reply):
             request = self._requests.get(envelope.token)
             return request is not None and request.settle(envelope.body)
-        if envelope.token in self.received:
-            return False
-        self.received.append(envelope.token)
-        return True
+        is_new = envelope.token not in self.received
+        self.received[envelope.token] = None
+        return is_new

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from inspect import isawaitable
 from typing import Any, Final, cast
 
 from chargehand.converter import non_retryable_error
@@ -18,7 +17,7 @@ def hook_functions(hook: Hook, check: Callable[[Any], Any] = lambda _: None) -> 
     plugins = installed()
     call = _call if hook in _PURE else _call_and_await
     pairs = zip(plugins.hooks.get(hook, ()), plugins.functions(hook), strict=True)
-    return [partial(call, f"{extension.plugin}': its hook {hook}", check, function) for extension, function in pairs]
+    return [partial(call, f"The plug-in '{each.plugin}': its hook {hook}", check, function) for each, function in pairs]
 
 
 def each_of(kind: type) -> Callable[[Any], Any]:
@@ -33,17 +32,16 @@ def optional(kind: type) -> Callable[[Any], Any]:
 
 
 def _call(named: str, check: Callable[[Any], Any], function: Callable[..., Any], *given: object) -> Any:
-    result = function(*given)
-    try:
-        return check(result)
-    except (TypeError, ValueError) as error:
-        problem = f"The plug-in '{named} returned an unusable value: {error}; fix or remove it."
-        raise non_retryable_error(ErrorType.INTERNAL, problem) from error
+    return _checked(named, check, function(*given))
 
 
 async def _call_and_await(named: str, check: Callable[[Any], Any], function: Callable[..., Any], *given: object) -> Any:
-    result = function(*given)
-    if not isawaitable(result):
-        return _call(named, partial(require, Awaitable), lambda: result)
-    value = await result
-    return _call(named, check, lambda: value)
+    return _checked(named, check, await _checked(named, partial(require, Awaitable), function(*given)))
+
+
+def _checked(named: str, check: Callable[[Any], Any], value: object) -> Any:
+    try:
+        return check(value)
+    except (TypeError, ValueError) as error:
+        problem = f"{named} returned an unusable value: {error}; fix or remove it."
+        raise non_retryable_error(ErrorType.INTERNAL, problem) from error

@@ -1,6 +1,5 @@
 """Read CSV and TSV files line by line, so that a large table is never in memory as a whole."""
 
-import codecs
 import csv
 import re
 from collections import Counter, deque
@@ -9,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from activities.documents.formats.encoding import Encoding, encoding_of
+from activities.documents.formats.encoding import Encoding, encoding_of, unicode_of
 from activities.documents.formats.plain_text import NOT_TEXT, decode, line_parts
 from activities.documents.parsed import Block, NotADocumentError, Parsed, Sheet, Source, UnreadableError
 from activities.documents.sheets import header_at, is_number, notes_below
@@ -34,8 +33,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         sample = file.read(_SAMPLE_BYTES)
     if decode(sample) is None:
         raise NotADocumentError(NOT_TEXT)
-    is_wide = sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding = Encoding("utf-16" if is_wide else "utf-8-sig")
+    encoding = unicode_of(sample)
     try:
         return _parse(allowance.over(_lines(path, encoding), _LINES_A_PIECE), csv_path)
     except UnicodeDecodeError:

@@ -1,5 +1,6 @@
 """Find out how a text that is not UTF-8 is encoded, by its lines with letters beyond ASCII, and how sure that is."""
 
+import codecs
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -37,6 +38,11 @@ class Encoding(NamedTuple):
 
     name: str
     doubt: str = ""
+
+
+def unicode_of(beginning: bytes) -> Encoding:
+    """Name the encoding of a text with a byte order mark, UTF-8 for any other."""
+    return Encoding("utf-16" if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
 
 
 def encoding_of(beginning: bytes, lines: Iterable[bytes]) -> Encoding:

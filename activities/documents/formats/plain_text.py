@@ -1,12 +1,11 @@
 """Read text as its reader sees it: headings, paragraphs, lists, tables and listings, with line numbers."""
 
-import codecs
 import re
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from activities.documents.formats.encoding import Encoding, encoding_of
+from activities.documents.formats.encoding import encoding_of, unicode_of
 from activities.documents.formats.registry import format_of
 from activities.documents.parsed import (
     Block,
@@ -76,7 +75,7 @@ def read_text(path: Path) -> Text:
 
 def decode(content: bytes) -> Text | None:
     """Decode a text file, or return None if it is not text. Line ends become line feeds, one for each line end."""
-    encoding = Encoding("utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+    encoding = unicode_of(content)
     if encoding.name != "utf-16" and b"\0" in content[:65_536]:
         return None
     try:

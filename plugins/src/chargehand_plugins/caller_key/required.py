@@ -62,8 +62,7 @@ class _SignSignals(WorkflowOutboundInterceptor):
         self._key = key
 
     async def signal_external_workflow(self, input: SignalExternalWorkflowInput) -> None:  # noqa: A002  # as above
-        signed = self._key.header(input.workflow_id, input.signal, "", input.args)
-        input.headers = {**input.headers, **signed}
+        input.headers = self._key.sign(input.headers, input.workflow_id, input.signal, "", input.args)
         await super().signal_external_workflow(input)
 
 

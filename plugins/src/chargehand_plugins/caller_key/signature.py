@@ -7,7 +7,7 @@ only to the same session, with the same arguments.
 
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -39,13 +39,15 @@ class CallerKey:
             raise UnusableSettings(f"{SETTING} has {len(text)} characters; at least {SHORTEST} are needed.")
         self._key = text.encode()
 
-    def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
-        signature = hmac.digest(self._key, to_json([session_id, update, update_id, *arguments]), "sha256")
-        return {_HEADER: Payload(metadata={"encoding": b"binary/plain"}, data=signature)}
+    def sign(
+        self, headers: Mapping[str, Payload], receiver: str, message: str, message_id: str, arguments: Sequence[Any], /
+    ) -> dict[str, Payload]:
+        """Return the headers of a message with its signature; `receiver` is a workflow id."""
+        signature = hmac.digest(self._key, to_json([receiver, message, message_id, *arguments]), "sha256")
+        return {**headers, _HEADER: Payload(metadata={"encoding": b"binary/plain"}, data=signature)}
 
-    def has_signed(self, headers: Any, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> bool:
-        expected = self.header(session_id, update, update_id, arguments)[_HEADER].data
-        return _HEADER in headers and hmac.compare_digest(headers[_HEADER].data, expected)
+    def has_signed(self, headers: Mapping[str, Payload], *message: Any) -> bool:
+        return _HEADER in headers and hmac.compare_digest(headers[_HEADER].data, self.sign({}, *message)[_HEADER].data)
 
 
 def sign_updates() -> Interceptor:
@@ -67,14 +69,13 @@ class _Sign(OutboundInterceptor):
         self._key = key
 
     async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002  # as above
-        signed = self._key.header(input.id, input.signal, "", input.args)
-        input.headers = {**input.headers, **signed}
+        input.headers = self._key.sign(input.headers, input.id, input.signal, "", input.args)
         await super().signal_workflow(input)
 
     async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002  # as above
         if input.start_signal:
-            signed = self._key.header(input.id, input.start_signal, "", input.start_signal_args)
-            input.headers = {**input.headers, **signed}
+            signal = (input.id, input.start_signal, "", input.start_signal_args)
+            input.headers = self._key.sign(input.headers, *signal)
         return await super().start_workflow(input)
 
     async def start_workflow_update(
@@ -82,6 +83,5 @@ class _Sign(OutboundInterceptor):
         input: StartWorkflowUpdateInput,  # noqa: A002  # as above
     ) -> WorkflowUpdateHandle[Any]:
         input.update_id = input.update_id or str(uuid4())
-        signed = self._key.header(input.id, input.update, input.update_id, input.args)
-        input.headers = {**input.headers, **signed}
+        input.headers = self._key.sign(input.headers, input.id, input.update, input.update_id, input.args)
         return await super().start_workflow_update(input)

@@ -1,6 +1,6 @@
 """With a caller key, only who has it changes a session, whatever the server lets through."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -35,14 +35,9 @@ class Mistaken(CallerKey):
         super().__init__(KEY)
         self._other = other
 
-    def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
-        asked: dict[str, Any] = {
-            "session_id": session_id,
-            "update": update,
-            "update_id": update_id,
-            "arguments": arguments,
-        }
-        return super().header(**(asked | self._other))
+    def sign(self, headers: Mapping[str, Payload], *message: Any) -> dict[str, Payload]:
+        names = ("receiver", "message", "message_id", "arguments")
+        return super().sign(headers, *[self._other.get(name, own) for name, own in zip(names, message, strict=True)])
 
 
 def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
@@ -65,7 +60,7 @@ async def test_only_signed_updates_change_a_session(
             await until_state(each, "awaiting_approval")
         keys = [
             CallerKey(KEY[::-1]),
-            Mistaken(session_id=session.id),
+            Mistaken(receiver=session.id),
             Mistaken(arguments=[PlanDecision(decision="reject")]),
         ]
         strangers = [with_interceptors(chargehand.client, SignUpdates(key)) for key in keys]
@@ -132,7 +127,7 @@ async def test_what_is_signed_is_what_arrives(envelope: Envelope) -> None:
     """A signature holds for a message as its receiver decodes it, whatever is in it."""
     converter = data_converter()
     received = await converter.decode(await converter.encode([envelope]), [Envelope])
-    signed = CallerKey(KEY).header("s", SignalName.MAILBOX, "", [envelope])
+    signed = CallerKey(KEY).sign({}, "s", SignalName.MAILBOX, "", [envelope])
 
     assert CallerKey(KEY).has_signed(signed, "s", SignalName.MAILBOX, "", received)
 
