@@ -86,7 +86,7 @@ class Location:
     """The `temporal` program of the embedded server."""
     ui_url: str | None = None
     storage: str | None = None
-    """Where large payloads are stored, unless CHARGEHAND_STORAGE is set."""
+    """Where large payloads are stored; None if only the configured server's clients know."""
 
     @property
     def is_embedded(self) -> bool:
