@@ -19,7 +19,7 @@ _SPEED_TAIL: Final = """
 - **Jobs at once, and width**: a child workflow for each subtask, with its own history, cancel, reset and
   loop guard. It adds 0.7 times the subtask's own time (`make bench ARGS=steps`); by hand, too, jobs
   with children reach 0.4 times the rate of jobs without.
-- **History**: Temporal writes 16 of the 84 kB around the payloads, and an outcome stands in its turn, in its subtask's
+- **History**: Temporal writes 16 of the 85 kB around the payloads, and an outcome stands in its turn, in its subtask's
   result and in the session's copy, 20 kB together. Computed, not built: compressing what only workers read, from 1 KiB
   on, leaves 63 kB, and the Web UI then needs a codec server; with the report, and from 512 bytes on, 50. Outcomes by
   reference leave 79, and every report then needs a store beside Temporal.
