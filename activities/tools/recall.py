@@ -109,7 +109,7 @@ def _pieces(text: str) -> Iterator[str]:
 NOTE: Final = ToolSpec(
     name="note",
     description=(
-        "Keep a finding, beside your other calls: a claim that can be read alone, the ref of its source, such as p1 "
+        "Keep a finding, beside your other calls: a claim that is clear on its own, the ref of its source, such as p1 "
         "(empty for a conclusion), and at most 600 characters copied from there, or empty."
     ),
     parameters=object_schema(claim={"type": "string"}, ref={"type": "string"}, quote={"type": "string"}),

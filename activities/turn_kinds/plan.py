@@ -214,7 +214,7 @@ class ReviewTask(TurnTask):
             return []
         lines = "\n".join(f"about: {each.about}\n{bullet_list(each.positions)}" for each in self.disagreements)
         request = (
-            "These statements differ. List each difference with its about as it stands here: in compatible if all of "
+            "These statements differ. List each difference with its about copied exactly: in compatible if all of "
             "them can be right, else in contradictions, where resolution says which statement is right:"
         )
         return [f"{request}\n{data_block(self.refs.shorten(lines))}"]
@@ -223,7 +223,7 @@ class ReviewTask(TurnTask):
         if not self.waiting:
             return []
         return [
-            f"The plan goes on with these subtasks; add none of them again:\n{data_block(bullet_list(self.waiting))}"
+            f"The plan continues with these subtasks; add none of them again:\n{data_block(bullet_list(self.waiting))}"
         ]
 
 
@@ -264,7 +264,7 @@ class RefineTask(TurnTask):
         ending = f"{outcome.kind}: {outcome.reason.replace('_', ' ')}" if is_lost else outcome.kind
         parts = [
             f"Instruction for the agent {self.agent}:\n{data_block(self.instruction)}",
-            f"It ended badly ({ending}) in attempt {self.attempts}:\n{data_block(self.problem)}",
+            f"It did not succeed ({ending}) in attempt {self.attempts}:\n{data_block(self.problem)}",
         ]
         returned = [outcome.content, *(f"Gap: {gap}" for gap in outcome.gaps)]
         if any(returned):

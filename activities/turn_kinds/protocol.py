@@ -30,7 +30,7 @@ _LANGUAGE_RULE: Final = "Write in the {}'s language{}."
 
 _SUBTASK_FIELDS: Final[Mapping[SubtaskField, str]] = {
     "input": (
-        "- input, of each subtask: for an agent with Input below, a JSON object as text that is valid by that schema; "
+        "- input, of each subtask: for an agent with Input below, a JSON object as text, valid against that schema; "
         "else empty."
     ),
     "tier": "- tier, of each subtask: small, medium or large; empty for the agent's own model.",

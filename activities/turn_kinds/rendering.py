@@ -28,7 +28,7 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
 
 def told_section(told: Sequence[str]) -> list[str]:
     """Render the user's messages to an agent since its task was planned, if any."""
-    heading = "The user has written to you. Follow this from now on, also where your instruction says otherwise:"
+    heading = "The user has written to you. Follow this from now on, even where your instruction says otherwise:"
     return ["\n".join([heading, *map(request_block, told)])] if told else []
 
 

@@ -24,9 +24,9 @@ from activities.turn_kinds.short_refs import ShortRefs
 from chargehand.contracts import Contract, Contradiction, JsonSchema, left_out
 
 _REOPEN: Final = """If this section needs what a source says beyond its quotations, name up to {most} sources in
-`reopen` and leave `answer` empty: you are asked once more, with what stands there."""
+`reopen` and leave `answer` empty: you are asked once more, with their text."""
 _REOPENED: Final = (
-    """You have had these read again. What you take from them, put between quotation marks, word for word:"""
+    """You asked for these to be read again. Quote what you use of them word for word, in quotation marks:"""
 )
 MOST_REOPENED: Final = 3
 """Maximum sources that the writer of a section may reopen."""
@@ -141,7 +141,7 @@ class SynthesisTask(TurnTask):
 def _section_text(section: Section) -> str:
     outline = data_block(bullet_list(section.outline))
     return (
-        f"The report is written by section, side by side, by this outline:\n{outline}\nWrite only this section, "
+        f"The sections of the report are written in parallel, by this outline:\n{outline}\nWrite only this section, "
         "without its heading, in `answer`; answer the request and conclude only if its brief says so:\n"
         f"{data_block(f'{section.heading}: {section.brief}')}"
     )

@@ -33,14 +33,14 @@ _WITH_NOTES: Final = """Note each finding in the turn after you read it: your no
 shortened. """
 _WITHOUT_TOOLS: Final = "You have no tools: work from your task and"
 _WITH_REFS: Final = "each statement with its source's ref, such as [p1]"
-_WITHOUT_REFS: Final = "ready to be sent: no [p1] in it, since its sources stand in findings"
+_WITHOUT_REFS: Final = "ready to send: without [p1], since its sources are in findings"
 
 _ANSWER_AT: Final = 2
 """At this many turns left an agent is told to answer; the extra turn is for a truncated answer."""
 _ABOVE: Final = "(as under [{}])"
 
 _DATA_INSTRUCTIONS: Final = """
-- data: your result as JSON valid by the JSON Schema below, for agents that work on with
+- data: your result as JSON, valid against the JSON Schema below, for the agents that use
   it; the same facts as in content, nothing invented. null only if the status is not success.
 """
 _REVIEWER_INSTRUCTIONS: Final = """

@@ -147,7 +147,7 @@ class CheckedClaim:
         titles = [source.title for source in self.sources]
         checks = hook_functions(Hook.CLAIM_OBJECTIONS, each_of(Objection)) if said or results else ()
         found = (each for check in checks for each in check(self.claim.text, said, results, titles))
-        missing = (Objection(f"“{words}” does not stand there.", is_certain=True) for words in self.missing)
+        missing = (Objection(f"The source does not contain “{words}”.", is_certain=True) for words in self.missing)
         return (*found, *missing)
 
     @property

@@ -175,7 +175,7 @@ def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, 
     """Keep what an agent said in prose: its words, and the sources that they name; None for an attempt at JSON."""
     if text.lstrip().startswith(("{", "[")) or '"content"' in text or not text.strip():
         return None
-    gap = f"{name} answered in prose; its words stand as it wrote them, without findings and unchecked."
+    gap = f"{name} answered in prose, which is kept as written: unchecked, and without findings."
     answer = WorkAnswer(status="partial", content=text.strip(), confidence=20, gaps=[gap], message=gap)
     outcome = ground(answer, read)
     return without_data(outcome, problem) if has_data else outcome
@@ -310,7 +310,7 @@ class Notes:
             problem = _problem_with(quote, source)
             return problem or self._keep(Note(claim=claim, source=source.replace(quote=quote)))
         if ref:
-            return "No tool has returned this ref; copy it as it stands in brackets."
+            return "No tool has returned this ref; copy it exactly as it is in brackets."
         return self._keep(Note(claim=claim))
 
     def _keep(self, note: Note) -> str:

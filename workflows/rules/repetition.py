@@ -27,7 +27,7 @@ _Result = tuple[Mapping[str, JsonValue], Sequence[Source]]
 
 _MOST_REPETITIONS: Final = 3
 """Number of rounds without a new call or result after which an agent has to answer."""
-_ACTS_ONCE: Final = "it changes something, and is made once for a task. See above what came of it."
+_ACTS_ONCE: Final = "it changes something, and is made once for a task. Its result is above."
 _EXACT_TEXT: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
 """Characters that occur in code, SQL, paths and quotations, where every letter and space counts."""
 

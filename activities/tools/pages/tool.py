@@ -54,9 +54,9 @@ class ReadPage:
         name="read_page",
         description=(
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
-            f"{READING_CHARACTERS:,} characters from the offset `from`; `next_from` is where to read on. With `find`, "
+            f"{READING_CHARACTERS:,} characters from the offset `from`; `next_from` is where to continue. With `find`, "
             "the passages around its matches from there on, at the offsets `found_at`. `date_from` says where the "
-            "page's date stands."
+            "page's date was found."
         ),
         parameters=object_schema(
             **{
@@ -153,7 +153,7 @@ def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
 def _advice(found: Matches) -> str:
     if not found.is_phrase:
         missing = f" Not on the page: {', '.join(found.missing)}." if found.missing else ""
-        return f"The words do not stand together; these passages have the most of them.{missing}"
+        return f"The words do not occur together; these passages contain the most of them.{missing}"
     return "There are more matches: find the same words from `next_from` on." if found.next is not None else ""
 
 

@@ -126,7 +126,7 @@ async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
     assert read.sources[0].quote.startswith(found.sources[0].quote)
     assert (missing.output["matches"], missing.sources) == (0, ())
     assert "The ferry to" in apart.sources[0].quote
-    assert str(apart.output["note"]).endswith("have the most of them. Not on the page: basel.")
+    assert str(apart.output["note"]).endswith("contain the most of them. Not on the page: basel.")
 
 
 async def test_calls_at_the_same_time_download_once(server: PageServer) -> None:

@@ -49,7 +49,7 @@ class Remember:
             "it take it as data. Look with recall_facts first, if you have it, and supersede what is no longer true."
         ),
         parameters=object_schema(
-            text={"type": "string", "description": "A sentence that can be read alone."},
+            text={"type": "string", "description": "A sentence that is clear on its own."},
             source={
                 "type": "string",
                 "description": "The ref of what it rests on, or `user` for the user's own words.",
