@@ -21,6 +21,7 @@ from temporalio.api.enums.v1 import (
 )
 from temporalio.api.errordetails.v1 import WorkflowExecutionAlreadyStartedFailure
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.update.v1 import Outcome
 from temporalio.api.workflowservice import v1
 from temporalio.client import Client
@@ -193,6 +194,12 @@ class InMemoryTemporal:
         info.execution.workflow_id, info.execution.run_id = execution.workflow_id, execution.run_id
         info.type.name, info.status = execution.workflow_type, _STATUS[execution.status]
         return described
+
+    async def describe_task_queue(self, _: v1.DescribeTaskQueueRequest, **__: object) -> v1.DescribeTaskQueueResponse:
+        """Answer a client that has waited for long, as on a slow machine: the worker is polling."""
+        poller = PollerInfo()
+        poller.last_access_time.GetCurrentTime()
+        return v1.DescribeTaskQueueResponse(pollers=[poller])
 
     async def get_workflow_execution_history(
         self, asked: v1.GetWorkflowExecutionHistoryRequest, **_: object
