@@ -22,7 +22,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
 from activities.models.protocol import Model
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.opening.activity import SearchAttributesCheck, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
 from activities.queues import Kind, ToolQueues, tool_queues

@@ -25,7 +25,8 @@ from activities.documents.registry import (
     lasting_store,
     require_writable,
 )
-from activities.models.registry import Models, build_models, model_backend, name_models
+from activities.models.registry import build_models, model_backend
+from activities.models.tiers import Models, name_models
 from activities.opening.activity import SearchAttributesCheck, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues

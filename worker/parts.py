@@ -11,7 +11,7 @@ from activities.contracts.session import SessionFacts
 from activities.contracts.tool import Tool
 from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from chargehand.contracts import SessionRequest
 from chargehand.plugins import installed
 from worker.settings import Settings

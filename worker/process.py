@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -27,6 +26,7 @@ from worker.health import end_if_frozen, health_file, watch_event_loop
 from worker.logs import SDK_LOGGING
 from worker.server_gauges import measure_server
 from worker.settings import Settings
+from worker.shutdown import stop_event
 from worker.takeover import RunningActivities, take_over
 from worker.workers import build_workers, check_builds, own_build
 
@@ -40,10 +40,7 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
     """
     if not settings.artifacts:
         os.umask(0o077)  # files below the state directory are private to this user
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_event()
     runtime = build_runtime(settings)
     async with AsyncExitStack() as closing:
         for watch in (watch_event_loop(runtime.metric_meter), end_if_frozen()):

@@ -26,6 +26,7 @@ from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.logs import LogFailedAttempts
 from worker.settings import Settings
+from worker.shutdown import GRACEFUL_SHUTDOWN_TIMEOUT
 from worker.slots import POLLS, WORKFLOW_POLLS, PacedSlots, paced_tuner
 from workflows.registry import WORKFLOWS, ObserveSessions, RefuseBadInput, added_workflows, workflow_runner
 from workflows.supervisor import SupervisorWorkflow
@@ -36,8 +37,6 @@ _INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
 _DIGITS: Final = 12
 _CODE: Final = frozenset({".py", ".json", ".md"})
 """Suffixes of modules, and of the word lists and prompts beside them."""
-GRACEFUL_SHUTDOWN_TIMEOUT: Final = timedelta(seconds=30)
-"""Time for in-flight calls to finish when a worker is stopped."""
 
 
 def build_workers(

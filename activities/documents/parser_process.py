@@ -11,16 +11,13 @@ from activities.documents.formats.registry import format_of
 from activities.documents.parsed import NotADocumentError, Result, Source, UnreadableError, describe, write_result
 from activities.documents.passages import cut
 from activities.documents.sheets import sheets_of
+from activities.documents.zip_limits import check_zip
 from activities.processes import limits
 from activities.processes.limits import Allowance
 
 _MEMORY_BYTES: Final = 512 << 20
 _FILE_BYTES: Final = 512 << 20
 _ROWS_A_PIECE: Final = 300
-_MOST_MEMBERS: Final = 10_000
-_MOST_UNPACKED_BYTES: Final = 400 << 20
-_MOST_UNPACKED_RATIO: Final = 200
-_RATIO_MATTERS_ABOVE_BYTES: Final = 20 << 20
 
 
 def parse(question: dict[str, Any]) -> dict[str, Any]:
@@ -46,29 +43,12 @@ def parse(question: dict[str, Any]) -> dict[str, Any]:
 def _parse(source: Source, result: Path, allowance: Allowance) -> None:
     document = format_of(source.name)
     if document.is_zip:
-        _check_zip(source.path)
+        check_zip(source.path)
     parsed = import_module(f"{__package__}.formats.{document.module}").parse(source, allowance)
     parsed.sheets = parsed.sheets or [*sheets_of(parsed.blocks, source.tables)]
     parts = allowance.over(parsed.parts, _ROWS_A_PIECE)
     spans = allowance.over(cut(parsed.blocks, parsed.unit), _ROWS_A_PIECE)
     write_result(result, describe(parsed), parts, spans)
-
-
-def _check_zip(path: Path) -> None:
-    """Refuse an archive by the sizes that its directory states, before anything is unpacked."""
-    import zipfile
-
-    if not zipfile.is_zipfile(path):
-        return  # the parser reports it
-    with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-    unpacked = sum(member.file_size for member in members)
-    packed = max(1, sum(member.compress_size for member in members))
-    too_dense = unpacked > _RATIO_MATTERS_ABOVE_BYTES and unpacked / packed > _MOST_UNPACKED_RATIO
-    if len(members) > _MOST_MEMBERS or unpacked > _MOST_UNPACKED_BYTES or too_dense:
-        raise UnreadableError(
-            f"It unpacks to {unpacked >> 20} MB in {len(members)} parts, more than a document may: split it."
-        )
 
 
 if __name__ == "__main__":

@@ -6,15 +6,11 @@ Bodies are decoded here piece by piece, since the clients would decompress a sma
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from activities.processes.stall_timeout import note_progress
 
-LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
-"""Maximum wait that a service can impose."""
 MOST_ERROR_BYTES: Final = 64_000
 """Maximum read of an unsuccessful response's body; the status suffices otherwise."""
 _NOT_ENCODED: Final = frozenset({"", "identity"})
@@ -71,20 +67,6 @@ async def bounded_parts(
         if wire_bytes < 0 or decoded_bytes < 0:
             raise BodyRefused(f"it is larger than {most / 1_000_000:g} MB")
         yield part
-
-
-def retry_after(header: str | None) -> timedelta | None:
-    """Parse a `Retry-After` header in seconds or as a date; None if missing or implausible."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(header or "")
-        except ValueError:
-            return None
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    # Also false for NaN.
-    return timedelta(seconds=min(seconds, LONGEST_RETRY_AFTER.total_seconds())) if seconds > 0 else None
 
 
 def describe_tls_error(error: BaseException) -> str:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from activities.http.response_limits import describe_tls_error, retry_after
+from activities.http.response_limits import describe_tls_error
+from activities.http.retry_after import retry_after
 from chargehand.contracts import Contract
 from chargehand.contracts.problems import one_line
 from chargehand.failure_causes import remedy_of_status

@@ -1,10 +1,10 @@
-"""The model adapters: settings, one row each, and the models of the tiers."""
+"""The model adapters: settings, and one row each."""
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, Final, cast
@@ -14,20 +14,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret, with_added
 from activities.contracts.cards import ModelCard, OutputCaps, PriceStep
-from activities.contracts.crew import Crew
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
-from activities.models.prices import price_card, price_list_at, similar_models
+from activities.models.prices import price_card, price_list_at
 from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
+from activities.models.tiers import DEFAULT_MODELS, Models, dearer, unpriced
 from chargehand.contracts import Tier
 from chargehand.plugins import SHIPPED, Extension, installed
 
-DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
-    "anthropic": {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"},
-    "openai": {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"},
-}
-"""Default models of each provider."""
 _OFFLINE: Final = "extractive"
 """The provider if no language model is configured."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
@@ -72,31 +67,6 @@ class ModelSettings(BaseSettings):
     """API key of OpenAI, or of the server at `OPENAI_BASE_URL`."""
     openai_base_url: WebAddress | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
     """Address of an OpenAI-compatible server; also selects that provider."""
-
-
-@dataclass(frozen=True)
-class Models:
-    """The models of a worker: an adapter, and a card per tier."""
-
-    adapter: Model
-    cards: Mapping[Tier, ModelCard]
-    """Priced at the more expensive of the model and its fallback."""
-    fallback: "Models | None" = None
-    """Called while a model is unavailable."""
-    price: Callable[[str], ModelCard | None] | None = None
-    """Prices any model of the provider by name, or reports an unknown price; None if models cannot be named."""
-    named: Mapping[str, ModelCard] = field(default_factory=dict[str, ModelCard])
-    connecting: "asyncio.Task[None] | None" = None
-    """Loads the SDK and opens a connection; None if there is nothing to load."""
-
-    async def until_connected(self) -> None:
-        """Wait until connected, unless the provider is unreachable."""
-        if tasks := [each.connecting for each in (self, self.fallback) if each and each.connecting]:
-            await asyncio.wait(tasks)
-
-    def card(self, tier: Tier, name: str = "") -> ModelCard:
-        """Return the card of a tier's model, or of a model named by an agent."""
-        return self.named.get(name) or self.cards[tier]
 
 
 def _anthropic(settings: ModelSettings, closing: AsyncExitStack) -> Models:
@@ -175,39 +145,8 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
     except SettingsError as error:
         named = re.sub(r"CHARGEHAND_(?=MODELS|PROVIDER)", "CHARGEHAND_FALLBACK_", str(error))
         raise SettingsError(named) from error
-    cards = {tier: _dearer(card, fallback.card(tier)) for tier, card in models.cards.items()}
+    cards = {tier: dearer(card, fallback.card(tier)) for tier, card in models.cards.items()}
     return replace(models, cards=cards, fallback=fallback)
-
-
-def name_models(models: Models, crews: Iterable[Crew]) -> Models:
-    """Price the models named by agents. Raises `SettingsError` if the price of one is unknown."""
-    if models.price is None:
-        return models
-    named: dict[str, ModelCard] = {}
-    for crew in crews:
-        for agent in crew.agents:
-            if agent.model is None:
-                continue
-            card = named.get(agent.model) or models.price(agent.model)
-            if card is None:
-                where = f"Crew '{crew.name}', agents.{agent.name}.model"
-                raise _unpriced(models.card(agent.tier).provider, agent.model, f"{where}: the price of")
-            named[agent.model] = _dearer(card, models.fallback.card(agent.tier)) if models.fallback else card
-    return replace(models, named=named)
-
-
-def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
-    """Merge two cards so that reservations and output caps also suit the other model."""
-    steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
-    most = min((most for most in (card.max_output_tokens, other.max_output_tokens) if most), default=None)
-    own = {
-        "prices": tuple(steps),
-        "max_output_tokens": most,
-        "context_window": min(card.context_window, other.context_window),
-        # One provider's count does not apply to the other's tokens.
-        "counts_input": False,
-    }
-    return card.replace(**own)
 
 
 def _models(
@@ -269,19 +208,9 @@ def _cards(
     for tier, name in names.items():
         card = price(name)
         if card is None:
-            raise _unpriced(provider, name, f"CHARGEHAND_MODELS: the price of the {tier.value} model")
+            raise unpriced(provider, name, f"CHARGEHAND_MODELS: the price of the {tier.value} model")
         cards[tier] = card
     return cards
-
-
-def _unpriced(provider: str, name: str, what: str) -> SettingsError:
-    meant = similar_models(provider, name)
-    advice = f"Did you mean {' or '.join(meant)}? If not, set" if meant else "Set"
-    return SettingsError(
-        f"{what} '{name}' is unknown, so a budget could not be kept. "
-        f"{advice} its dollars per million input and output tokens, for example "
-        f"CHARGEHAND_PRICES='{{\"{name}\": [2, 10]}}'; 0 for a model of your own."
-    )
 
 
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:

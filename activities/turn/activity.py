@@ -22,14 +22,14 @@ from activities.crews.versions import CrewVersions
 from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
-from activities.documents.shown_picture import is_stored, read_picture
+from activities.documents.tool_pictures import is_stored, read_picture
 from activities.json_schema import read_data
 from activities.metrics import REFUSALS, count_in_activity
 from activities.models.abilities import abilities_of, can_see
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CachesPrompts, CountsInput, ModelCall, ModelReply, ProviderJob
-from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, is_small
+from activities.models.tiers import Models
 from activities.tools.pages.leak_check import repeats
 from activities.tools.recall import NOTE
 from activities.turn.agent_conversations import ConversationStore, hide_pictures, show_pictures

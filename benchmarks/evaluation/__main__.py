@@ -17,7 +17,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from activities.backends import SettingsError
-from activities.models.registry import DEFAULT_MODELS
+from activities.models.tiers import DEFAULT_MODELS
 from benchmarks import processes
 from benchmarks.evaluation.dataset import DESKS, Backend, Dataset, NoDataset, read_datasets
 from benchmarks.evaluation.desks.checkout import TAU2

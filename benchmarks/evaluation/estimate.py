@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Final, cast
 
 from activities.models.prices import Tokens, cost
-from activities.models.registry import DEFAULT_MODELS
+from activities.models.tiers import DEFAULT_MODELS
 from benchmarks.evaluation.desks.oracle import turns_of
 from benchmarks.evaluation.desks.runs import LIMITS, DeskJob
 from benchmarks.evaluation.results import Evaluated, read_results

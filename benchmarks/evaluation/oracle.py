@@ -22,7 +22,7 @@ from activities.contracts.tool import (
     object_schema,
 )
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.turn_kinds.plan import ExpandAnswer, ExpandTask, PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask

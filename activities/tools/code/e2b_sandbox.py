@@ -29,7 +29,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.http.response_limits import retry_after
+from activities.http.retry_after import retry_after
 from activities.processes.stall_timeout import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows

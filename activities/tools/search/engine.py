@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.documents.words import content_words, words
-from activities.http.response_limits import BodyRefused, describe_tls_error, limit_client, retry_after
+from activities.http.response_limits import BodyRefused, describe_tls_error, limit_client
+from activities.http.retry_after import retry_after
 from activities.tools.search.protocol import SearchHit
 from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType

@@ -11,7 +11,7 @@ from typing import Final
 
 from activities.contracts.cards import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.turn_kinds.work import ConverseTask, WorkTask
 from benchmarks.evaluation.desks.desk import Action, Desk, Task
 from chargehand.contracts import Tier

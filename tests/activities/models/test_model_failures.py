@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.http.response_limits import LONGEST_RETRY_AFTER, retry_after
+from activities.http.retry_after import LONGEST_RETRY_AFTER, retry_after
 from activities.models.failures import (
     ProviderError,
     ProviderFault,

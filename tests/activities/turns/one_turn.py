@@ -24,7 +24,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT
 from activities.models.protocol import Model
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.turn.activity import TurnActivities
 from activities.turn.agent_conversations import ConversationStore
 from activities.turn.apply_once import ActingCalls

@@ -16,7 +16,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.heartbeat import BEAT_SECONDS, begin
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.discarded_runs import DiscardedTurn
 from activities.turn.journal import Entry, open_journal, record_charge, take_over

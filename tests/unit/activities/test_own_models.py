@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from activities.backends import SettingsError
 from activities.contracts.crew import Crew
-from activities.models.registry import build_models, name_models
+from activities.models.registry import build_models
+from activities.models.tiers import name_models
 from chargehand.contracts import Report, SessionRequest, Tier
 from chargehand.errors import ChargehandError
 from chargehand.plugins import Registry

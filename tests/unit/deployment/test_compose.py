@@ -25,7 +25,7 @@ from chargehand.wire import SEARCH_ATTRIBUTE_TYPES, SearchAttribute
 from chargehand_cli.embedded.state import WorkerCommand
 from tests.loopback_http import free_port
 from tests.unit.deployment.test_code_blocks import command_line
-from worker.workers import GRACEFUL_SHUTDOWN_TIMEOUT
+from worker.shutdown import GRACEFUL_SHUTDOWN_TIMEOUT
 
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "docker-compose.yml"

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from chargehand.environment import PREFIX, SETTINGS
 from tests.containers.engine import service
-from worker import workers
+from worker import shutdown
 from worker.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -64,7 +64,7 @@ def test_the_worker_may_do_the_same_as_under_compose() -> None:
     volumes = {volume["name"]: volume["emptyDir"] for volume in pod["volumes"]}
     assert f"size={volumes['tmp']['sizeLimit'].removesuffix('Mi')}m" in composed["tmpfs"][0]
     assert f"{pod['terminationGracePeriodSeconds'] // 60}m" == composed["stop_grace_period"]
-    assert pod["terminationGracePeriodSeconds"] > workers.GRACEFUL_SHUTDOWN_TIMEOUT.total_seconds()
+    assert pod["terminationGracePeriodSeconds"] > shutdown.GRACEFUL_SHUTDOWN_TIMEOUT.total_seconds()
     assert pod["shareProcessNamespace"] is composed["init"] is True
     probes = [container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")]
     assert probes == [["sh", "-c", composed["healthcheck"]["test"][1]]] * 3

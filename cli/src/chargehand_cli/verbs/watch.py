@@ -2,29 +2,21 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
 from chargehand import ChargehandError, SessionEnded, UpdateRefused
 from chargehand_cli.connection import Connection
-from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
+from chargehand_cli.ctrl_c import GO_ON, choose, leave_running
+from chargehand_cli.terminal import Exit, put_json, resume_after_interrupt, say
 from chargehand_cli.verb import ReportOptions, SessionId, verb
 
 app = typer.Typer()
 
 _LINGER_SECONDS: Final = 600
 _ANSWER_SECONDS: Final = 3
-_Choice = Literal["finish", "leave", "stop", "resume"]
-
-_CHOICES: Final[Mapping[str, _Choice]] = {"f": "finish", "l": "leave", "s": "stop", "": "resume"}
-_GO_ON: Final = frozenset({"finish", "resume"})
-_MENU: Final = (
-    "Interrupted: [f]inish now, with a report of the results so far · [l]eave it running · [s]top it · or leave empty "
-    "to go on. Ctrl-C again exits at once: "
-)
 
 
 @verb(app)
@@ -81,13 +73,13 @@ async def follow_to_report(
             report = await follow(connection, session_id, quiet=shown.quiet)
             break
         except asyncio.CancelledError:
-            choice = await _choose()
+            choice = await choose()
         if await _has_ended(connection, session_id):  # ended in the meantime: nothing left to choose
-            if choice not in _GO_ON:
+            if choice not in GO_ON:
                 resume_after_interrupt()
             continue
         if choice == "leave":
-            _leave_running(connection, session_id)
+            leave_running(connection, session_id)
             return Exit.INTERRUPTED
         if choice == "stop":
             stopped = await cancel(connection, session_id)
@@ -125,33 +117,3 @@ async def _has_ended(connection: Connection, session_id: str) -> bool:
         async with asyncio.timeout(_ANSWER_SECONDS):
             return not await connection.is_unfinished(session_id)
     return False
-
-
-async def _choose() -> _Choice:
-    """Ask what to do with the session; without a terminal, leave it running."""
-    if not can_ask():
-        return "leave"
-    say("")
-    prompt(_MENU)
-    while (choice := _CHOICES.get((await read_line())[:1].lower())) is None:
-        prompt("f, l, s or nothing: ")
-    if choice in _GO_ON:
-        resume_after_interrupt()
-    return choice
-
-
-def _leave_running(connection: Connection, session_id: str) -> None:
-    follow = f"Follow it: `chargehand watch {session_id}`; stop it: `chargehand cancel {session_id}`"
-    if not connection.location.is_embedded:
-        say(f"The session was left running. {follow}")
-    elif can_ask():
-        location = connection.location
-        where = ("--state-dir", str(location.state), "--task-queue", location.task_queue)
-        watching = ("-P", "-m", "chargehand_cli.main", "watch", "--quiet", *where, "--", session_id)
-        connection.hand_over((sys.executable, *watching))
-        say(f"The session goes on in the background. {follow}")
-    else:
-        say(
-            "The session was left unfinished. It goes on while another command runs the embedded worker; to resume it: "
-            f"`chargehand watch {session_id}`"
-        )

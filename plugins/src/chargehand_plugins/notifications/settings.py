@@ -9,19 +9,17 @@ from typing import Annotated, Final
 from pydantic import SecretStr, field_validator
 
 from activities.backends import Choice, Host, SettingsError, is_address, secret
-from activities.contracts.session import NoticeStep, SessionFacts
+from activities.contracts.session import SessionFacts
 from chargehand.contracts import SessionRequest
 from chargehand.contracts.base import Form
 from chargehand.contracts.durations import UpToAWeek
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
+from chargehand_plugins.notifications.reminders import Addresses, names_of, steps_of
 from chargehand_plugins.webhooks.settings import links_of
 from worker.parts import WorkerParts
 from worker.settings import PartSettings, Settings, settings_of
 
 _ADDRESS: Final = re.compile(r"((slack|ntfy):https?://[!-~]+|mailto:[!-~]+@[!-~]+)")
-_REMINDERS: Final = 3
-
-Addresses = tuple[SecretStr, ...]
 
 
 class NotificationSettings(PartSettings):
@@ -57,27 +55,6 @@ class NotificationSettings(PartSettings):
         return addresses
 
 
-def steps_of(settings: NotificationSettings) -> tuple[NoticeStep, ...]:
-    """List the notifications of a wait with their delays."""
-    first = names_of(settings.notify, "")
-    later = names_of(settings.notify_later, "later-")
-    again = settings.notify_again_every
-    reminders = [number * again for number in range(1, _REMINDERS + 1)] if again else []
-    return (
-        *(NoticeStep(channel=name, after=after) for after in (timedelta(0), *reminders) for name in first),
-        *(NoticeStep(channel=name, after=settings.notify_later_after) for name in later),
-    )
-
-
-def names_of(addresses: Addresses, prefix: str) -> dict[str, str]:
-    """Name channels for histories and reports without secrets: by kind and number, or e-mail address."""
-    texts = [each.get_secret_value() for each in addresses]
-    return {
-        (text if text.startswith("mailto:") else f"{prefix}{text.partition(':')[0]}-{number}"): text
-        for number, text in enumerate(texts, start=1)
-    }
-
-
 def _mail(settings: NotificationSettings) -> Mail | None:
     return Mail(secret(settings.smtp), settings.smtp_from) if secret(settings.smtp) else None
 
@@ -99,7 +76,8 @@ async def add_parts(parts: WorkerParts) -> None:
     if not secret(settings.smtp) and any(address.startswith("mailto:") for address in channels.values()):
         raise SettingsError("CHARGEHAND_NOTIFY has a mailto: address, so CHARGEHAND_SMTP must be set.")
     mail = _mail(settings)
-    steps = steps_of(settings)
+    later, again = settings.notify_later_after, settings.notify_again_every
+    steps = steps_of(settings.notify, settings.notify_later, later, again)
 
     async def add_steps(request: SessionRequest, facts: SessionFacts) -> SessionFacts:
         return facts if request.delegation else facts.model_copy(update={"notices": steps})

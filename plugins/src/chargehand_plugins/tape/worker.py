@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings
 from activities.backends import Choice, SettingsError, secret_values
 from activities.contracts.tool import tool_capabilities
 from activities.models.protocol import CountsInput
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from chargehand_plugins.tape.contracts import WorkerFacts
 from chargehand_plugins.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
 from chargehand_plugins.tape.recorder import Recorder, RecordingTool, TapeFile, recording

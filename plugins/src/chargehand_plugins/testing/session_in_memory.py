@@ -16,7 +16,7 @@ from temporalio.api.common.v1 import Payload
 from activities.backends import SettingsError
 from activities.contracts.cards import ModelCard, PriceStep
 from activities.contracts.tool import LookUp, ToolAnswer, ToolContext, ToolSpec, WrappedTool
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
 from chargehand.contracts import (

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.http.retry_after import retry_after
 from activities.http.user_agent import user_agent
 from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait, left_out
 from chargehand.converter import non_retryable_error
@@ -32,7 +33,6 @@ from chargehand_plugins.webhooks.links import NO_LINKS, Links
 SECONDS: Final = 20
 """Total time of one attempt."""
 _CONNECT_SECONDS: Final = 5
-_LONGEST_WAIT: Final = 3_600
 _HTTPS: Final = 443
 
 
@@ -202,8 +202,8 @@ async def _status(
             httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=GuardedBackend(internal)) as pool,
             pool.stream("POST", url, headers=sent, content=body, extensions={"timeout": timeouts}) as response,
         ):
-            waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
-            return response.status, _wait(waits[0]) if waits else None
+            waits = [value.decode("latin-1") for name, value in response.headers if name.lower() == b"retry-after"]
+            return response.status, retry_after(waits[0]) if waits else None
     except AddressRefusedError as error:
         raise non_retryable_error(ErrorType.PROVIDER_REFUSED, f"The receiver may not be called: {error}") from error
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
@@ -229,7 +229,3 @@ def read_secret(text: str) -> bytes:
     if text.startswith("whsec_"):
         return base64.b64decode(text.removeprefix("whsec_"), validate=True)
     return text.encode()
-
-
-def _wait(text: bytes) -> timedelta | None:
-    return timedelta(seconds=min(int(text), _LONGEST_WAIT)) if text.isdigit() and len(text) < 10 else None

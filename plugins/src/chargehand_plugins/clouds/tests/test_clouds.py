@@ -9,7 +9,8 @@ import pytest
 from activities.backends import SettingsError
 from activities.models.failures import ProviderError
 from activities.models.protocol import CountsInput, ModelCall
-from activities.models.registry import Models, ModelSettings, build_models
+from activities.models.registry import ModelSettings, build_models
+from activities.models.tiers import Models
 from chargehand.contracts import Tier
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import a_call

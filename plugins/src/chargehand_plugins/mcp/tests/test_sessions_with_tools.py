@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from activities.contracts.rounds import MOST_PICTURES
 from activities.models.protocol import ModelCall
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.tools.own import open_own_tools
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest

@@ -22,7 +22,7 @@ from activities.contracts.tool import (
 )
 from activities.credentials import hide
 from activities.documents.artifacts import Artifacts
-from activities.documents.shown_picture import store_picture
+from activities.documents.tool_pictures import store_picture
 from chargehand.contracts import Capability, Source
 from chargehand.tools import failed
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable

@@ -25,7 +25,8 @@ from chargehand.contracts import DecisionRecord, Limits, SessionRequest, Wait
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from chargehand_plugins.notifications.channels import Mail, NotificationActivities
-from chargehand_plugins.notifications.settings import NotificationSettings, steps_of
+from chargehand_plugins.notifications.reminders import steps_of
+from chargehand_plugins.notifications.settings import NotificationSettings
 from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice
 from chargehand_plugins.webhooks.links import Links
 from tests.crew_files import crew_folder
@@ -146,7 +147,8 @@ async def reminding(
     client: Client | None, folder: Path, told: list[Told], there: asyncio.Event, *, tasks: int = 1, **options: Any
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker that reminds the first address three times, and a second one once."""
-    steps = steps_of(NotificationSettings(notify=(FIRST,), notify_later=(SECOND,), **options))
+    told_when = NotificationSettings(**options)
+    steps = steps_of((FIRST,), (SECOND,), told_when.notify_later_after, told_when.notify_again_every)
 
     @activity.defn(name=ActivityType.SEND_NOTICE)
     async def send_notice(notice: WebhookNotice) -> None:

@@ -15,7 +15,7 @@ from temporalio.client import Client
 
 from activities.contracts.tool import Tool
 from activities.models.protocol import Model, ModelCall, ModelReply
-from activities.models.registry import Models
+from activities.models.tiers import Models
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
