@@ -16,16 +16,15 @@ from typing import Any, Final
 from temporalio import activity, workflow
 from temporalio.worker import (
     ExecuteActivityInput,
-    Interceptor,
     StartActivityInput,
     WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
 )
 
 from activities.around import AroundActivities
 from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin, running
 from worker.slots import PacedSlots
+from workflows.registry import AroundWorkflows
 
 _starting: Final = threading.Lock()
 _ITERATIONS: Final = 10
@@ -79,31 +78,21 @@ def _forget_later(pulse: Pulse, iterations: int) -> None:
         running.remove(pulse)
 
 
-class SetHeartbeatTimeout(Interceptor):
-    """Lengthens the heartbeat timeouts of activities, for servers where heartbeats cost money or are slow.
+def set_heartbeat_timeout(timeout: timedelta) -> AroundWorkflows:
+    """Lengthen the heartbeat timeouts of activities, for servers where heartbeats cost money or are slow.
 
     Timeouts are not compared in a replay, so workers may use different ones.
     """
 
-    def __init__(self, timeout: timedelta) -> None:
-        """Set the timeout that replaces the default."""
-        self._timeout = timeout
+    class Outbound(WorkflowOutboundInterceptor):
+        def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002  # the SDK's own name
+            if input.heartbeat_timeout is not None:
+                longer = input.heartbeat_timeout * (timeout / HEARTBEAT_TIMEOUT)
+                return super().start_activity(replace(input, heartbeat_timeout=longer))
+            return super().start_activity(input)
 
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        timeout = self._timeout
+    class Inbound(WorkflowInboundInterceptor):
+        def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+            super().init(Outbound(outbound))
 
-        class Outbound(WorkflowOutboundInterceptor):
-            def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002  # as above
-                if input.heartbeat_timeout is not None:
-                    longer = input.heartbeat_timeout * (timeout / HEARTBEAT_TIMEOUT)
-                    return super().start_activity(replace(input, heartbeat_timeout=longer))
-                return super().start_activity(input)
-
-        class Inbound(WorkflowInboundInterceptor):
-            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-                super().init(Outbound(outbound))
-
-        return Inbound
+    return AroundWorkflows(Inbound)

@@ -23,12 +23,12 @@ from chargehand.contracts import Contract
 from chargehand.plugins import installed
 from chargehand.visibility import build_of
 from worker.composition import activity_slots, turns_queue
-from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
+from worker.heartbeat_sender import Heartbeats, heartbeat_throttle, set_heartbeat_timeout
 from worker.logs import LogFailedAttempts
 from worker.settings import Settings
 from worker.shutdown import GRACEFUL_SHUTDOWN_TIMEOUT
 from worker.slots import POLLS, WORKFLOW_POLLS, PacedSlots, paced_tuner
-from workflows.registry import WORKFLOWS, ObserveSessions, RefuseBadInput, added_workflows, workflow_runner
+from workflows.registry import INTERCEPTORS, WORKFLOWS, added_workflows, workflow_runner
 from workflows.supervisor import SupervisorWorkflow
 
 _logger: Final = logging.getLogger("chargehand.worker")
@@ -92,9 +92,8 @@ def build_worker(
         interceptors=[
             *interceptors,
             *_added(client, settings),
-            ObserveSessions(),
-            RefuseBadInput(),
-            SetHeartbeatTimeout(timedelta(seconds=settings.heartbeat_timeout)),
+            *INTERCEPTORS,
+            set_heartbeat_timeout(timedelta(seconds=settings.heartbeat_timeout)),
         ],
     )
 

@@ -135,7 +135,20 @@ class _Instance(WorkflowInstance):
         return self._storing
 
 
-class RefuseBadInput(Interceptor):
+class AroundWorkflows(Interceptor):
+    """Puts one class of inbound interceptors around all workflows of a worker."""
+
+    def __init__(self, inbound: type[WorkflowInboundInterceptor]) -> None:
+        self._inbound = inbound
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        return self._inbound
+
+
+class RefuseBadInput(WorkflowInboundInterceptor):
     """Prevents bad input from failing a workflow's tasks forever.
 
     Signals with no input or with several are dropped, as the SDK drops those whose input it cannot read, and updates
@@ -143,14 +156,6 @@ class RefuseBadInput(Interceptor):
     Current details are rendered when the Web UI queries them.
     """
 
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        return _RefuseBadInput
-
-
-class _RefuseBadInput(WorkflowInboundInterceptor):
     async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # the SDK's own name
         """Render a session's details on request only; rendering at every change would be quadratic."""
         answer = await super().handle_query(input)
@@ -198,17 +203,9 @@ def _require_input(sent: HandleUpdateInput) -> None:
         raise invalid_input(sent.update, [_EXPECTED.format(given)])
 
 
-class ObserveSessions(Interceptor):
+class ObserveSessions(WorkflowInboundInterceptor):
     """Logs and counts starts and ends of root sessions, and logs those of conversations."""
 
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        return _ObservedSession
-
-
-class _ObservedSession(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # as above
         info = workflow.info()
         if info.workflow_type not in SESSIONS or info.parent is not None:
@@ -237,6 +234,9 @@ class _ObservedSession(WorkflowInboundInterceptor):
             case _:
                 pass
         return result
+
+
+INTERCEPTORS: Final = (AroundWorkflows(ObserveSessions), AroundWorkflows(RefuseBadInput))
 
 
 def _log_error(error: BaseException) -> None:

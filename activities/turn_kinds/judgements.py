@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import Prompt, TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
@@ -36,7 +36,6 @@ class JudgeAnswer(TurnAnswer):
 
 
 class JudgeTask(TurnTask):
-    instructions: ClassVar = Prompt("judge")
     written_like: ClassVar = "question"
     answer_type: ClassVar = JudgeAnswer
 
@@ -82,7 +81,6 @@ class JudgeClaimsAnswer(TurnAnswer):
 class JudgeClaimsTask(TurnTask):
     """Judge claims by their evidence alone."""
 
-    instructions: ClassVar = Prompt("judge_claims")
     written_like: ClassVar = "claim"
     answer_type: ClassVar = JudgeClaimsAnswer
 
@@ -116,7 +114,6 @@ class JudgeCallAnswer(TurnAnswer):
 class JudgeCallTask(TurnTask):
     """Judge a tool call by the user's own words, of which none may be left out: the last may take back the first."""
 
-    instructions: ClassVar = Prompt("judge_call")
     answer_type: ClassVar = JudgeCallAnswer
 
     kind: Literal["judge_call"] = "judge_call"
@@ -149,7 +146,6 @@ class CritiqueAnswer(TurnAnswer):
 
 
 class CritiqueTask(TurnTask):
-    instructions: ClassVar = Prompt("critique")
     answer_type: ClassVar = CritiqueAnswer
 
     kind: Literal["critique"] = "critique"
@@ -183,7 +179,6 @@ class GradeAnswer(TurnAnswer):
 
 
 class GradeTask(TurnTask):
-    instructions: ClassVar = Prompt("grade")
     answer_type: ClassVar = GradeAnswer
 
     kind: Literal["grade"] = "grade"

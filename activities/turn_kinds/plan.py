@@ -8,7 +8,7 @@ from pydantic import Field
 from activities.contracts.cards import TURNS_WITH_TOOLS, AgentDraft, OfferedTool
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import ContradictionDraft, Prompt, SubtaskDraft, TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import ContradictionDraft, SubtaskDraft, TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     bullet_list,
     data_block,
@@ -59,7 +59,6 @@ class PlanAnswer(TurnAnswer):
 
 
 class PlanTask(TurnTask):
-    instructions: ClassVar = Prompt("plan")
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
     answer_type: ClassVar = PlanAnswer
@@ -134,7 +133,6 @@ class ExpandAnswer(TurnAnswer):
 
 
 class ExpandTask(TurnTask):
-    instructions: ClassVar = Prompt("expand")
     answer_type: ClassVar = ExpandAnswer
 
     kind: Literal["expand"] = "expand"
@@ -174,7 +172,6 @@ class ReviewAnswer(TurnAnswer):
 
 
 class ReviewTask(TurnTask):
-    instructions: ClassVar = Prompt("review")
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
     answer_type: ClassVar = ReviewAnswer
@@ -235,7 +232,6 @@ class RefineAnswer(TurnAnswer):
 
 
 class RefineTask(TurnTask):
-    instructions: ClassVar = Prompt("refine")
     lists_agents: ClassVar = True
     answer_type: ClassVar = RefineAnswer
     temperature: ClassVar = 0.4
@@ -280,7 +276,6 @@ class DesignAnswer(TurnAnswer):
 
 
 class DesignTask(TurnTask):
-    instructions: ClassVar = Prompt("design")
     lists_agents: ClassVar = True
     answer_type: ClassVar = DesignAnswer
 
@@ -315,7 +310,6 @@ class RouteAnswer(TurnAnswer):
 
 
 class RouteTask(TurnTask):
-    instructions: ClassVar = Prompt("route")
     lists_agents: ClassVar = True
     answer_type: ClassVar = RouteAnswer
 

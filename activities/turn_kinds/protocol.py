@@ -104,13 +104,14 @@ class TypedAnswer(TurnAnswer):
 
 
 class Prompt:
-    """What a model is told in every turn of a kind: the text of `prompts/<name>.md`, read on first use."""
+    """What a model is told in every turn of a kind: the text of `prompts/<kind>.md`, read on first use."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "") -> None:
+        """Take the file's name if it is not the task's `kind`."""
         self._name = name
 
-    def __get__(self, task: object, kind: type) -> str:
-        return _read_prompt(self._name)
+    def __get__(self, task: object, kind: type[Contract]) -> str:
+        return _read_prompt(self._name or str(kind.model_fields["kind"].default))
 
 
 @cache
@@ -126,7 +127,7 @@ class TurnTask(Contract):
     session is in the messages.
     """
 
-    instructions: ClassVar[Prompt]
+    instructions: ClassVar = Prompt()
     """What the model has to do, and the meaning of each field of its answer."""
     lists_agents: ClassVar[bool] = False
     """Whether the system text describes the crew's agents."""

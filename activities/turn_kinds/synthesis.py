@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from activities.contracts.crew import Agent
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import ContradictionDraft, Prompt, TurnAnswer, TurnTask, TypedAnswer
+from activities.turn_kinds.protocol import ContradictionDraft, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     CitedSource,
     bullet_list,
@@ -60,7 +60,6 @@ class SynthesisAnswer(TurnAnswer):
 
 
 class SynthesisTask(TurnTask):
-    instructions: ClassVar = Prompt("synthesis")
     answer_type: ClassVar = SynthesisAnswer
     text_field: ClassVar = "answer"
     temperature: ClassVar = 0.3
@@ -163,7 +162,6 @@ class OutlineAnswer(TurnAnswer):
 
 
 class OutlineTask(TurnTask):
-    instructions: ClassVar = Prompt("outline")
     answer_type: ClassVar = OutlineAnswer
 
     kind: Literal["outline"] = "outline"
@@ -194,7 +192,6 @@ class CompressAnswer(TurnAnswer):
 class CompressTask(TurnTask):
     """Shorten the prose of an outcome; code keeps its findings and sources unchanged."""
 
-    instructions: ClassVar = Prompt("compress")
     written_like: ClassVar = "text"
     answer_type: ClassVar = CompressAnswer
     text_field: ClassVar = "content"
@@ -236,7 +233,6 @@ class OutputAnswer(TypedAnswer):
 
 
 class OutputTask(TurnTask):
-    instructions: ClassVar = Prompt("output")
     answer_type: ClassVar = OutputAnswer
 
     kind: Literal["output"] = "output"

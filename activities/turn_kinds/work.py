@@ -97,7 +97,6 @@ class WorkWithIssuesAnswer(AgentAnswer):
 
 
 class WorkTask(TurnTask):
-    instructions: ClassVar = Prompt("work")
     answer_type: ClassVar = WorkAnswer
     text_field: ClassVar = "content"
     last_request: ClassVar[str | Prompt] = (
@@ -308,7 +307,6 @@ class ReplyAnswer(AgentAnswer):
 class ConverseTask(WorkTask):
     """`goal` is the conversation's purpose, and `instruction` the message that starts the rounds."""
 
-    instructions: ClassVar = Prompt("converse")
     answer_type: ClassVar = ReplyAnswer
     written_like: ClassVar = "user"
     summary_heading: ClassVar = "What was said and done before"
@@ -342,6 +340,7 @@ class CompactTask(WorkTask):
     """Summarise a conversation and continue in a new one, since it cannot be shortened below the model's thoughts."""
 
     answer_type: ClassVar = CompactAnswer
+    instructions: ClassVar = Prompt("work")
     last_request: ClassVar = Prompt("compact")
     text_field: ClassVar = ""
     is_of_subtask: ClassVar = False

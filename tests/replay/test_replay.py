@@ -10,14 +10,14 @@ from temporalio.workflow import NondeterminismError
 from chargehand.converter import data_converter
 from tests.replay.record import CURRENT, RECORDED, histories_in
 from tests.replay.shapes import shapes
-from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
+from workflows.registry import WORKFLOWS, AroundWorkflows, RefuseBadInput, added_workflows, workflow_runner
 
 
 def _replayer() -> Replayer:
     return Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput()],
+        interceptors=[AroundWorkflows(RefuseBadInput)],
         data_converter=data_converter(),
     )
 

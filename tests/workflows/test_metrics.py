@@ -62,7 +62,7 @@ from worker.health import watch_event_loop
 from worker.process import build_runtime
 from worker.server_gauges import Queue, measure_server
 from worker.settings import Settings
-from workflows.registry import ObserveSessions
+from workflows.registry import INTERCEPTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -295,7 +295,7 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
         measuring.cancel()
         return values(name)[-1]
 
-    async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[ObserveSessions()]):
+    async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=INTERCEPTORS):
         broken = await connected.start_workflow(WorkflowType.SUPERVISOR, QUESTION, id="broken", task_queue="broken")
         await until(has_failed)
         await eventually(partial(measured, metrics.SESSIONS_OPEN.name), lambda count: count == 1)

@@ -7,8 +7,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +27,6 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.http.retry_after import retry_after
 from activities.processes.stall_timeout import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows
@@ -327,9 +324,7 @@ async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
 def _translate(fault: Exception) -> ApplicationError:
     """Translate a fault of the service, and decide whether a retry can help."""
     if isinstance(fault, RateLimitException):
-        wait = _retry_delay(fault)
-        message = "E2B limits the rate of sandboxes"
-        return ApplicationError(message, type=ErrorType.RATE_LIMITED, next_retry_delay=wait)
+        return ApplicationError("E2B limits the rate of sandboxes", type=ErrorType.RATE_LIMITED)
     if isinstance(fault, AuthenticationException):
         message = "E2B does not accept the API key; check E2B_API_KEY"
         return non_retryable_error(ErrorType.TOOL_UNAVAILABLE, message)
@@ -338,21 +333,4 @@ def _translate(fault: Exception) -> ApplicationError:
     message = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"
     if isinstance(fault, TimeoutException):
         message = "the E2B sandbox did not answer, or ended while the code ran"
-    wait = _retry_delay(fault) if isinstance(fault, ServiceBusyException) else None
-    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused, next_retry_delay=wait)
-
-
-def _retry_delay(fault: Exception) -> timedelta | None:
-    """Read `Retry-After`.
-
-    The SDK's exceptions do not carry the response, so it is read from the frame that raised them. If the SDK changes,
-    the activity's own back-off applies.
-    """
-    trace = fault.__traceback__
-    while trace is not None:
-        answer = trace.tb_frame.f_locals.get("res")
-        status = getattr(answer, "status_code", None)
-        if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-            return retry_after(httpx.Headers(getattr(answer, "headers", None)).get("retry-after"))
-        trace = trace.tb_next
-    return None
+    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused)

@@ -25,7 +25,6 @@ class E2BServer:
     """What the code's execution answers."""
     flood_bytes: int = 0
     """If set, an execution answers one line of this size instead."""
-    retry_after: str = ""
     saved: dict[str, bytes | None] = field(default_factory=dict)
     """Files in the folder for artifacts, by name; None for what is no regular file."""
     told_sizes: dict[str, int] = field(default_factory=dict)
@@ -58,8 +57,7 @@ class _Handler(LoopbackHandler):
         return json.loads(self.body() or b"{}")
 
     def _answer(self, status: int, body: bytes = b"", content_type: str = "application/json") -> None:
-        wait = {"Retry_After": self.state.retry_after} if self.state.retry_after else {}
-        self.answer(status, body, Content_Type=content_type, **wait)
+        self.answer(status, body, Content_Type=content_type)
 
     def _get(self) -> None:
         url = urlsplit(self.path)

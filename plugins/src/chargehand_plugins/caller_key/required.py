@@ -18,7 +18,6 @@ from temporalio.worker import (
     Interceptor,
     SignalExternalWorkflowInput,
     WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
 )
 
@@ -26,6 +25,7 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType, SignalName
 from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey, SignUpdates
 from worker.settings import PartSettings, Settings, settings_of
+from workflows.registry import AroundWorkflows
 
 
 class CallerKeySettings(PartSettings):
@@ -66,16 +66,8 @@ class _SignSignals(WorkflowOutboundInterceptor):
         await super().signal_external_workflow(input)
 
 
-class RequireCallerKey(Interceptor):
+class RequireCallerKey(AroundWorkflows):
     def __init__(self, *keys: CallerKey) -> None:
-        self._keys = keys
-
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        keys = self._keys
-
         class RequireSignature(WorkflowInboundInterceptor):
             _signals = 0
 
@@ -100,4 +92,4 @@ class RequireCallerKey(Interceptor):
                     )
                 super().handle_update_validator(input)
 
-        return RequireSignature
+        super().__init__(RequireSignature)

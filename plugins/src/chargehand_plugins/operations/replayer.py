@@ -19,7 +19,7 @@ from chargehand.environment import BAD_SETTINGS
 from chargehand_plugins.caller_key.required import RequireCallerKey
 from worker.process import converter
 from worker.settings import Settings
-from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
+from workflows.registry import WORKFLOWS, AroundWorkflows, RefuseBadInput, added_workflows, workflow_runner
 
 _MOST_CHARACTERS: Final = 600
 _OWN_WORDS: Final = re.compile(r'message: "((?:[^"\\]|\\.)+)"')
@@ -63,7 +63,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
     replayer = Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput(), RequireCallerKey()],
+        interceptors=[AroundWorkflows(RefuseBadInput), RequireCallerKey()],
         data_converter=converter,
     )
 

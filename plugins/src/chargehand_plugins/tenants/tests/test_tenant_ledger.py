@@ -22,7 +22,7 @@ from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import eventually, until
 from workflows import options
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
-from workflows.registry import RefuseBadInput, workflow_runner
+from workflows.registry import AroundWorkflows, RefuseBadInput, workflow_runner
 
 _NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 _cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)
@@ -169,7 +169,7 @@ async def _ledger(
         workflows=[TenantWorkflow],
         activities=[find_ended, count_spent],
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput()],
+        interceptors=[AroundWorkflows(RefuseBadInput)],
     ):
         ledger = await client.start_workflow(
             TenantWorkflow.run, LedgerRequest(tenant="acme", limits=_LIMITS), id=f"{queue}/acme", task_queue=queue

@@ -15,7 +15,6 @@ from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     WorkflowInstance,
     WorkflowInstanceDetails,
-    WorkflowInterceptorClassInput,
 )
 
 from chargehand.converter import data_converter
@@ -28,9 +27,7 @@ Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
 _RUNNER: Final = UnsandboxedWorkflowRunner()
 _CONVERTER: Final = data_converter()
 _definition_of: Final = workflow._Definition.must_from_class  # noqa: SLF001  # as the SDK's worker does
-_INTERCEPTORS: Final = [
-    RefuseBadInput().workflow_interceptor_class(WorkflowInterceptorClassInput(unsafe_extern_functions={}))
-]
+_INTERCEPTORS: Final = [RefuseBadInput]
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
 
