@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chargehand import ChargehandError
-from chargehand.messages import MESSAGES
+from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
 from chargehand_cli.connection import Connection
 from chargehand_plugins.http_server import build_server as build_web_server
 from chargehand_plugins.http_server import listen, running
@@ -51,6 +51,7 @@ _HINTS: Final[Mapping[str, ToolAnnotations]] = {
     "interrupt": _ADDS,
     "edit_plan": _ADDS,
     "finish_now": _ENDS,
+    "close": _ENDS,
 }
 """Hints for updates that need less confirmation by an assistant's user."""
 
@@ -73,12 +74,11 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
         tools.read_artifact: _READS,
         tools.cancel_session: _ENDS,
         tools.say: _STARTS,
-        tools.transcript: _READS,
-        tools.close: _ENDS,
     }
     for tool, annotations in own.items():
         server.add_tool(_explained(tool), annotations=annotations)
-    for name, message in MESSAGES.items():
+    in_conversations = {name: CONVERSATION_MESSAGES[name] for name in ("transcript", "close")}
+    for name, message in {**MESSAGES, **in_conversations}.items():
         tool = tools.status if name == "status" else tools.sending(message)
         description = f"{message.summary}. {_ADVICE.get(name, '')}".strip()
         annotations = _READS if message.kind == "query" else _HINTS.get(name, _LETS_ACT)

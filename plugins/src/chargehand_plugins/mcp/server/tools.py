@@ -30,7 +30,6 @@ from chargehand import (
     Status,
     SubtaskEvent,
     ToolEvent,
-    Transcript,
 )
 from chargehand.contracts.base import contract
 from chargehand.contracts.request import MOST_DOCUMENTS, SessionIdentifier
@@ -242,17 +241,6 @@ class SessionTools:
         except TimeoutError:
             return f"There is no reply yet. {await self._standing(self._connection.session(session))}"
         return _shortened("\n\n".join([closed(reply.text), *(f"Gap: {in_paragraph(gap)}" for gap in reply.gaps)]))
-
-    async def transcript(self, session: SessionId) -> Transcript:
-        """Return what was said in a conversation, and which jobs it runs."""
-        await self._session(session)
-        return await self._connection.chargehand.conversation(session).transcript()
-
-    async def close(self, session: SessionId) -> str:
-        """End a conversation."""
-        await self._session(session)
-        await self._connection.chargehand.conversation(session).close()
-        return f"Conversation {session} is ending."
 
     async def _open(self) -> None:
         """Connect on first use; restart the embedded server if it has ended."""

@@ -253,7 +253,7 @@ async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
     assert (position["state"], position["next_tools"]) == ("awaiting_message", "say or close")
     assert (ended["state"], ended["next_tools"]) == ("finished", "transcript")
     assert "And good evening" in said
-    assert closed == "Conversation talk-1 is ending."
+    assert closed.startswith("Session talk-1 is ")
     assert (end.reason, end.messages) == ("closed", 2)
 
 
