@@ -43,7 +43,6 @@ def load(question: dict[str, Any]) -> dict[str, Any]:
     if question.get("close"):
         _connection.close()
         return {}
-    limits.allow_processor_seconds(question["processor_seconds"])
     try:
         return _load(_connection, question)
     except (duckdb.Error, MemoryError) as error:

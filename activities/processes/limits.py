@@ -72,12 +72,15 @@ class Allowance:
 def serve(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answer each JSON line with one JSON line until the parent closes the pipe.
 
-    Output of libraries is discarded, since it would break the protocol.
+    A question may limit its `processor_seconds`. Output of libraries is discarded, since it would break the protocol.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
-        answers.write(json.dumps(handle(json.loads(line))) + "\n")
+        question = json.loads(line)
+        if "processor_seconds" in question:
+            allow_processor_seconds(question["processor_seconds"])
+        answers.write(json.dumps(handle(question)) + "\n")
         answers.flush()
 
 

@@ -180,7 +180,6 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """Answer a question about a repository."""
     if not question:
         return {}
-    limits.allow_processor_seconds(question["processor_seconds"])
     try:
         return _read(Repository(Path(question["folder"])), question)
     except RepositoryError as error:

@@ -62,7 +62,6 @@ async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> 
 @pytest.fixture
 def draw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Draw columns of a result in this process, as the child does after the statement."""
-    monkeypatch.setattr(process.limits, "allow_processor_seconds", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(os, "environ", dict(os.environ))
 
     def drawn(columns: dict[str, Sequence[object]], **asked: object) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[
         monkeypatch.setattr(process, "select", lambda *_: selected)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         x, *y = columns
         question = {"kind": "bar", "x": x, "y": y, "title": "", "form": "png", "folder": str(tmp_path)} | asked
-        limits = {"processor_seconds": 1, "most_rows": 50, "most_points": MOST_POINTS[str(question["kind"])]}
+        limits = {"most_rows": 50, "most_points": MOST_POINTS[str(question["kind"])]}
         return process.draw(question | limits | {"database": "", "sql": ""})
 
     return drawn
