@@ -1,5 +1,6 @@
 """The list of what Chargehand must do, by row: the tests that show it, and those that no other test shows."""
 
+import tomllib
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -290,126 +291,7 @@ async def test_row_39_model_tiers(run: RunSession) -> None:
     assert written.outcomes[-1].outcome.content == "Perhaps scripted-small."
 
 
-ROWS: Final[dict[int, tuple[str, ...]]] = {
-    1: (
-        "client request",
-        "workflows/test_bad_requests.py::test_nothing_but_a_goal_is_needed",
-        "../plugins/src/chargehand_plugins/console/tests/test_http_api.py::test_a_session_from_start_to_report",
-        "acceptance/test_recipes.py::test_a_slash_command_is_answered_at_once_and_its_report_posted_later",
-        "acceptance/test_recipes.py::test_a_webhook_that_is_delivered_again_starts_one_session",
-        "workflows/test_starting_again.py::test_every_run_of_a_cron_is_another_session",
-    ),
-    2: ("supervisor", "workflows/test_main_path.py::test_two_agents_work_and_one_report_comes_out"),
-    3: ("structured plan", "workflows/test_stopping.py::test_a_plan_waits_for_approval_and_can_be_edited"),
-    4: ("plan is a graph", "workflows/test_main_path.py::test_a_subtask_starts_the_moment_its_own_inputs_are_there"),
-    5: (
-        "plan validation",
-        "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself",
-        "unit/workflows/test_plan_validation.py::test_an_instruction_that_fits_any_task_is_vague",
-    ),
-    6: ("fixed agents", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
-    7: ("dispatcher", "workflows/test_growing_plans.py::test_a_nested_session_takes_the_places_that_are_left"),
-    8: (
-        "search agent",
-        "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources",
-        "../plugins/src/chargehand_plugins/search_services/tests/test_http_engines.py::test_results_come_back_whole",
-    ),
-    9: (
-        "code agent",
-        "activities/code/test_run_code.py::test_what_was_computed_is_a_source",
-        "activities/code/test_e2b.py::test_a_run_comes_back_whole",
-        "activities/code/test_e2b.py::test_javascript_has_the_rows_in_its_own_language",
-        "activities/code/test_e2b.py::test_documents_go_in_and_files_come_out",
-        "activities/code/test_monty.py::test_nothing_outside_can_be_reached",
-        "activities/code/test_monty.py::test_a_program_starts_sooner_than_a_remote_machine",
-    ),
-    10: (
-        "document agent",
-        "activities/documents/test_document_library.py::test_every_format_is_found_and_cited",
-        "workflows/test_typed_data.py::test_data_goes_in_and_comes_out_by_schema",
-    ),
-    11: ("specialised agents", "unit/activities/test_crews.py::test_the_shipped_crew_loads"),
-    12: ("critic", "workflows/test_writing.py::test_a_report_is_checked_alike_whoever_wrote_it"),
-    13: ("shared state", "workflows/test_recalling.py::test_an_outcome_is_read_at_once"),
-    14: (
-        "loop guard",
-        "workflows/test_recovering.py::test_a_session_that_comes_back_to_its_own_work_is_refused",
-    ),
-    15: ("budget", "workflows/test_grants.py::test_the_whole_tree_keeps_its_limits"),
-    17: ("typed result", "unit/workflows/test_evidence.py::test_every_status_is_one_outcome"),
-    20: (
-        "circuit breaker",
-        "acceptance/checklist/test_rows.py::test_row_18_retries",
-        "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end",
-    ),
-    21: (
-        "tool loop",
-        "workflows/test_stopping.py::test_a_tool_that_fails_for_good_is_told_to_the_agent",
-        "workflows/test_typed_data.py::test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal",
-        "workflows/test_wasted_calls.py::test_a_session_that_goes_well_wastes_nothing_and_names_every_limit",
-    ),
-    22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
-    24: (
-        "aggregation",
-        "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses",
-        "workflows/test_writing.py::test_what_is_too_long_is_shortened_with_all_its_findings",
-    ),
-    26: (
-        "conflict judge",
-        "workflows/test_reviewing.py::test_figures_that_differ_are_judged_whether_or_not_the_writer_notices",
-    ),
-    28: ("escalation", "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn"),
-    29: (
-        "fallback agents",
-        "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn",
-        "workflows/test_tool_approval.py::test_who_takes_over_a_subtask_does_not_act_more",
-    ),
-    31: ("task contract", "workflows/test_typed_data.py::test_a_subtask_has_limits_of_its_own_within_the_sessions"),
-    32: ("result contract", "unit/workflows/test_evidence.py::test_a_sourced_answer_keeps_its_sources"),
-    34: (
-        "stateless agents",
-        "workflows/test_recalling.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
-    ),
-    35: (
-        "routing",
-        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_rule_takes_no_model_turn",
-        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_model_names_primary_and_secondary",
-        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_slow_queue_brings_in_the_backup",
-        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_an_unusable_route_costs_one_turn",
-    ),
-    37: (
-        "agents a crew",
-        "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused",
-        "workflows/test_main_path.py::test_ten_agents_of_a_deep_session_all_work",
-    ),
-    38: (
-        "agents of a request",
-        "workflows/test_custom_agents.py::test_another_worker_that_never_saw_the_agents_goes_on_with_them",
-        "workflows/test_custom_agents.py::test_ten_requests_by_described_and_by_fixed_agents",
-    ),
-    40: (
-        "trace",
-        "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back",
-        "../plugins/src/chargehand_plugins/opentelemetry/tests/test_spans.py::test_spans_nest_as_session_subtask_turn_and_tool",
-    ),
-    41: ("speed-up", "unit/workflows/test_report_content.py::test_the_speed_up_is_against_one_after_another"),
-    42: ("progress", "workflows/test_following.py::test_followers_agree_and_go_on_after_any_event"),
-    43: (
-        "evaluation",
-        "unit/benchmarks/test_evaluation.py::test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges",
-        "unit/benchmarks/test_evaluation.py::test_a_plan_is_routed_by_the_agents_that_began",
-        "unit/benchmarks/test_evaluation.py::test_a_case_passes_by_its_answer_alone",
-        "unit/benchmarks/test_evaluation_answers.py::test_a_golden_answer_passes_and_no_other",
-        "unit/benchmarks/test_evaluation.py::test_the_oracle_answers_what_the_limits_hold_and_names_the_rest",
-    ),
-    44: ("batches", "activities/models/test_jobs.py::test_a_job_brings_the_same_reply"),
-    45: ("six domains", "acceptance/test_shipped_crews.py::test_every_crew_has_what_a_newcomer_needs"),
-    46: (
-        "when not to use it",
-        "workflows/test_main_path.py::test_one_subtask_needs_no_synthesis",
-        "unit/activities/test_crews.py::test_an_agent_with_many_tools_is_warned_of",
-    ),
-}
+ROWS: Final[dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))
 """What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
 
 
@@ -422,7 +304,7 @@ def test_every_row_is_shown() -> None:
         "s_of_one_line_are_one_entry_that_has_the_words_of_all",
     )
     named = {30: tuple(f"../{findings}::test_{name}" for name in (f"a_finding_{confirmed}", f"finding{merged}"))}
-    named |= {row: tests for row, (_, *tests) in ROWS.items()}
+    named |= {int(row): tuple(tests) for row, (_, *tests) in ROWS.items()}
 
     assert {*here, *named} == set(range(1, 47))
     for file, _, name in (test.partition("::") for tests in named.values() for test in tests):
