@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -214,9 +214,9 @@ async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
         started = (await client.get_workflow_handle(session.id).describe()).start_time.timestamp()
         os.utime(unneeded, (started - 7_200, started - 7_200))
 
-        would = await clean_folders(client, [directory.folder], timedelta(hours=1), delete=False)
+        would = await clean_folders(client, [directory.folder], datetime.now(UTC), delete=False)
         is_still_there = unneeded.exists()
-        did = await clean_folders(client, [directory.folder], timedelta(hours=1), delete=True)
+        did = await clean_folders(client, [directory.folder], datetime.now(UTC), delete=True)
 
     assert is_still_there
     assert [(each.files, each.kept) for each in (would, did)] == [(1, len(needed)), (1, len(needed))]

@@ -5,7 +5,7 @@ paused.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -26,6 +26,7 @@ from chargehand.errors import SessionNotFound
 from chargehand.wire import SESSIONS, WorkflowType
 
 T = TypeVar("T")
+_Item = TypeVar("_Item")
 
 _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
@@ -138,3 +139,14 @@ def build_of(poller: PollerInfo) -> tuple[str, str]:
 def state_word(execution: WorkflowExecutionInfo) -> str:
     """Return a workflow's Temporal state, such as running, paused, completed or timed_out."""
     return WorkflowExecutionStatus.Name(execution.status).removeprefix("WORKFLOW_EXECUTION_STATUS_").lower()
+
+
+async def gather_few(most: int, look: Callable[[_Item], Awaitable[T]], items: Iterable[_Item]) -> list[T]:
+    """Look at items, at most some at once, so that a server is not flooded."""
+    places = asyncio.Semaphore(most)
+
+    async def one(item: _Item) -> T:
+        async with places:
+            return await look(item)
+
+    return await asyncio.gather(*map(one, items))

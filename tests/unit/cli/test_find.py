@@ -6,7 +6,7 @@ import pytest
 
 from chargehand.listing import SessionSummary
 from chargehand_cli.run_options import BadRequest
-from chargehand_cli.verbs.sessions import read_since, session_lines
+from chargehand_cli.verbs.sessions import read_moment, session_lines
 
 
 def _summary(name: str, minute: int, follows: str = "", **fields: object) -> SessionSummary:
@@ -39,11 +39,10 @@ def test_follow_ups_stand_below_what_they_follow() -> None:
 
 def test_since_is_an_age_or_a_date() -> None:
     """Ages count from now, dates are local, and anything else is refused by the name of the option."""
-    since = read_since("2h")
+    since = read_moment("2h")
 
-    assert since is not None
     assert timedelta(hours=2) <= datetime.now(UTC) - since < timedelta(hours=2, minutes=5)
-    assert read_since("2026-11-22") == datetime(2026, 11, 22).astimezone()  # local, as it is typed
+    assert read_moment("2026-11-22") == datetime(2026, 11, 22).astimezone()  # local, as it is typed
     for wrong in ("soon", "999999w", "0001-01-01"):
         with pytest.raises(BadRequest, match=rf"--since: '{wrong}' is neither"):
-            read_since(wrong)
+            read_moment(wrong)

@@ -44,23 +44,20 @@ async def list_sessions(
     since: Annotated[
         str | None, typer.Option(help="Started since: 2h, 3d, 1w, or a date such as 2026-11-22.", show_default="ever")
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option(metavar="SESSION", help="Only sessions of the thread that begins with this one.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest sessions, each with its follow-ups below it."""
-    started = read_since(since)
+    started = None if since is None else read_moment(since)
     await connection.open(worker=False)
     listing = connection.chargehand.list(
-        limit, state=in_state, crew=crew, tenant=tenant, waiting=waiting, since=started, thread=thread
+        limit, state=in_state, crew=crew, tenant=tenant, waiting=waiting, since=started
     )
     found = [each async for each in listing]
     if as_json:
         put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
         return
     if not found:
-        is_filtered = waiting or any((in_state, crew, tenant, since, thread))
+        is_filtered = waiting or any((in_state, crew, tenant, since))
         say("No session matches." if is_filtered else "There are no sessions.")
     for line in session_lines(found, has_worker=connection.has_worker):
         put_row(line)
@@ -129,19 +126,17 @@ def _threads(found: "Sequence[SessionSummary]") -> "Iterator[tuple[SessionSummar
         yield from ((steps[-1], min(len(steps) - 1, _MOST_DEPTH)) for steps in members)
 
 
-def read_since(since: str | None) -> datetime | None:
+def read_moment(typed: str, option: str = "--since") -> datetime:
     """Read an age such as `2h`, or a date or time in ISO 8601, in local time unless it names a zone.
 
     Raises:
         BadRequest: it is neither.
     """
-    if since is None:
-        return None
     try:
-        if age := _AGE.fullmatch(since.strip()):
+        if age := _AGE.fullmatch(typed.strip()):
             return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-        return datetime.fromisoformat(since.strip()).astimezone()
+        return datetime.fromisoformat(typed.strip()).astimezone()
     except (ValueError, OverflowError) as error:
         raise BadRequest(
-            f"--since: '{since}' is neither an age such as 2h or 3d nor a date such as 2026-11-22"
+            f"{option}: '{typed}' is neither an age such as 2h or 3d nor a date such as 2026-11-22"
         ) from error

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,6 @@ from typing import Final
 from temporalio.client import Client
 
 from chargehand.bucket import bucket_location
-from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import protection_from
 from chargehand.payloads.storage import PayloadDirectory
 from chargehand.record import FOLDER
@@ -24,18 +22,16 @@ from chargehand_cli.location import Location
 from chargehand_cli.rendering.text import size
 from chargehand_cli.terminal import put
 
-_AGE: Final = re.compile(r"(\d{1,6})([hdw])")
-_UNITS: Final[Mapping[str, timedelta]] = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _MARGIN: Final = timedelta(hours=1)
 """Margin for clock skew, and for input stored before its workflow starts."""
 
 
-async def clean_up(connection: Connection, minimum_age: timedelta, *, delete: bool) -> None:
+async def clean_up(connection: Connection, before: datetime, *, delete: bool) -> None:
     """Delete old files that no session on the server needs, or report what would be deleted."""
     client = connection.chargehand.client
     storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
     folders = _folders_of_files(connection.location, storage.driver if storage else None)
-    done = await clean_folders(client, folders, minimum_age, delete=delete)
+    done = await clean_folders(client, folders, before, delete=delete)
     verb = "Deleted" if delete else "Would delete"
     put(f"{verb} {done.files} files ({size(done.bytes)}) last used before {done.before:%Y-%m-%d %H:%M} UTC.")
     put(f"{done.kept} files remain." if delete else f"{done.kept} files would remain. Delete with --delete.")
@@ -51,14 +47,6 @@ def _folders_of_files(location: Location, payloads: object) -> list[Path]:
     return sorted(folders)
 
 
-def age(text: str) -> timedelta:
-    """Parse `12h`, `30d` or `4w`. Raises `ProtectionSettingsError` for any other format."""
-    found = _AGE.fullmatch(text)
-    if not found:
-        raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")
-    return int(found[1]) * _UNITS[found[2]]
-
-
 @dataclass(frozen=True)
 class Cleaning:
     """What was or would be deleted."""
@@ -71,13 +59,13 @@ class Cleaning:
     """Only files last stored or used before this time are deleted."""
 
 
-async def clean_folders(client: Client, folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
+async def clean_folders(client: Client, folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleaning:
     """Find old files that no workflow of the client's namespace needs; delete them if requested.
 
     A file may be needed as long as a workflow exists that was started before it was last stored or used, since only
     such a workflow can refer to it. So everything younger than the namespace's oldest workflow is kept.
     """
-    before = datetime.now(UTC) - max(older_than, _MARGIN)
+    before = min(before.astimezone(UTC), datetime.now(UTC) - _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
     async for execution in list_executions(client, query):
         before = min(before, execution.start_time.ToDatetime(UTC) - _MARGIN)

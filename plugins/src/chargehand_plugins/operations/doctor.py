@@ -31,6 +31,7 @@ from chargehand.visibility import (
     REPORTED_PROBLEMS,
     UnlessGone,
     describe,
+    gather_few,
     is_open,
     list_executions,
     pollers,
@@ -272,16 +273,13 @@ async def _reported(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
 async def _describe_all(
     client: Client, executions: Sequence[WorkflowExecutionInfo]
 ) -> list[DescribeWorkflowExecutionResponse]:
-    at_once = asyncio.Semaphore(_CONCURRENCY)
-
-    async def one(workflow_id: str, run_id: str) -> DescribeWorkflowExecutionResponse | None:
-        async with at_once:
-            with UnlessGone():
-                return await describe(client, workflow_id, run_id)
+    async def one(run: tuple[str, str]) -> DescribeWorkflowExecutionResponse | None:
+        with UnlessGone():
+            return await describe(client, *run)
         return None  # it has ended and is no longer retained
 
     runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
-    described = await asyncio.gather(*(one(*run) for run in runs))
+    described = await gather_few(_CONCURRENCY, one, runs)
     return [each for each in described if each and is_open(each.workflow_execution_info)]
 
 

@@ -18,7 +18,7 @@ from chargehand.contracts.steering import MOST_CHARGES
 from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import encryption_of
 from chargehand.record import FOLDER, Call, Charge, Decision, Record, charge_id
-from chargehand.visibility import ROOT_RUNS, UnlessGone, describe, list_executions, state_word
+from chargehand.visibility import ROOT_RUNS, UnlessGone, describe, gather_few, list_executions, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES, Location
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -94,13 +94,7 @@ async def reconcile_record(client: Client, record: Record, since: datetime) -> l
     for begun in await asyncio.to_thread(lambda: list(_begun(record, since))):
         if not await _is_known(client, begun.session, begun.run):
             states[begun.session] = VANISHED
-    at_once = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(session: str, state: str) -> Reconciled:
-        async with at_once:
-            return await _reconcile(client, record, since, session, state)
-
-    found = await asyncio.gather(*(one(*each) for each in states.items()))
+    found = await gather_few(_AT_ONCE, lambda each: _reconcile(client, record, since, *each), states.items())
     did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges or each.decisions]
     return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
 

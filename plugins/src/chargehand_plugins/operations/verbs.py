@@ -64,15 +64,16 @@ async def replay(
 async def clean(
     connection: Connection,
     *,
-    older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
+    older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w, or a date.")] = "30d",
     delete: Annotated[bool, typer.Option("--delete", help="Delete; otherwise print what would be deleted.")] = False,
 ) -> None:
     """Delete stored payloads, documents and files made by agents that no session on the server needs."""
-    from chargehand_plugins.operations.clean import age, clean_up
+    from chargehand_cli.verbs.sessions import read_moment
+    from chargehand_plugins.operations.clean import clean_up
 
-    minimum_age = age(older_than)
+    before = read_moment(older_than, "--older-than")
     await connection.open(worker=False)
-    await clean_up(connection, minimum_age, delete=delete)
+    await clean_up(connection, before, delete=delete)
 
 
 @verb(app, location=FILES)
@@ -88,10 +89,9 @@ async def reconcile(
     as_json: AsJson = False,
 ) -> Exit:
     """List what sessions did and paid since a restored backup. Exits with 1 if some of it is not known."""
-    from chargehand_cli.verbs.sessions import read_since
+    from chargehand_cli.verbs.sessions import read_moment
     from chargehand_plugins.operations.reconcile import report
 
-    made = read_since(since)
-    assert made is not None
+    made = read_moment(since)
     await connection.open(worker=repair)
     return await report(connection, made, repair=repair, as_json=as_json)

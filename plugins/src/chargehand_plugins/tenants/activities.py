@@ -1,12 +1,11 @@
 """Access to tenants' ledgers for workers, and the activities that look up sessions for ledgers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import Final
 
 from temporalio import activity
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
@@ -20,7 +19,7 @@ from chargehand.history.tree import read_trace
 from chargehand.listing import summarise
 from chargehand.record import PlaceTaken, Record
 from chargehand.search_attributes import TENANT
-from chargehand.visibility import OPEN, ROOT_RUNS, UnlessGone, describe, is_open, list_executions
+from chargehand.visibility import OPEN, ROOT_RUNS, UnlessGone, describe, gather_few, is_open, list_executions
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 from chargehand_plugins.tenants.contracts import (
     Count,
@@ -39,7 +38,6 @@ _WORKFLOWS: Final = frozenset({"session", "subtask"})
 _SUMMARY: Final = "ledger of a tenant"
 _NOT_BEGUN: Final = frozenset({"", "queued"})
 _IDLE: Final = "awaiting_message"
-_T = TypeVar("_T")
 _LOOK_SECONDS: Final = 60.0
 """Time limit of one search, well below the activity's; the rest is searched again later."""
 
@@ -124,7 +122,7 @@ class TenantActivities:
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
-                await _each(look, query.sessions)
+                await gather_few(_MOST_AT_ONCE, look, query.sessions)
         return EndedSessions(ended=tuple(ended))
 
     @activity.defn(name=ActivityType.COUNT_SPENT)
@@ -155,7 +153,7 @@ class TenantActivities:
                 spent.append(await sessions.charged(place.session, midnight))
                 ended.update(earlier)
 
-        await _each(count, newest.values())
+        await gather_few(_MOST_AT_ONCE, count, newest.values())
         known = tuple(key for key in query.keys if key in ended)
         return Count(spent_usd=sum(spent, Decimal(0)), running=tuple(running), ended=known)
 
@@ -240,13 +238,3 @@ class _Sessions:
         return await asyncio.to_thread(
             self.record.took_place, ledger, entry.session, entry.key, entry.since.astimezone(UTC).date()
         )
-
-
-async def _each(look: Callable[[_T], Awaitable[None]], several: Iterable[_T]) -> None:
-    at_once = asyncio.Semaphore(_MOST_AT_ONCE)
-
-    async def one(each: _T) -> None:
-        async with at_once:
-            await look(each)
-
-    await asyncio.gather(*map(one, several))
