@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -34,7 +35,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ExecuteActivityInput
 
 from activities.around import AroundActivities
-from chargehand.visibility import describe
+from chargehand.visibility import describe, gather_few
 from chargehand.wire import ErrorType
 
 _FOLDER: Final = "running"
@@ -138,14 +139,13 @@ async def take_over(client: Client, state_dir: Path) -> None:
     with _abandoned(state_dir / _FOLDER) as attempts:
         if not attempts:
             return
-        gate = asyncio.Semaphore(_AT_ONCE)
         ended = 0
         # The server forgets the reset of a sticky queue when it refuses to fail an attempt of the same workflow, as it
         # does for most finished ones. The others follow once all resets are final: their next attempts may end at once.
         for is_over in (True, False):
-            await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
+            await _leave_sticky_queues(client, {attempt.run for attempt in attempts})
             chosen = [attempt for attempt in attempts if attempt.is_over == is_over]
-            ended += sum(await asyncio.gather(*(_end(client, attempt, gate) for attempt in chosen)))
+            ended += sum(await gather_few(_AT_ONCE, partial(_end, client), chosen))
         if ended:
             _logger.info("a killed worker's activities are repeated", extra={"activities": ended})
 
@@ -191,16 +191,15 @@ def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
     return running.values()
 
 
-async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Semaphore) -> None:
+async def _leave_sticky_queues(client: Client, runs: set[_Run]) -> None:
     """Reset the sticky queues of workflows and their parents, so that any worker gets their next tasks."""
 
     async def leave(run: _Run) -> _Run | None:
         execution = WorkflowExecution(workflow_id=run[0], run_id=run[1])
         request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=execution)
         try:
-            async with gate:
-                await client.workflow_service.reset_sticky_task_queue(request, timeout=_RPC_TIMEOUT)
-                info = (await describe(client, *run, _RPC_TIMEOUT)).workflow_execution_info
+            await client.workflow_service.reset_sticky_task_queue(request, timeout=_RPC_TIMEOUT)
+            info = (await describe(client, *run, _RPC_TIMEOUT)).workflow_execution_info
         except RPCError:
             return None  # it has ended, or its tasks move after the sticky timeout
         above = info.parent_execution
@@ -209,19 +208,18 @@ async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Se
     seen: set[_Run] = set()
     while runs:
         seen |= runs
-        above = await asyncio.gather(*(leave(run) for run in runs))
+        above = await gather_few(_AT_ONCE, leave, runs)
         runs = {run for run in above if run} - seen
 
 
-async def _end(client: Client, attempt: Attempt, gate: asyncio.Semaphore) -> bool:
+async def _end(client: Client, attempt: Attempt) -> bool:
     """Fail an attempt if it is still running, so that the server starts the next one."""
     lost = ApplicationError(
         "The worker was lost in the middle of this.", type=ErrorType.WORKER_LOST, next_retry_delay=_AT_ONCE_AGAIN
     )
     try:
-        async with gate:
-            handle = client.get_async_activity_handle(task_token=attempt.token)
-            await handle.fail(lost, rpc_timeout=_RPC_TIMEOUT)
+        handle = client.get_async_activity_handle(task_token=attempt.token)
+        await handle.fail(lost, rpc_timeout=_RPC_TIMEOUT)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             _logger.warning("a killed worker's activity is repeated after its heartbeat timeout only")

@@ -204,8 +204,8 @@ async def test_a_killed_workers_work_is_repeated_at_once(
         _leave_dead(tmp_path)
         end = takeover._end
 
-        async def end_and_wait(client: Client, attempt: Attempt, gate: asyncio.Semaphore) -> bool:
-            if ended := await end(client, attempt, gate):
+        async def end_and_wait(client: Client, attempt: Attempt) -> bool:
+            if ended := await end(client, attempt):
                 await handle.result()
             return ended
 

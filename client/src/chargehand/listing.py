@@ -135,14 +135,8 @@ def sessions_query(**filters: Unpack[SessionFilters]) -> str:
         if not ids:
             raise InvalidInput("ids: name at least one")
         terms.append(f"WorkflowId IN ({', '.join(_word(each, 'ids') for each in ids)})")
-    named = {
-        SearchAttribute.CREW: filters.get("crew"),
-        SearchAttribute.TENANT: filters.get("tenant"),
-        SearchAttribute.THREAD: filters.get("thread"),
-    }
-    for attribute, value in named.items():
-        if value is not None:
-            terms.append(f"{attribute} = {_word(value, attribute.removeprefix('Chargehand').lower())}")
+    named = ((name, filters.get(name)) for name in ("crew", "tenant", "thread"))
+    terms += [f"{SearchAttribute[name.upper()]} = {_word(value, name)}" for name, value in named if value is not None]
     return " AND ".join(terms)
 
 

@@ -243,7 +243,7 @@ def main() -> None:
         keeper = Keeper(order)
         signal.signal(signal.SIGTERM, keeper.request_stop)
         for ignored in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(ignored, _ignore)
+            signal.signal(ignored, lambda *_: None)  # unlike SIG_IGN, this is not inherited by child processes
         code = keeper.keep()
     except ServerFailed as failure:
         _log(str(failure))
@@ -251,10 +251,6 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _ignore(_signal: int, _frame: object) -> None:
-    """Do nothing; unlike SIG_IGN this is not inherited by child processes."""
 
 
 def _acquire(lock: FileLock, seconds: float = 0.5) -> bool:
