@@ -13,6 +13,7 @@ from temporalio.worker import Interceptor
 from activities.backends import Choice, secret_values
 from chargehand_plugins.opentelemetry.settings import TracingSettings, choose
 from worker.settings import Settings, settings_of
+from workflows.registry import AroundWorkflows
 from workflows.sdk import WorkflowActivation
 
 _HEADER: Final = "_tracer-data"
@@ -43,12 +44,14 @@ def interceptors(settings: Settings, client: Client) -> list[Interceptor]:
     """Return the tracing interceptors for a tracing client; others do not load OpenTelemetry."""
     if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
         return []
+    from chargehand_plugins.opentelemetry.activities import TracedActivities
     from chargehand_plugins.opentelemetry.content import Content
-    from chargehand_plugins.opentelemetry.workflows import Traced
+    from chargehand_plugins.opentelemetry.workflows import TracedWorkflow
 
     wanted = settings_of(settings, TracingSettings).otel_content.lower()
     with_content = wanted in ("span_only", "true")  # the second is the former name in the conventions
-    return [Traced(Content(secret_values(settings)) if with_content else None)]
+    content = Content(secret_values(settings)) if with_content else None
+    return [TracedActivities(content), AroundWorkflows(TracedWorkflow)]
 
 
 def drop_unreadable_traces(activation: WorkflowActivation) -> None:

@@ -24,7 +24,6 @@ from temporalio.worker import (
     StartChildWorkflowInput,
     StartLocalActivityInput,
     WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
 )
 from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
@@ -33,28 +32,12 @@ from activities.turn.contracts import TurnResult
 from chargehand.contracts import Report
 from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, span_name
 from chargehand.wire import ActivityType, WorkflowType
-from chargehand_plugins.opentelemetry.activities import (
-    Attributes,
-    TracedActivities,
-    error_type,
-    root_session,
-    set_error,
-)
+from chargehand_plugins.opentelemetry.activities import Attributes, error_type, root_session, set_error
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
 from workflows.steps.plan import OPEN_SPAN, Phase
 
 _PHASE: Final[ContextVar[Context | None]] = ContextVar("phase", default=None)
 """The trace context of the current phase."""
-
-
-class Traced(TracedActivities):
-    """Creates spans of workflows and activities; Temporal's plugin propagates their context."""
-
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        return _TracedWorkflow
 
 
 class _Run:
@@ -112,7 +95,9 @@ class _Run:
         return trace.set_span_in_context(NonRecordingSpan(span), self.own)
 
 
-class _TracedWorkflow(WorkflowInboundInterceptor):
+class TracedWorkflow(WorkflowInboundInterceptor):
+    """Creates the spans of a workflow; Temporal's plugin propagates their context."""
+
     def init(self, outbound: WorkflowOutboundInterceptor) -> None:
         self._run = _Run()
         super().init(_TracedCalls(outbound, self._run))
