@@ -243,7 +243,7 @@ def main() -> None:
         keeper = Keeper(order)
         signal.signal(signal.SIGTERM, keeper.request_stop)
         for ignored in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(ignored, lambda *_: None)  # unlike SIG_IGN, this is not inherited by child processes
+            signal.signal(ignored, lambda _number, _frame: None)  # unlike SIG_IGN, child processes do not inherit it
         code = keeper.keep()
     except ServerFailed as failure:
         _log(str(failure))
