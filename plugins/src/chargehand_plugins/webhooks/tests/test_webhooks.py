@@ -7,7 +7,8 @@ import hmac
 import json
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -19,7 +20,7 @@ from temporalio.testing import ActivityEnvironment
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
 from chargehand.wire import ErrorType
-from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules, post
 from chargehand_plugins.webhooks.links import NO_LINKS, Links
 from tests.environment import SessionEnvironment, open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
@@ -212,6 +213,24 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
         await ActivityEnvironment().run(WebhookActivities(rules).call_webhook, notice)
 
     assert refused.value.non_retryable
+
+
+async def test_a_busy_receiver_says_when_to_call_again() -> None:
+    """`Retry-After`, in seconds or as a date, is the delay of the next attempt, of an hour at most."""
+
+    class Busy(LoopbackHandler):
+        def reply(self) -> None:
+            self.answer(503, Retry_After=self.body().decode())
+
+    delays: list[timedelta | None] = []
+    tomorrow = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+    with serve_http(Busy) as url:
+        for said in ("7", tomorrow, "soon"):
+            with pytest.raises(ApplicationError) as caught:
+                await post(f"{url}/hook", said.encode(), {}, frozenset({url.removeprefix("http://")}))
+            delays.append(caught.value.next_retry_delay)
+
+    assert delays == [timedelta(seconds=7), timedelta(hours=1), None]
 
 
 def test_the_end_that_is_announced_is_the_end_that_comes() -> None:
