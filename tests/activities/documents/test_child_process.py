@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.processes.child import ChildProcess
+from activities.processes.child import ChildDiedError, ChildProcess
 from tests.child_processes import is_alive
 from tests.waiting import until
 
@@ -44,6 +44,13 @@ async def test_a_child_knows_none_of_its_parents_secrets(
         answer = await child.ask({}, 30)
 
     assert answer == {"names": ["LANG", "PATH"]}
+
+
+async def test_a_child_has_the_processor_time_of_its_question(probe: Callable[[str], ChildProcess]) -> None:
+    """It is killed once that is used up, long before the clock's time is, however busy the machine."""
+    async with probe("{'sum': sum(iter(int, 1))}") as child:
+        with pytest.raises(ChildDiedError):
+            await child.ask({"processor_seconds": 1}, 120)
 
 
 async def test_a_cancelled_child_is_killed_with_what_it_forked(
