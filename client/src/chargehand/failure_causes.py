@@ -23,6 +23,10 @@ _DISK: Final = _Words(
     "The operating system of the worker refused something: a file, a disk or a connection.",
     "Check the space in CHARGEHAND_STATE_DIR, and access to CHARGEHAND_ARTIFACTS and CHARGEHAND_STORAGE.",
 )
+_STORED: Final = _Words(
+    "A stored or encrypted payload, document or file cannot be read or written.",
+    "Give all workers the same CHARGEHAND_ARTIFACTS, CHARGEHAND_STORAGE and encryption keys; check space and access.",
+)
 _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.INVALID_INPUT: _Words("The request is invalid.", "Correct the field that `chargehand result` names."),
     ErrorType.INVALID_PLAN: _Words(
@@ -38,7 +42,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
         "The tenant has reached its limits.", "Start it again later, or raise them in the file of CHARGEHAND_TENANTS."
     ),
     ErrorType.RESERVE_TOO_SMALL: _Words("A prompt was larger than what was reserved for it.", _LIMITS),
-    ErrorType.PROVIDER_UNAVAILABLE: _Words("The model provider did not answer.", _PROVIDER),
+    ErrorType.PROVIDER_UNAVAILABLE: _Words("The model provider did not answer, or answered with an error.", _PROVIDER),
     ErrorType.PROVIDER_REFUSED: _Words(
         "The model provider refused the call.", "Check the API key, the names of the models and the account."
     ),
@@ -61,10 +65,17 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ErrorType.CREW_UNAVAILABLE: _Words(
         "The session's crew cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS and CHARGEHAND_CREWS."
     ),
+    ErrorType.RECEIVER_UNAVAILABLE: _Words(
+        "The receiver of a message, a mail server or an address, did not accept it.",
+        "Check CHARGEHAND_SMTP, CHARGEHAND_NOTIFY or the request's webhook, and whether the worker can reach it.",
+    ),
     ErrorType.INTERNAL: _Words("The worker has a bug, or lacks something that it needs.", _LOG),
     ErrorType.PAYLOAD_TOO_LARGE: _Words("A payload is too large for Temporal.", "Set CHARGEHAND_STORAGE."),
     "Timeout": _Words("The model provider did not answer in time.", _PROVIDER),
-    **dict.fromkeys((ErrorType.TOOL_NOT_CALLED, "BucketError", "OSError", "OperationalError"), _DISK),
+    **dict.fromkeys((ErrorType.TOOL_NOT_CALLED, "OSError", "OperationalError"), _DISK),
+    **dict.fromkeys(("ArtifactError", "BucketError", "KeyMissing", "SealBroken", "StorageNotSet"), _STORED),
+    **dict.fromkeys(("StoredPayloadMissing", "StoredPayloadDamaged"), _STORED),
+    **dict.fromkeys(("ProtectionError", "ProtectionSettingsError"), _STORED),
     "HeartbeatTimeout": _LOST,
     "StartToCloseTimeout": _Words("The last attempt took longer than it may.", _LOG),
 }
@@ -92,6 +103,10 @@ _BY_STATUS: Final[Mapping[int, _Words]] = {
 """Causes by a provider's HTTP status, more specific than the error type."""
 
 
+def is_explained(error_type: str) -> bool:
+    return error_type in _WORDS
+
+
 def failure_cause(error_type: str, *, status: int | None = None, provider: str = "", model: str = "") -> FailureCause:
     """Explain a failure; an unknown type, as of a newer worker or a library, is stated as unknown."""
     answered = _BY_STATUS.get(status or 0) or (_SERVER_ERROR if (status or 0) >= _FAILED else None)
@@ -101,7 +116,7 @@ def failure_cause(error_type: str, *, status: int | None = None, provider: str =
 
 def error_words(error_type: str) -> str:
     """Name an error as one fact among others; an unknown type is named unchanged."""
-    return _WORDS[error_type].cause.rstrip(".") if error_type in _WORDS else error_type
+    return _WORDS[error_type].cause.rstrip(".") if is_explained(error_type) else error_type
 
 
 def remedy_of_status(status: int) -> str:

@@ -92,6 +92,7 @@ class ErrorType(StrEnum):
     OUTCOME_UNKNOWN = "OutcomeUnknown"
     TOOL_NOT_CALLED = "ToolNotCalled"
     TOOL_UNAVAILABLE = "ToolUnavailable"
+    RECEIVER_UNAVAILABLE = "ReceiverUnavailable"
     CREW_UNAVAILABLE = "CrewUnavailable"
     INTERNAL = "Internal"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

@@ -21,10 +21,13 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.documents.artifacts import ArtifactError
 from chargehand import errors
+from chargehand.contracts import FailureCause
 from chargehand.errors import (
     AccessDenied,
     AlreadyEnded,
+    BucketError,
     ChargehandError,
     NoNamespace,
     NotReachable,
@@ -37,6 +40,7 @@ from chargehand.errors import (
     UpdateRefused,
 )
 from chargehand.failure_causes import failure_cause
+from chargehand.payloads.errors import ProtectionError
 from chargehand.temporal_errors import translated
 from chargehand.wire import ErrorType
 
@@ -143,11 +147,14 @@ def test_what_is_not_temporals_passes() -> None:
 
 
 def test_every_error_has_a_cause_and_a_remedy() -> None:
-    """In words of its own; a status of the provider says more than the type."""
+    """In words of its own; what is no model's never blames a provider; a provider's status says more than the type."""
     unknown = failure_cause("Unheard")
+    kinds = (ArtifactError, BucketError, ProtectionError, *ProtectionError.__subclasses__(), OSError)
+    others = [*(each.__name__ for each in kinds), ErrorType.RECEIVER_UNAVAILABLE, ErrorType.TOOL_UNAVAILABLE]
 
-    told = {each: failure_cause(each) for each in ErrorType}
+    told: dict[str, FailureCause] = {each: failure_cause(each) for each in (*ErrorType, *others)}
 
+    assert not [each for each in others if "provider" in f"{told[each].cause} {told[each].remedy}"]
     assert not [each for each, words in told.items() if words.cause == unknown.cause or not words.remedy]
     assert failure_cause(ErrorType.PROVIDER_REFUSED, status=404).remedy != told[ErrorType.PROVIDER_REFUSED].remedy
     assert "answered" in failure_cause(ErrorType.PROVIDER_UNAVAILABLE, status=503).cause

@@ -122,7 +122,7 @@ class NotificationActivities:
                 smtp.send_message(message)
         except (smtplib.SMTPException, OSError) as error:
             raise ApplicationError(
-                f"The mail server did not take it ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
+                f"The mail server did not take it ({type(error).__name__}).", type=ErrorType.RECEIVER_UNAVAILABLE
             ) from error
 
 

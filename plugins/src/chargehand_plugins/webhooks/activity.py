@@ -162,7 +162,7 @@ async def await_turn(notice: WebhookNotice) -> None:
     with suppress(SessionNotFound), translated(notice.after):
         if is_open((await describe(activity.client(), notice.after)).workflow_execution_info):
             words = "An earlier message has not been accepted yet."
-            raise ApplicationError(words, type=ErrorType.PROVIDER_UNAVAILABLE)
+            raise ApplicationError(words, type=ErrorType.RECEIVER_UNAVAILABLE)
 
 
 async def post(url: str, body: bytes, headers: dict[str, str], internal: frozenset[str]) -> None:
@@ -176,7 +176,7 @@ async def post(url: str, body: bytes, headers: dict[str, str], internal: frozens
         return
     raise ApplicationError(
         f"The receiver answered {status}.",
-        type=ErrorType.PROVIDER_REFUSED if status == HTTPStatus.GONE else ErrorType.PROVIDER_UNAVAILABLE,
+        type=ErrorType.RECEIVER_UNAVAILABLE,
         non_retryable=status == HTTPStatus.GONE,
         next_retry_delay=wait,
     )
@@ -205,10 +205,10 @@ async def _status(
             waits = [value.decode("latin-1") for name, value in response.headers if name.lower() == b"retry-after"]
             return response.status, retry_after(waits[0]) if waits else None
     except AddressRefusedError as error:
-        raise non_retryable_error(ErrorType.PROVIDER_REFUSED, f"The receiver may not be called: {error}") from error
+        raise non_retryable_error(ErrorType.RECEIVER_UNAVAILABLE, f"The receiver may not be called: {error}") from error
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
         raise ApplicationError(
-            f"The receiver could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
+            f"The receiver could not be reached ({type(error).__name__}).", type=ErrorType.RECEIVER_UNAVAILABLE
         ) from error
 
 
