@@ -113,8 +113,18 @@ STOP_REASONS: Final[Mapping[StopReason | EndReason, Standing]] = {
     "closed": Standing("closed", "waiting"),
     "idle": Standing("closed: idle for too long", "waiting"),
 }
+_LOG: Final = "The reasons of its subtasks and the worker's log name the cause."
+STOP_REMEDIES: Final[Mapping[str | None, str]] = {
+    "deadline": "Raise the deadline; if a provider or a tool failed meanwhile, the worker's log names the cause.",
+    "out_of_turns": "Raise max_turns, or name a larger profile.",
+    "out_of_budget": "Raise budget_usd, or name a larger profile.",
+    "overcharged": "Compare CHARGEHAND_PRICES with the provider's price list.",
+    "invalid_output": "Correct the schema by the problems that the report lists, or name a larger model.",
+    **dict.fromkeys(("nothing_succeeded", "unwritten"), _LOG),
+}
+"""What to do about an end that a limit or a failure caused."""
 REASONS: Final[Mapping[str, str]] = {
-    "provider_unavailable": "the model provider does not answer",
+    "provider_unavailable": "the model provider does not answer, or answers with errors",
     "provider_refused": "the model provider refused the call",
     "refused": "the model declined",
     "truncated": "the reply was cut off",
@@ -126,7 +136,7 @@ REASONS: Final[Mapping[str, str]] = {
     "duplicate": "the same task was given before",
     "tool_unavailable": "a tool is unavailable",
     "quarantined": "two workers were lost in the middle of it",
-    "internal": "a fault of the worker",
+    "internal": "a fault of the worker, whose log names the cause",
     "ambiguous_input": "the task can be read in several ways",
     "out_of_scope": "it is another agent's work",
     "confidence_too_low": "the agent is not sure enough",

@@ -11,11 +11,15 @@ from chargehand.state_words import (
     REASONS,
     SESSION_STATES,
     STOP_REASONS,
+    STOP_REMEDIES,
     SUBTASK_MARKS,
     EndReason,
     reason_words,
     standing,
 )
+
+_ASKED_FOR = ("completed", "partial", "unanswered", "finish_now", "closed", "idle")
+"""Ends that neither a limit nor a failure caused, or whose gaps say more."""
 
 
 def test_every_state_and_stop_reason_has_words() -> None:
@@ -23,6 +27,7 @@ def test_every_state_and_stop_reason_has_words() -> None:
     assert {*get_args(SessionState)} <= {*SESSION_STATES}
     assert {*NO_REPORT} == {*get_args(SessionState)}
     assert {*STOP_REASONS} == {*get_args(StopReason), *get_args(EndReason)}
+    assert {*STOP_REASONS} - {*STOP_REMEDIES} == {*_ASKED_FOR}
     assert {*SUBTASK_MARKS} == {*get_args(SubtaskState)}
     reasons = {*get_args(FailureReason), *get_args(Escalation.model_fields["reason"].annotation)}
     assert {*REASONS} <= reasons

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from chargehand import LimitUse, Report, Source, Status, Step, SubtaskRecord, Trace
 from chargehand.contracts import Verification
-from chargehand.state_words import ENDED, NO_REPORT
+from chargehand.state_words import ENDED, NO_REPORT, STOP_REMEDIES
 from chargehand_cli.rendering.attachments import Attachments
 from chargehand_cli.rendering.cited_passages import Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
@@ -53,6 +53,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
     return render(
         "report.html",
         report=report,
+        remedy=STOP_REMEDIES.get(report.stop_reason, ""),
         attachments=attachments,
         answer=safe_html(answer_below_notice(report), report.sources, files),
         edits=edit_words(report),

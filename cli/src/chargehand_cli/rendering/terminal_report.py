@@ -9,6 +9,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from chargehand import Report, Source
+from chargehand.state_words import STOP_REMEDIES
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text, without_links
 from chargehand_cli.rendering.progress import TONES
 from chargehand_cli.rendering.text import answer_below_notice, closed, dollars, duration, further_gaps, output_lines
@@ -50,6 +51,8 @@ def _answer(report: Report) -> str:
 
 
 def _below(report: Report, in_line: Callable[[str, int], str] = one_safe_line) -> Iterator[str]:
+    if remedy := STOP_REMEDIES.get(report.stop_reason):
+        yield from ("", remedy)
     if report.disclaimer:
         yield from ("", in_line(report.disclaimer, 1_000))
     if lines := output_lines(report):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chargehand.payloads.settings import encryption_of
-from chargehand.state_words import ENDED
+from chargehand.state_words import ENDED, STOP_REMEDIES
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, console, put, put_check, put_json, say
@@ -41,6 +41,8 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at, work=work))
     if found.failure:
         say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
+    elif remedy := STOP_REMEDIES.get(found.stop_reason):
+        say(remedy)
     elif found.state not in ENDED and connection.is_open:
         for queue in await unserved_queues(connection.chargehand.client, session):
             name = one_safe_line(queue, 100)

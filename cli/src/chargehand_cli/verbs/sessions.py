@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from chargehand.state_words import STOP_REMEDIES
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
@@ -101,6 +102,8 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
         yield "  ".join(columns).rstrip()
         if each.failure:
             yield f"    {one_safe_line(each.failure.cause)} {one_safe_line(each.failure.remedy)}"
+        elif remedy := STOP_REMEDIES.get(each.stop_reason):
+            yield f"    {remedy}"
         if each.waiting_for:
             yield f"    waits for {one_safe_line(each.waiting_for)}: `chargehand status {one_safe_line(each.id)}`"
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from chargehand import InvalidInput, SessionSummary
 from chargehand.contracts.base import Dollars
+from chargehand.state_words import STOP_REMEDIES
 from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.words import words
@@ -82,7 +83,7 @@ def row_facts(summary: SessionSummary) -> list[str]:
     """List the facts in a session's row besides its goal, state and start."""
     facts = [
         words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
-        summary.failure.cause if summary.failure else "",
+        summary.failure.cause if summary.failure else STOP_REMEDIES.get(summary.stop_reason, ""),
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
         _cost(summary),
