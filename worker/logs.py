@@ -7,6 +7,7 @@ or the key. Messages are in the session's history and, at DEBUG, in the log. A f
 import json
 import logging
 import math
+import os
 import re
 import resource
 import socket
@@ -29,7 +30,7 @@ from activities.current_span import current_trace_id
 from activities.metrics import ERRORS, FAILED_ATTEMPTS, count_in_activity
 from activities.models.failures import ProviderFault
 from chargehand.contracts.problems import shorten
-from chargehand.failure_causes import failure_cause
+from chargehand.failure_causes import failure_cause, is_explained
 from chargehand.wire import SESSIONS
 
 LogFormat = Literal["auto", "json", "text"]
@@ -134,6 +135,7 @@ class JsonFormatter(TextFormatter):
             **correlation(record),
         }
         if record.exc_info:
+            fields = _explanation(record.exc_info[1]) | fields
             fields["exception"] = self.formatException(record.exc_info)[-_LONGEST:]
         return hide(json.dumps(fields))
 
@@ -202,12 +204,25 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, place: Traceb
 
 
 def _traceback_lines(error: BaseException) -> Iterator[str]:
+    for each in reversed(_chain(error)):
+        kind = f" {each.type}" if isinstance(each, ApplicationError) and each.type else ""
+        if isinstance(each, OSError) and each.errno:
+            kind = f": {os.strerror(each.errno)}"  # the system's own words
+        yield f"{''.join(traceback.format_tb(each.__traceback__))}{type(each).__qualname__}{kind}"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
     chain = [error]
     while (before := _before(chain[-1])) is not None and before not in chain:
         chain.append(before)
-    for each in reversed(chain):
-        kind = f" {each.type}" if isinstance(each, ApplicationError) and each.type else ""
-        yield f"{''.join(traceback.format_tb(each.__traceback__))}{type(each).__qualname__}{kind}"
+    return chain
+
+
+def _explanation(error: BaseException | None) -> dict[str, Any]:
+    """Return the cause and the remedy of the outermost error that has some, for records of any logger."""
+    kinds = map(_kind_of, _chain(error) if error else ())
+    explained = next(filter(is_explained, kinds), "")
+    return failure_cause(explained).model_dump(exclude_defaults=True) if explained else {}
 
 
 def _before(error: BaseException) -> BaseException | None:
@@ -240,10 +255,11 @@ def _log(error: Exception) -> None:
     setattr(error, _LOGGED, True)
 
 
-def _kind_of(error: Exception) -> str:
+def _kind_of(error: BaseException) -> str:
     if isinstance(error, ApplicationError):
         return error.type or type(error).__name__
-    return "OSError" if isinstance(error, OSError) else type(error).__name__
+    names = [each.__name__ for each in type(error).__mro__]
+    return next(filter(is_explained, names), names[0])
 
 
 def _is_new(record: logging.LogRecord) -> bool:

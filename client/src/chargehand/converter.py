@@ -38,7 +38,7 @@ from chargehand.contracts.problems import (
 )
 from chargehand.errors import BucketError
 from chargehand.payloads.encryption import ENCRYPTED, PAYLOAD, Encryption, off_the_loop
-from chargehand.payloads.errors import SealBroken, StorageNotSet
+from chargehand.payloads.errors import NO_KEYS, SealBroken, StorageNotSet
 from chargehand.payloads.storage import Storage
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.wire import ErrorType
@@ -56,10 +56,6 @@ _UNTYPED_VALUES: Final = 50_000
 _READ_BY_CLIENTS: Final = (Report, Status, Plan)
 _WRITTEN_WHOLE: Final = (*_READ_BY_CLIENTS, TypedByPeople)
 _METADATA: Final = {"encoding": b"json/plain"}
-_NO_KEYS: Final = (
-    "encoding: is encrypted; "
-    "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
-)
 _NOT_ENCRYPTED: Final = (
     "encoding: is not encrypted, and only encrypted input is accepted; "
     "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
@@ -172,7 +168,7 @@ class PayloadConverter(CompositePayloadConverter):
             raise invalid_input(name, [printable(payload.data.decode(errors="replace"), LONGEST_REASON)])
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
             if encoding == ENCRYPTED:
-                raise invalid_input(name, [_NO_KEYS])
+                raise invalid_input(name, [f"encoding: {NO_KEYS}"])
             found = printable(encoding.decode(errors="replace"), LONGEST_NAME) or "missing"
             raise invalid_input(name, [f"encoding: is {found}; send JSON as json/plain"])
 

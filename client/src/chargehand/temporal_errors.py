@@ -32,8 +32,11 @@ from chargehand.errors import (
     UpdateRefused,
 )
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
+from chargehand.payloads.errors import NO_KEYS
 from chargehand.wire import ErrorType
 
+_ENCODED: Final = "Encoded failure"
+"""The SDK's words for a failure that is encrypted."""
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body from connection")
 """SDK messages for a connection lost during a call, as at a restart of the server."""
@@ -134,6 +137,8 @@ def ending(session_id: str, cause: BaseException) -> ChargehandError:
 def _reason(cause: BaseException) -> tuple[str, ErrorType | None]:
     if known := _UNKNOWN_UPDATE.search(str(cause)):
         return f"It takes no such message, only: {', '.join(known[1].split())}.", None
+    if isinstance(cause, ApplicationError) and cause.message == _ENCODED:
+        return f"Why it failed {NO_KEYS}.", None
     if isinstance(cause, ApplicationError):
         return cause.message, ErrorType(cause.type) if cause.type in set(ErrorType) else None
     return str(cause), None

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import errno
 import json
 import logging
 import math
@@ -14,6 +15,9 @@ from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from chargehand.errors import BucketError
+from chargehand.failure_causes import failure_cause
+from chargehand.payloads.errors import KeyMissing
 from chargehand.wire import ErrorType
 from worker.logs import JsonFormatter, TextFormatter
 
@@ -146,4 +150,25 @@ def test_a_failed_workflow_task_says_whose_it_is() -> None:
     told = json.loads(JsonFormatter().format(_record("Failed activation", temporal_workflow=whose)))
 
     assert {**whose, "session": "s"}.items() <= told.items()
+    assert "cause" not in told
     assert "agent" not in told
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOTDIR])
+@pytest.mark.parametrize("kind", [OSError, BucketError, KeyMissing])
+def test_a_record_of_any_logger_says_the_cause(code: int, kind: type[Exception]) -> None:
+    """The SDK's records of failed workflow tasks too: cause, remedy and the system's words, but not the error's own."""
+    wrapped = RuntimeError(CANARY)
+    wrapped.__cause__ = OSError(code, CANARY, CANARY)
+    if kind is not OSError:
+        wrapped.__cause__ = kind(CANARY)
+        wrapped.__cause__.__cause__ = OSError(code, CANARY, CANARY)
+    record = _record("Failed encoding completion")
+    record.exc_info = (RuntimeError, wrapped, None)
+
+    told = json.loads(JsonFormatter().format(record))
+
+    named = "OSError" if kind is OSError else kind.__name__
+    assert (told["error_type"], told["remedy"]) == (named, failure_cause(named).remedy)
+    assert os.strerror(code) in told["exception"]
+    assert CANARY not in json.dumps(told)

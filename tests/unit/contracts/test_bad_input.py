@@ -153,8 +153,8 @@ def test_only_json_is_read() -> None:
         "Invalid input: encoding: is unknown; send JSON as json/plain"
     )
     assert _refusal(b"anything", encoding=b"binary/encrypted") == (
-        "Invalid SessionRequest: encoding: is encrypted; set CHARGEHAND_ENCRYPTION_KEYS and "
-        "CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
+        "Invalid SessionRequest: encoding: is encrypted, and there is no key here; set "
+        "CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID alike for all workers, commands and clients"
     )
 
 

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
+from temporalio.exceptions import ApplicationError
 
 from chargehand.bucket import Directory, artifact_key, bucket_location, open_bucket
 from chargehand.converter import data_converter
+from chargehand.errors import BucketError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 from chargehand.payloads.settings import protection_from
-from chargehand.payloads.storage import PayloadDirectory, Storage, storage_from_text
+from chargehand.payloads.storage import READ_BY_CLIENTS, PayloadDirectory, Storage, storage_from_text
+from chargehand.temporal_errors import ending
 
 LARGE = Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"many words " * 20_000 + b'"')
 STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
@@ -131,3 +135,25 @@ def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, a
 
     with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
         storage_from_text(place, "default")
+
+
+async def test_a_place_that_nothing_can_be_written_to_is_named(tmp_path: Path) -> None:
+    """Writing and reading there say which setting names it, where it is, and what the system said."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    driver = PayloadDirectory(blocked, "default")
+
+    with pytest.raises(BucketError, match=f"CHARGEHAND_STORAGE: nothing can be written in {blocked}.*: .*Check its"):
+        await driver.store(READ_BY_CLIENTS, [Payload(data=b"x")])
+    with pytest.raises(BucketError, match=f"CHARGEHAND_STORAGE: nothing can be read in {blocked}.*: Not a directory"):
+        await driver.retrieve(FETCHING, [StorageDriverClaim(claim_data={"sha256": "0" * 64})])
+
+
+async def test_a_failure_that_is_encrypted_names_the_keys() -> None:
+    """A client without keys is told of the settings, not in the SDK's words."""
+    failure = Failure()
+    await data_converter(Encryption({"one": bytes(32)}, "one")).encode_failure(ApplicationError("why"), failure)
+
+    told = ending("s", await data_converter().decode_failure(failure))
+
+    assert str(told).startswith("Why it failed is encrypted, and there is no key here; set CHARGEHAND_ENCRYPTION_KEYS")

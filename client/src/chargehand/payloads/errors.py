@@ -4,7 +4,14 @@ If the key or stored payload of an activity's or child's result is missing or br
 Temporal retries until it is restored. Input and messages are refused instead.
 """
 
+from typing import Final
+
 from chargehand.errors import ChargehandError
+
+NO_KEYS: Final = (
+    "is encrypted, and there is no key here; "
+    "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID alike for all workers, commands and clients"
+)
 
 
 class ProtectionError(ChargehandError):

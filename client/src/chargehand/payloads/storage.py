@@ -9,8 +9,8 @@ import hashlib
 import io
 import re
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -108,19 +108,33 @@ class PayloadStore(StorageDriver):
         content = payload.SerializeToString(deterministic=True)
         digest = hashlib.sha256(content).hexdigest()
         body = _packed(content, is_encrypted=payload.metadata.get("encoding") == ENCRYPTED)
-        self._files.put(artifact_key(digest), body)
+        with self._usable("written"):
+            self._files.put(artifact_key(digest), body)
         return digest
 
     def _read(self, digest: str) -> Payload:
         if not _DIGEST.fullmatch(digest):
             raise StoredPayloadMissing("of a reference without a digest", self._place)
         stored = io.BytesIO()
-        if not self._files.fetch(artifact_key(digest), stored):
+        with self._usable("read"):
+            found = self._files.fetch(artifact_key(digest), stored)
+        if not found:
             raise StoredPayloadMissing(digest, self._place)
         content = _unpacked(stored.getvalue())
         if content is None or hashlib.sha256(content).hexdigest() != digest:
             raise StoredPayloadDamaged(digest, self._place)
         return Payload.FromString(content)
+
+    @contextmanager
+    def _usable(self, done: str) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+            raise BucketError(
+                f"CHARGEHAND_STORAGE: nothing can be {done} in {self._place}: {problem}. "
+                "Check its space and who may use it, or name another place."
+            ) from error
 
 
 class PayloadDirectory(PayloadStore):
