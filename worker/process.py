@@ -13,13 +13,13 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Interceptor
 
-from activities.backends import SettingsError
+from activities.backends import Choice, SettingsError
 from activities.metrics import BUCKETS
 from chargehand.connect import USUAL, connection_settings, explained, grpc_compression
 from chargehand.converter import data_converter
 from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import storage_from
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import Hook, installed, require_each
 from chargehand.search_attributes import missing_attributes
 from worker.composition import activity_slots, compose, encryption, queues_in_use
 from worker.health import end_if_frozen, health_file, watch_event_loop
@@ -58,6 +58,7 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
                 queues = queues_in_use(settings)
                 measuring = measure_server(client, activity_slots(settings), queues, runtime.metric_meter)
                 closing.callback(asyncio.create_task(measuring).cancel)
+            closing.callback(asyncio.create_task(report_unusable(settings)).cancel)
             gc.freeze()  # as in `worker.start`, with the SDKs that composing has loaded
             announce()
             await stop.wait()
@@ -94,6 +95,15 @@ def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[In
         return ()
     closing.callback(listed.close)
     return (listed,)
+
+
+async def report_unusable(settings: Settings) -> None:
+    """Log each place and service of the settings that a trial finds unusable; sessions may go on without it."""
+    for extension in filter(lambda each: each.name, installed().examinations):
+        with extension.calling("examination"):
+            for choice in require_each(Choice, await extension.load_function()(settings, os.environ)):
+                if choice.problem:
+                    _logger.error("%s %s (%s): %s", choice.backend, choice.adapter, choice.why, choice.problem)
 
 
 async def _warn_if_unlisted(client: Client) -> None:

@@ -231,9 +231,12 @@ class Registry:
         """Add rows to `chargehand doctor`: a function from the settings, which it may refuse, to `Choice`s."""
         self._plugins.choices.append(Extension(self.plugin, target))
 
-    def examinations(self, target: str) -> None:
-        """Add checks to `chargehand doctor`: an asynchronous function of settings and environment."""
-        self._plugins.examinations.append(Extension(self.plugin, target))
+    def examinations(self, target: str, *, at_start: bool = False) -> None:
+        """Add checks to `chargehand doctor`: an asynchronous function of settings and environment.
+
+        Starting workers make those `at_start` too, and log what they find.
+        """
+        self._plugins.examinations.append(Extension(self.plugin, target, name="start" if at_start else ""))
 
     def parts(self, target: str) -> None:
         """Add activities, tools and checks to a worker: an asynchronous function of its `WorkerParts`."""

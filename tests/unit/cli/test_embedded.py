@@ -8,7 +8,7 @@ import pytest
 
 from chargehand_cli.embedded.program import EmbeddedServerFailed, check_temporal, find_temporal
 from chargehand_cli.embedded.server import ServerFailed, start_server
-from chargehand_cli.embedded.state import WORKER_STARTS, last_lines
+from chargehand_cli.embedded.state import WORKER_STARTS, last_lines, reported_problems
 
 INSTALLED = Path(sys.executable).parent / "temporal"
 
@@ -57,3 +57,14 @@ def test_a_server_that_ends_while_it_starts_is_told_from_a_silent_one(tmp_path: 
 
     with (tmp_path / "lock").open("w") as lock, pytest.raises(ServerFailed, match=r"^it exited with code -9$"):
         start_server(program, tmp_path / "db", tmp_path / "log", lock_descriptor=lock.fileno())
+
+
+def test_only_what_the_running_worker_reports_is_told(tmp_path: Path) -> None:
+    """Problems of an earlier worker, and records of other loggers, are not repeated after a run."""
+    record = "2026-11-29 10:00:00,000 ERROR chargehand.worker: "
+    log = tmp_path / "worker.log"
+    assert reported_problems(log) == []
+
+    log.write_text(f"{record}old\n{WORKER_STARTS}\n{record}spans: refused\nplain\n{record}payloads: full\n")
+
+    assert reported_problems(log) == ["spans: refused", "payloads: full"]

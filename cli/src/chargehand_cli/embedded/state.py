@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -69,6 +70,7 @@ class Order:
         return cls(Path(order["state"]), Path(order["temporal"]), WorkerCommand(**worker))
 
 
+_ALL: Final = 1_000
 WORKER_STARTS: Final = "--- a worker starts ---"
 """A line of the worker's log."""
 
@@ -151,6 +153,12 @@ class FileLock:
     def close(self) -> None:
         with suppress(OSError):
             os.close(self.descriptor)
+
+
+def reported_problems(log: Path) -> list[str]:
+    """Return the settings that the running worker's log reports as unusable."""
+    _, *told = re.split(r" ERROR chargehand\.worker: ", last_lines(log, _ALL))
+    return [each.partition("\n")[0] for each in told]
 
 
 def last_lines(path: Path, count: int = 12) -> str:

@@ -15,6 +15,8 @@ from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
+from chargehand_cli.embedded.state import reported_problems
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, ReportOptions, SessionId, verb
@@ -58,17 +60,27 @@ async def run_session(
     """
     session = await _start(connection, options, base, before_start, follows=follows, quiet=shown.quiet)
     async with _cancelling_without_worker(connection, session, options):
-        return await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
+        code = await follow_to_report(connection, session.id, shown, as_output=options.output_schema is not None)
+    if connection.location.is_embedded:
+        for problem in reported_problems(connection.location.worker_log):
+            say(f"The worker reports: {one_safe_line(problem, 600)}")
+    return code
 
 
 @verb(app, location=FILES)
 async def start(connection: Connection, options: RequestOptions) -> None:
     """Start a session and print its ID, without waiting for its report."""
+    from chargehand.visibility import pollers
+
     session = await _start(connection, options)
     async with _cancelling_without_worker(connection, session, options):
         await connection.until_worker_polls()
         await session.opened()
     put(session.id)
+    queue = connection.location.task_queue
+    if not await pollers(connection.chargehand.client, queue):
+        say(f"No worker polls task queue '{one_safe_line(queue, 100)}': the session waits until one does.")
+        say(f"Start one with CHARGEHAND_TASK_QUEUE={one_safe_line(queue, 100)}; `chargehand doctor` checks the rest.")
     connection.farewell = (
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"
         f"  chargehand up    or    chargehand watch {session.id}"

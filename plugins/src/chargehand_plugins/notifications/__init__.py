@@ -8,5 +8,5 @@ def register(registry: Registry) -> None:
     names = ("NOTIFY", "NOTIFY_LATER", "NOTIFY_LATER_AFTER", "NOTIFY_AGAIN_EVERY", "NOTIFY_INTERNAL")
     variables = [f"CHARGEHAND_{name}" for name in (*names, "SMTP", "SMTP_FROM")]
     registry.settings(f"{__name__}.settings:NotificationSettings", *variables)
-    registry.examinations(f"{__name__}.settings:examine")
+    registry.examinations(f"{__name__}.settings:examine", at_start=True)
     registry.parts(f"{__name__}.settings:add_parts")

@@ -8,7 +8,9 @@ import pytest
 
 from chargehand_plugins.notifications.tests.test_notifications import mail_server
 from tests.loopback_http import LoopbackHandler, serve_http
+from worker.process import report_unusable
 from worker.program import main
+from worker.settings import read_settings
 
 _PLACES = {"ARTIFACTS": "documents' store", "STORAGE": "large payloads", "HEALTH_FILE": "health file"}
 """Row of `doctor` by setting."""
@@ -25,9 +27,13 @@ class Services(LoopbackHandler):
 
 
 async def test_what_settings_name_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Places are written to, and the mail server, the receiver of spans and the search are asked, as a worker would."""
+    """Places are written to, and the mail server, the receiver of spans and the search are asked, as a worker
+    would; a worker that starts logs the same problems of places, mail and spans."""
     (tmp_path / "file").write_text("")
     blocked = f"{tmp_path}/file/below"
     gone = "http://127.0.0.1:9"
@@ -64,8 +70,12 @@ async def test_what_settings_name_is_tried(
                 for name, value in (usual | {name: value for name, (value, _, _) in tried.items()}).items():
                     environment.setenv(name, value)
                 assert await asyncio.to_thread(main, ["--explain"]) == 0
+                caplog.clear()
+                await report_unusable(read_settings())
             told = {each["backend"]: each for each in json.loads(capsys.readouterr().out)["active"]}
             for variable, (_, backend, problem) in tried.items():
                 assert problem in told[backend]["problem"], (variable, told[backend])
+                is_logged = any(problem in each.message and backend in each.message for each in caplog.records)
+                assert is_logged == bool(problem and backend != "search")
                 assert bool(problem) == bool(told[backend]["problem"]), (variable, told[backend])
             assert "right" not in json.dumps(told)
