@@ -25,6 +25,7 @@ from chargehand import Session
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
+from chargehand.state_words import STOP_REMEDIES
 from tests.acceptance.alert_rules import fires
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import answered
@@ -212,6 +213,7 @@ async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
 async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
     """Work of a kind has a queue of its own, and no worker does it."""
     async with _scene(server, tmp_path) as scene:
+        assert f"No worker polls task queue '{scene.queue}'" in await scene.told("start", "How high is the tide?")
         await scene.worker(CHARGEHAND_QUEUES='{"models": 5}', CHARGEHAND_ROLES='["sessions", "tools", "sandboxes"]')
         session = await scene.start()
 
@@ -219,7 +221,7 @@ async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
             return f"No worker polls task queue '{scene.queue}-models'" in await scene.told("doctor")
 
         await until(is_told, 60)
-        assert [each["session"] for each in scene.records("session started")] == [session.id]
+        assert session.id in [each["session"] for each in scene.records("session started")]
         assert await scene.alerts("ChargehandQueueUnserved")
         assert "CHARGEHAND_ROLES, if set, include models" in await scene.told("doctor")
         assert f"No worker polls task queue '{scene.queue}-models'" in await scene.told("status", session.id)
@@ -256,7 +258,9 @@ async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
 
             [ended] = scene.records("session ended", session)
             assert ended["end"] == end
-            assert words[end] in await scene.told("list")
+            for told in (await scene.told("list"), await scene.told("status", session)):
+                assert words[end] in told
+                assert STOP_REMEDIES[end] in told
             assert end != "deadline" or await scene.alerts("ChargehandLimits")
 
 
@@ -280,6 +284,7 @@ async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
         [record] = scene.records("is polled by build older too")
         assert "this worker is build" in record["message"]
         assert "end the others after an update" in record["message"]
+        assert f"share task queue '{scene.queue}': stop those of the old build" in await scene.told("doctor")
         await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is asked every half minute
 
 

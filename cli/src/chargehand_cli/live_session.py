@@ -40,6 +40,7 @@ _UNCHANGED_SECONDS: Final = 1.0
 """Interval of reading the status while nothing changes."""
 _SHARE: Final = 4
 """The interval is at least this multiple of the time to read a status, which grows with the work."""
+_SILENCE: Final = "waiting: no worker answers, or the server does not; to find the cause: `chargehand doctor`"
 _CANCEL_SECONDS: Final = 15
 _DECLINE: Final = "/decline"
 _ANSWER: Final = "Your answer (leave empty to skip, /decline to decline): "
@@ -170,7 +171,7 @@ async def _poll_status(
                 ) from error
             is_silence = isinstance(error, NotReachable | TimeoutError)
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
-                progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
+                progress.remark(_SILENCE if is_silence else one_safe_line(str(error), 300))
         await asyncio.sleep(connection.polling_seconds)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause - connection.polling_seconds):

@@ -97,7 +97,7 @@ class NoWorker(NotReachable):
     def __init__(self, session_id: str, task_queue: str) -> None:
         super().__init__(
             f"No worker polls the task queue '{task_queue}', so session '{session_id}' cannot answer. Start a worker; "
-            "`chargehand doctor` shows those that run. What was sent may still take effect then."
+            "`chargehand doctor` shows those that run. A change that was sent takes effect then."
         )
 
 

@@ -111,12 +111,23 @@ async def pollers(
 ) -> Sequence[str]:
     """List the identities of workers polling a task queue; the server remembers ended ones for minutes."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    return sorted({each.identity for each in await _pollers(client, task_queue, kind, since)})
+
+
+async def unversioned_builds(client: Client, task_queue: str, since: datetime) -> Sequence[str]:
+    """List the builds of workers without Worker Versioning that have polled a task queue of workflows."""
+    found = await _pollers(client, task_queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, since)
+    return sorted({build for deployment, build in map(build_of, found) if not deployment})
+
+
+async def _pollers(
+    client: Client, task_queue: str, kind: "TaskQueueType.ValueType", since: datetime | None
+) -> Sequence[PollerInfo]:
     asked = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
     )
     answer = await client.workflow_service.describe_task_queue(asked, retry=True)
-    recent = (each for each in answer.pollers if since is None or each.last_access_time.ToDatetime(UTC) >= since)
-    return sorted({each.identity for each in recent})
+    return [each for each in answer.pollers if since is None or each.last_access_time.ToDatetime(UTC) >= since]
 
 
 async def unserved_queues(client: Client, workflow_id: str) -> Sequence[str]:

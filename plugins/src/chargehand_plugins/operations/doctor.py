@@ -9,7 +9,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from shlex import quote
 from typing import Final, cast
@@ -36,11 +36,12 @@ from chargehand.visibility import (
     list_executions,
     pollers,
     state_word,
+    unversioned_builds,
 )
 from chargehand.wire import WorkflowType
 from chargehand_cli.connection import WORKER_SECONDS, Connection
 from chargehand_cli.embedded.program import check_temporal
-from chargehand_cli.embedded.state import last_lines
+from chargehand_cli.embedded.state import StateDirectory, last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, put
@@ -50,6 +51,8 @@ from chargehand_plugins.operations.worker_program import explain
 _MAX_UNKNOWN: Final = 100
 _MAX_LISTED: Final = 1_000
 _QUERIED: Final = 3
+_LATELY: Final = timedelta(minutes=2)
+"""Polls of a minute each; the server lists ended workers for longer."""
 _QUERY_TIMEOUT: Final = timedelta(seconds=3)
 
 
@@ -90,6 +93,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     except WrongSettings:
         return findings.worst  # the worker's settings, which were checked above
     findings.good(connection.describe())
+    check_database(connection, findings)
     try:
         if has_worker:
             await _check_worker(connection, findings)
@@ -104,6 +108,16 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     except RPCError as error:
         findings.bad(f"The Temporal server reports an error: {one_safe_line(error.message)}", Exit.UNREACHABLE)
     return findings.worst
+
+
+def check_database(connection: Connection, findings: Findings) -> None:
+    """Report a deleted database, with which a running embedded server goes on."""
+    database = StateDirectory(connection.location.state).database
+    if connection.location.is_embedded and not database.exists():
+        findings.bad(
+            f"{database} was deleted: the running server keeps its sessions until it stops, and then they are lost. "
+            "Read what you need (`chargehand result`, `chargehand trace`), then stop it and start again"
+        )
 
 
 async def _check_worker_program(connection: Connection, findings: Findings) -> None:
@@ -141,18 +155,24 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
 
 
 async def _check_worker(connection: Connection, findings: Findings) -> None:
-
     queue = connection.location.task_queue
     give_up_at = time.monotonic() + (WORKER_SECONDS if connection.location.is_embedded else 0)
     while not (found := await pollers(connection.chargehand.client, queue)):
         if time.monotonic() >= give_up_at:
             log = connection.location.worker_log
-            words = f" The end of {log}:\n{last_lines(log)}" if connection.location.is_embedded else ""
+            start = f" Start one with {_settings_of(queue, queue)}."
+            words = f" The end of {log}:\n{last_lines(log)}" if connection.location.is_embedded else start
             findings.bad(
                 f"No worker polls task queue '{queue}': sessions wait until one does.{words}", Exit.UNREACHABLE
             )
             return
         await asyncio.sleep(0.2)
+    builds = await unversioned_builds(connection.chargehand.client, queue, datetime.now(UTC) - _LATELY)
+    if len(builds) > 1:
+        findings.bad(
+            f"Workers of builds {one_safe_line(', '.join(builds), 300)} share task queue '{queue}': stop those of the "
+            "old build, or turn Worker Versioning on with CHARGEHAND_DEPLOYMENT"
+        )
     workers = f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}"
     if await _answers(connection.chargehand.client, queue):
         findings.good(workers)

@@ -25,7 +25,7 @@ from chargehand.environment import BAD_SETTINGS
 from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded.state import WorkerCommand
+from chargehand_cli.embedded.state import StateDirectory, WorkerCommand
 from chargehand_cli.location import LocationOptions
 from chargehand_cli.main import execute
 from chargehand_cli.run_options import BadRequest
@@ -33,7 +33,7 @@ from chargehand_cli.terminal import Exit
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.operations import self_checks
-from chargehand_plugins.operations.doctor import Findings, check_sessions, examine
+from chargehand_plugins.operations.doctor import Findings, check_database, check_sessions, examine
 from chargehand_plugins.operations.worker_program import explain
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
@@ -413,3 +413,16 @@ async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(s
 
     assert (alive, dead) == (Exit.DONE, Exit.UNREACHABLE)
     assert [line[:18] for line in lines if "worker(s)" in line] == ["✔ 1 worker(s) on t", "✘ No worker answer"]
+
+
+def test_a_deleted_database_is_missed(tmp_path: Path) -> None:
+    """An embedded server goes on with it until it stops; then its sessions are lost."""
+    connection = Connection(LocationOptions(state=tmp_path))
+    lines: list[str] = []
+    for exists in (True, False):
+        database = StateDirectory(connection.location.state).database
+        database.touch() if exists else database.unlink()
+        check_database(connection, Findings(lines.append))
+
+    [line] = lines
+    assert f"{tmp_path}/temporal.db was deleted" in line
