@@ -36,6 +36,7 @@ from chargehand.contracts.limits import MOST_TURNS
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.plugins import Extension, installed
 from chargehand.strict_json import each_once
+from chargehand.toml_file import parser_words
 from chargehand.wire import TASK_QUEUE
 from worker.logs import LogFormat
 
@@ -236,7 +237,7 @@ class _Environment(EnvSettingsSource):
         except json.JSONDecodeError:
             return _Unreadable('is not JSON; write an object like {"name": 1} or a list like ["name"]')
         except (ValueError, RecursionError) as error:
-            return _Unreadable(str(error))
+            return _Unreadable(parser_words(error) or str(error))
 
 
 def describe_unusable(error: ValidationError) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 import typer
 
 from chargehand import ChargehandError
+from chargehand.toml_file import parser_words
 from chargehand_cli.terminal import ended_by_signals
 from chargehand_cli.verb import Documents
 
@@ -248,7 +249,7 @@ def read_json(source: str) -> dict[str, Any]:
     try:
         fields = json.loads(_text(source))
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{source} is not JSON: {error}.") from error
+        raise BadRequest(f"{source} {parser_words(error) or f'is not JSON: {error}'}.") from error
     if not isinstance(fields, dict):
         raise BadRequest(f'{source} is not a JSON object such as {{"goal": "…"}}.')
     return cast("dict[str, Any]", fields)
@@ -266,5 +267,5 @@ def _text(source: str, most: int = -1) -> str:
         with ended_by_signals():
             return sys.stdin.read(most) if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
     except (OSError, RuntimeError, ValueError) as error:  # unknown users in `~name`, and content that is not text
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else parser_words(error) or error
         raise BadRequest(f"{printable(source, _SHOWN_CHARACTERS)} cannot be read: {reason}.") from error

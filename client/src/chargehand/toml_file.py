@@ -35,10 +35,17 @@ def read_toml(file: Path, most_bytes: int = _MOST_BYTES) -> Mapping[str, object]
         return _tables(data.decode())
     except OSError as error:
         raise UnusableToml(f"cannot be read: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise UnusableToml("is nested too deeply") from error
-    except ValueError as error:  # also for impossible dates and numbers
-        raise UnusableToml(f"is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # also for impossible dates and numbers
+        raise UnusableToml(parser_words(error) or f"is not TOML: {error}") from error
+
+
+def parser_words(error: Exception) -> str:
+    """Word what Python's parsers raise about any text with advice to programmers; empty for other errors."""
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 text (byte {error.start + 1})"
+    return "has a number of too many digits" if "int_max_str_digits" in str(error) else ""
 
 
 @lru_cache(maxsize=100)

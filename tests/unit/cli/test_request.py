@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing import Any, Final, cast
 import pytest
 
 from chargehand import RaisedLimits, SessionRequest
+from chargehand.toml_file import UnusableToml, read_toml
 from chargehand_cli.run_options import (
     BadRequest,
     RequestOptions,
@@ -175,3 +177,24 @@ def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signa
     threading.Thread(target=lambda: (os.open(pipe, os.O_WRONLY), os.kill(os.getpid(), number)), daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         run_interruptible(read())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"[" * 200_000, "is nested too deeply"),
+        (b"1" * 100_000, "has a number of too many digits"),
+        (b"caf\xe9", "is not UTF-8 text (byte 4)"),
+    ],
+    ids=["deep", "long number", "latin-1"],
+)
+def test_parsers_words_for_programmers_are_not_repeated(text: bytes, words: str, tmp_path: Path) -> None:
+    """Request files, TOML files and settings say in the same words what is wrong."""
+    file = tmp_path / "file"
+    file.write_bytes(text)
+
+    with pytest.raises(BadRequest, match=re.escape(words)):
+        read_json(str(file))
+    file.write_bytes(b"x = " + text)
+    with pytest.raises(UnusableToml, match=re.escape(words.partition(" (")[0])):
+        read_toml(file)
