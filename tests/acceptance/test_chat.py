@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.acceptance.commands import Commands, Terminal
 from tests.crew_files import crew_folder
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
+from tests.waiting import eventually
 from tests.workflows.conftest import DESK
 from tests.workflows.test_following import shown as shown_so_far
 
@@ -104,3 +107,42 @@ async def test_a_call_is_approved_here_or_elsewhere(client: Client, tmp_path: Pa
     assert "> \r\nThe conversation has ended: closed." in ended
     assert re.search(r"It is decided elsewhere\.\s+All\.", decided)
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7, 8]
+
+
+@pytest.mark.slow
+async def test_a_talk_can_be_left_at_any_moment(client: Client, tmp_path: Path, terminal: Terminal) -> None:
+    """What was said after the last message is shown to who comes back; the end of the input at a prompt for a
+    decision leaves, too, and waits for no job."""
+    eggs, dry = Held(say("Boiled.")), Held(answer("Dry."))
+    script = Script().replies("eggs", eggs).replies("Find out", say("It has begun.", job="Find out why pumps fail."))
+    script = script.plan(subtask("T1", agent="engineer")).work("", dry)
+    script = script.replies("money", request_tool("refund", amount=7))
+    async with open_environment(
+        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
+    ) as opened:
+        commands, talk = Commands.of(opened.chargehand, tmp_path), opened.chargehand.conversation("left")
+        begin = partial(
+            commands.begin, "chat", "--crew", "desk", "--id", "left", tty=terminal.theirs, screen=terminal.theirs
+        )
+        interrupted = await begin()
+        await terminal.read_until("> ")
+        terminal.type("Two eggs.")
+        await eggs.reached.wait()
+        interrupted.send_signal(signal.SIGINT)
+        await terminal.end_of(interrupted)
+        eggs.released.set()
+        await eventually(talk.transcript, lambda transcript: len(transcript.lines) == 2)
+        back = await begin()
+        seen = await terminal.read_until("> ")
+        terminal.type("Find out why.")
+        await terminal.read_until("It has begun.")
+        terminal.type("I want my money back.")
+        await terminal.read_until("decide elsewhere: ")
+        terminal.type("\x04")
+        await terminal.end_of(back)
+
+        [call] = (await talk.status()).calls
+        dry.released.set()
+
+    assert (interrupted.returncode, back.returncode, call.arguments) == (130, 0, {"amount": 7})
+    assert re.search(r"Said before: Two eggs\.\s+Boiled\.\s+> $", seen)

@@ -3,6 +3,8 @@
 import io
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -99,3 +101,12 @@ def test_a_closed_output_is_no_error(verb: str, client: Client, tmp_path: Path) 
 
     _check(Ran(code, "", said.getvalue()), [Exit.DONE, Exit.FAILED])
     assert "chargehand:" not in said.getvalue()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_an_empty_one(closed: str) -> None:
+    """A command that is started without one, as by some schedulers, takes it for the null device."""
+    command = ["/bin/sh", "-c", f'exec "$0" -m chargehand_cli.main run - {closed}', sys.executable]
+    ran = subprocess.run(command, check=False, input="", env=command_environment(), capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stdout, "unexpected" in ran.stderr) == (Exit.BAD_INPUT, "", False)

@@ -130,8 +130,8 @@ def _options(
 def main() -> NoReturn:
     """Run a command and exit immediately: the SDK's threads can abort a process during an orderly shutdown."""
     # A stream that the caller has closed is None.
-    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
-    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    nowhere = Path(os.devnull).open("r+", encoding="utf-8")  # noqa: SIM115  # for the life of the process
+    sys.stdin, sys.stdout, sys.stderr = sys.stdin or nowhere, sys.stdout or nowhere, sys.stderr or nowhere
     code = execute(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

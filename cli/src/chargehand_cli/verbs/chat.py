@@ -61,8 +61,7 @@ async def chat(
             with suppress(ChargehandError):  # it has ended in the meantime
                 await talk.close()
         elif not quiet:
-            _end_prompt()
-            say(f"To go on: `chargehand chat --id {talk.id}`")
+            say(_below_prompt(f"To go on: `chargehand chat --id {talk.id}`"))
     return Exit.DONE
 
 
@@ -89,11 +88,12 @@ class Chat:
     async def hold(self) -> bool:
         """Send typed lines until the input ends; return whether the conversation is over."""
         before = (await self.talk.transcript()).lines
-        self._known = {line.number for line in before}
+        last = max((line.number for line in before if line.kind == "message"), default=1)
+        self._known = {line.number for line in before if line.number < last or not can_ask()}
         self._replied_at = max((line.at for line in before), default=None)
-        loop = asyncio.get_running_loop()
+        await self._show_news("Said before")
         # A daemon thread, so that an interrupted process does not wait for a line.
-        Thread(target=_read, args=(loop, self._lines), daemon=True).start()
+        Thread(target=_read, args=(asyncio.get_running_loop(), self._lines), daemon=True).start()
         following = asyncio.create_task(self._follow())
         try:
             return await self._talk()
@@ -106,7 +106,8 @@ class Chat:
                 return True
             if text.strip():
                 await self._say(text)
-        await self._wait_for_jobs()
+        if not can_ask():
+            await self._wait_for_jobs()
         return False
 
     async def _follow(self) -> None:
@@ -151,8 +152,7 @@ class Chat:
             is_new = await self._show_news()
             status = await self.talk.status()
             if status.state in ENDED:
-                _end_prompt()
-                say(f"The conversation has ended: {status.standing.words}.")
+                say(_below_prompt(f"The conversation has ended: {status.standing.words}."))
                 return _CLOSE
             for call in status.calls:
                 is_new |= self._show_call(call, is_asked=False)
@@ -168,6 +168,8 @@ class Chat:
         self._is_waiting = True
         try:
             while not await self._ends_before_news(saying):
+                if not self._is_waiting:  # the input has ended
+                    return
                 self._ask((await self.talk.status()).calls)
             self._ask(())
             self._show(await saying)
@@ -177,13 +179,12 @@ class Chat:
 
     def _ask(self, calls: "Sequence[PendingCall]") -> None:
         """Show calls that need approval, each once; at a terminal, ask until one is decided, here or elsewhere."""
-        asking, self._asking = self._asking, None
-        if asking and not asking.done():
-            if asking.get_name() in {call.id for call in calls}:
-                self._asking = asking
+        if self._asking and not self._asking.done():
+            if self._asking.get_name() in {call.id for call in calls}:
                 return
-            asking.cancel()  # what is typed next is a message
+            self._asking.cancel()  # what is typed next is a message
             say("\nIt is decided elsewhere.")
+        self._asking = None
         for call in calls:
             if self._show_call(call, is_asked=can_ask()) and can_ask():
                 self._asking = asyncio.create_task(self._decide(call), name=call.id)
@@ -195,6 +196,8 @@ class Chat:
         self._asking = None  # it is decided here
         if not line:
             self._lines.put_nowait(line)  # the end of the input is that of the messages, too
+            self._is_waiting = False
+            self._has_news.set()
         choice = line.strip()[:1].lower()
         try:
             if choice == "a":
@@ -204,15 +207,15 @@ class Chat:
         except ChargehandError as error:
             say(f"Not accepted: {error_text(error)}")
 
-    async def _show_news(self) -> bool:
+    async def _show_news(self, said: str = "Said elsewhere") -> bool:
         """Show replies that report on jobs or answer others, whose messages are shown at a terminal."""
         lines = [line for line in (await self.talk.transcript()).lines if line.number not in self._known]
         for line in lines:
-            _end_prompt()
             if line.kind == "reply":
+                prompt(_below_prompt(""))
                 self._put(line.text, line.model_dump_json())
             elif line.kind == "message" and can_ask():
-                say(f"Said elsewhere: {one_safe_line(line.text, 1_000)}")
+                say(_below_prompt(f"{said}: {one_safe_line(line.text, 1_000)}"))
         self._known |= {line.number for line in lines}
         return bool(lines)
 
@@ -223,8 +226,7 @@ class Chat:
         self._seen.add(call.id)
         from chargehand_cli.rendering.progress import argument_lines
 
-        _end_prompt()
-        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
+        say(_below_prompt(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}"))
         for line in argument_lines(call):
             say(f"    {line}")
         if not is_asked:
@@ -255,10 +257,9 @@ class Chat:
             put_markdown(text)
 
 
-def _end_prompt() -> None:
-    """Begin what is shown on a line of its own, below a prompt that was not answered."""
-    if can_ask():
-        say("")
+def _below_prompt(line: str) -> str:
+    """Begin on a line of its own, below a prompt that was not answered."""
+    return f"\n{line}" if can_ask() else line
 
 
 def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
