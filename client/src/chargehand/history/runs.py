@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.visibility import UnlessGone, describe
-from chargehand.wire import ErrorType
+from chargehand.wire import ActivityType, ErrorType
 
 _LONG_POLL: Final = timedelta(seconds=40)
 """The server answers after 20 seconds if nothing happens."""
@@ -76,7 +76,8 @@ async def refusal(client: Client, workflow_id: str) -> tuple[str, ErrorType] | N
                 return failure.message, ErrorType(failure.application_failure_info.type)
             memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
             states = await client.data_converter.decode([memo["state"]], [str]) if "state" in memo else ()
-            if event.HasField("activity_task_scheduled_event_attributes") or "awaiting_message" in states:
+            activity = event.activity_task_scheduled_event_attributes.activity_type.name
+            if activity not in {"", ActivityType.OPEN_SESSION} or "awaiting_message" in states:
                 break
     return None
 

@@ -149,6 +149,7 @@ async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes
         ({"crew": "no-such-crew"}, "crew: there is no crew 'no-such-crew'; there are "),
         ({"tiers": {"agents": {"no-such-agent": "small"}}}, "no-such-agent"),
         ({"limits": {"max_turns": 1}}, "max_turns"),
+        ({"follows": "no-such-session"}, "no-such-session"),
     ],
 )
 async def test_what_a_worker_refuses_is_told_by_the_start(
@@ -166,7 +167,11 @@ async def test_what_a_worker_refuses_is_told_by_the_start(
 
 @pytest.mark.parametrize(
     ("document", "says"),
-    [((None, b"Text of notes."), "documents: must be files"), (("bad.bin", b"\0" * 100), "bad.bin")],
+    [
+        ((None, b"Text of notes."), "documents: must be files"),
+        (("bad.bin", b"\0" * 100), "bad.bin"),
+        (("broken.docx", b"PK\3\4 and no more"), "documents: none of them can be read; broken.docx: "),
+    ],
 )
 async def test_a_document_that_cannot_be_used_is_refused(
     console: OpenConsole, document: tuple[str | None, bytes], says: str
