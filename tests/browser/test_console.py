@@ -273,7 +273,7 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
     assert shown["booking"].startswith('{ "from": "Oslo"')
     assert "a <U+202E>hidden" in shown["note"]
     assert len(shown["note"]) < 200
-    assert "amount: is not written as JSON" in refused
+    assert "amount: must be a number" in refused
     assert "I want my money back." in opens
     assert "Each call of this tool needs approval." in opens
     assert USUAL_GOAL not in opens
