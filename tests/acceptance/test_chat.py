@@ -96,7 +96,7 @@ async def test_a_call_is_approved_here_or_elsewhere(client: Client, tmp_path: Pa
         await elsewhere.approve_call((await elsewhere.status()).calls[0])
         decided = await terminal.read_until("> ")
         terminal.type("Thanks.")
-        await terminal.read_until("Welcome.")
+        await terminal.read_until("Welcome.\r\n> ")
         await elsewhere.close()
         ended = await terminal.read_until("has ended: closed.")
         await terminal.end_of(running)
@@ -104,7 +104,7 @@ async def test_a_call_is_approved_here_or_elsewhere(client: Client, tmp_path: Pa
     assert re.search(r"clerk asks to use refund\s+amount: 7", shown)
     assert rest.split("> ")[0].strip() == "it back."
     assert re.match(r"\r\nSaid elsewhere: Hello\.\s+Good day\.", heard)  # not on the prompt's line
-    assert "> \r\nThe conversation has ended: closed." in ended
+    assert ended.startswith("\r\nThe conversation has ended: closed.")
     assert re.search(r"It is decided elsewhere\.\s+All\.", decided)
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7, 8]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from httpx2 import get
 
-from chargehand.contracts import Plan, Report, Trace
+from chargehand.contracts import Plan, Report, Status, Trace
 from chargehand.local_server import is_held
 from chargehand_cli.embedded.state import StateDirectory
 from chargehand_cli.embedded.user import EmbeddedServer
@@ -319,6 +319,24 @@ def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documen
     assert cancelled.code == 0, cancelled.said
     assert (none.code, none.out) == (1, "")
     assert "Session 'second' was cancelled." in none.said
+
+
+def test_a_kept_report_is_not_shown_for_a_session_that_goes_on(served: Path, documents: Path) -> None:
+    """After a reset, as after a restored database, a session is shown as it is now, and by its new end."""
+    where, note = ("--state-dir", served), StateDirectory(served).read_note()
+    assert note
+    assert chargehand("run", *where, "--docs", documents, "--id", "twice", _QUESTION).code in {0, 3}
+    before = chargehand("result", *where, "--json", "twice")
+    reset = ("workflow", "reset", "--workflow-id", "twice", "--event-id", "4", "--reason", "a test")
+    temporal = Path(sys.executable).with_name("temporal")
+    subprocess.run([temporal, *reset, "--address", note.address], check=True, capture_output=True)
+    after = chargehand("result", *where, "--json", "twice")
+    status = chargehand("status", *where, "--json", "twice")
+
+    ends = [Report.model_validate_json(each.out).timing.ended_at for each in (before, after)]
+    again = Status.model_validate_json(status.out).subtasks[-1].ended_at
+    assert again
+    assert ends[0] < again <= ends[1]
 
 
 @pytest.mark.parametrize(

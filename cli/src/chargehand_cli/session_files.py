@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from chargehand import ChargehandError, NotReachable, Report, SessionEnded, SessionNotFound, Status, Trace
+from chargehand import ChargehandError, InvalidInput, NotReachable, Report, SessionEnded, SessionNotFound, Status, Trace
 from chargehand.history.projection import Projection
 from chargehand.history.steps import Draft
 from chargehand.history.tree import TreeReader
@@ -22,7 +22,8 @@ from chargehand.payloads.settings import encryption_of
 from chargehand.shared_files import read_artifact
 from chargehand.temporal_errors import translated
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded.state import write_private
+from chargehand_cli.embedded.state import StateDirectory, write_private
+from chargehand_cli.location import Location
 from chargehand_cli.rendering.attachments import Attachments, attach
 from chargehand_cli.rendering.terminal_report import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
@@ -74,54 +75,61 @@ def _kept(kind: type[_Kept], file: Path) -> _Kept | None:
         return None
 
 
+async def ended_report(connection: Connection, session_id: str) -> Report | None:
+    """Read the report of a session that has ended, from its files or the server; None if it has not."""
+    kept = kept_report(connection.location.state, session_id)
+    if kept and _is_at_rest(connection.location):
+        return kept
+    await connection.open(worker=False)
+    try:
+        return None if await connection.is_unfinished(session_id) else await connection.session(session_id).result()
+    except SessionNotFound:
+        if kept:
+            return kept
+        raise
+
+
+def _is_at_rest(location: Location) -> bool:
+    """Whether no server runs here in which a reset, or a restored database, may have continued a session."""
+    return location.is_embedded and not StateDirectory(location.state).read_note()
+
+
 async def open_report(connection: Connection, session_id: str) -> Report:
-    """Read the stored report of a finished session, without a server; or connect and wait for the report.
+    """Read the report of a finished session, or wait for it.
 
     Raises:
         NotReachable: the session is unfinished and has no worker.
     """
-    location = connection.location
-    if location.is_embedded and (kept := kept_report(location.state, session_id)):
-        return kept
-    await connection.open(worker=False)
+    if ended := await ended_report(connection, session_id):
+        return ended
     if not connection.has_worker:
         await check_finished(connection, session_id)
-    try:
-        return await connection.session(session_id).result()
-    except SessionNotFound:
-        kept = kept_report(location.state, session_id)
-        if kept is None:
-            raise
-        return kept
+    return await connection.session(session_id).result()
 
 
 async def open_trace(connection: Connection, session_id: str) -> Trace:
     """Read the stored trace of a finished session, or connect and read the trace from the server."""
-    location = connection.location
-    if location.is_embedded and (kept := _kept(Trace, SessionFiles(location.state, session_id).trace)):
+    kept = _kept(Trace, SessionFiles(connection.location.state, session_id).trace)
+    if kept and _is_at_rest(connection.location):
         return kept
     await connection.open(worker=False)
-    return await connection.session(session_id).trace()
+    try:
+        return await connection.session(session_id).trace()
+    except SessionNotFound:
+        if kept:
+            return kept
+        raise
 
 
 async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
-    """Read a session's status, and whether a worker is running it.
-
-    The status of a finished session comes from its report; without a report or a worker, from its
-    histories, without limits.
-    """
-    location = connection.location
-    if location.is_embedded and (kept := kept_report(location.state, session_id)):
-        return status_of(kept), True
-    await connection.open(worker=False)
+    """Read a session's status, of an ended one from its report, and whether a worker is running it."""
+    with suppress(SessionEnded, InvalidInput):  # of a conversation
+        if ended := await ended_report(connection, session_id):
+            return status_of(ended), True
     session = connection.session(session_id)
     if connection.has_worker:
         return await session.status(), True
-    is_unfinished = await connection.is_unfinished(session_id)
-    if not is_unfinished:
-        with suppress(SessionEnded):
-            return status_of(await session.result()), True
-    return await session.recorded_status(), not is_unfinished
+    return await session.recorded_status(), not await connection.is_unfinished(session_id)
 
 
 async def read_work(connection: Connection, session_id: str) -> Projection:

@@ -91,7 +91,8 @@ class Chat:
         last = max((line.number for line in before if line.kind == "message"), default=1)
         self._known = {line.number for line in before if line.number < last or not can_ask()}
         self._replied_at = max((line.at for line in before), default=None)
-        await self._show_news("Said before")
+        if can_ask():
+            await self._show_news("Said before")
         # A daemon thread, so that an interrupted process does not wait for a line.
         Thread(target=_read, args=(asyncio.get_running_loop(), self._lines), daemon=True).start()
         following = asyncio.create_task(self._follow())

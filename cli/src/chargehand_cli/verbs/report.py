@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from chargehand import ChargehandError, NotReachable, SessionEnded, SessionNotFound
+from chargehand import ChargehandError, NotReachable, SessionEnded
 from chargehand.errors import MissingExtra
 from chargehand.plugins import Extension, installed
 from chargehand_cli.connection import Connection
@@ -204,23 +204,14 @@ class _Standing(NamedTuple):
 
 
 async def _find(connection: Connection, session_id: str) -> "Report | _Standing":
-    from chargehand_cli.session_files import kept_report
+    from chargehand_cli.session_files import ended_report
 
-    kept = kept_report(connection.location.state, session_id)
-    if connection.location.is_embedded and kept:
-        return kept
-    await connection.open(worker=False)
-    session = connection.session(session_id)
     try:
-        is_open = await connection.is_unfinished(session_id)
-        if not is_open:
-            return await session.result()
-    except SessionNotFound:
-        if kept:
-            return kept
-        raise
+        if ended := await ended_report(connection, session_id):
+            return ended
     except SessionEnded as error:
-        return _Standing(await session.recorded_status(), str(error), is_open=False)
+        return _Standing(await connection.session(session_id).recorded_status(), str(error), is_open=False)
+    session = connection.session(session_id)
     if connection.has_worker:
         with suppress(NotReachable, TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):

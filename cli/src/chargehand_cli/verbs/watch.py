@@ -33,13 +33,12 @@ async def watch(
     ] = None,
 ) -> Exit:
     """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
-    from chargehand_cli.session_files import kept_report, put_report
+    from chargehand_cli.session_files import ended_report, put_report
 
     if after is not None and not events:
         raise typer.BadParameter("--after needs --events.")
-    location = connection.location
-    if location.is_embedded and not events and (kept := kept_report(location.state, session)):
-        return await put_report(connection, kept, shown)
+    if connection.location.is_embedded and not events and (ended := await ended_report(connection, session)):
+        return await put_report(connection, ended, shown)
     await connection.open(worker=False)
     if await connection.is_unfinished(session):
         await connection.open()
