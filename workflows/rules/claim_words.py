@@ -1,4 +1,4 @@
-"""Words for comparing two texts in seven languages: months, units, directions, modal verbs. Data, loaded once.
+"""Words for comparing two texts in eight languages: months, units, directions, modal verbs. Data, loaded once.
 
 `claim_words.json` lists them by language as parts of regular expressions; add an entry to add a language.
 """
@@ -71,11 +71,12 @@ def units() -> Mapping[str, Mapping[str, str]]:
 @cache
 def not_ended() -> re.Pattern[str]:
     """Match a full stop that does not end a sentence: abbreviations, initials, `31.` before a month or a span."""
-    months = (month for words in _data()["languages"].values() for month in words["months"])
-    dated = "|".join([*months, *units()["calendar"].values()])
+    months = [month for words in _data()["languages"].values() for month in words["months"]]
+    dated = "|".join([*months, *units()["calendar"].values()]).replace("/", "|")
+    short = "|".join(month.partition("/")[2] for month in months if "/" in month)
     return re.compile(
         rf"(?:(?<!\w)(?:{_data()['abbreviations']})|(?<!\d)[\s(]\w|\w\.\w)\.(?=\s)"
-        rf"|(?<!\w)(?:{_data()['numbered']})\.(?=\s\d)"
+        rf"|(?<!\w)(?:{_data()['numbered']}|(?i:{short}))\.(?=\s\d)"
         rf"|\b\d{{1,2}}\.(?=\s+(?:[a-zß-ÿ]|(?i:{dated})(?!\w)))"
     )
 
@@ -102,11 +103,12 @@ def _whole(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
 
-def _month(name: str) -> re.Pattern[str]:
-    if name not in _AMBIGUOUS:
-        return _whole(name)
-    beside = _BESIDE_NUMBER.format(name)
-    return re.compile(rf"(?i:{beside})|(?<=\w )(?-i:{name.capitalize()})\b")
+def _month(names: str) -> re.Pattern[str]:
+    """Match a month's name, and its abbreviation beside a number."""
+    name, _, short = names.partition("/")
+    beside = "|".join(_BESIDE_NUMBER.format(f"(?:{each})") for each in (name, short) if each)
+    inside = rf"(?<=\w ){name.capitalize()}\b" if name in _AMBIGUOUS else rf"(?i:(?<!\w)(?:{name})(?!\w))"
+    return re.compile(rf"(?i:{beside})|{inside}")
 
 
 @lru_cache(maxsize=4096)
@@ -157,7 +159,7 @@ def has_number(text: str, *, but: str = "") -> bool:
 
 def month_names(number: int) -> str:
     """Return the names of a month in all languages, as alternatives of a regular expression."""
-    return "|".join(words["months"][number - 1] for words in _data()["languages"].values())
+    return "|".join(words["months"][number - 1].partition("/")[0] for words in _data()["languages"].values())
 
 
 @lru_cache(maxsize=2048)

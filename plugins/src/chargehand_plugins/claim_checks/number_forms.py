@@ -13,7 +13,9 @@ _FIGURE: Final = re.compile(
 )
 _TWO_MEANINGS: Final = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _OTHER: Final = {".": ",", ",": "."}
-DECIMAL_MARKS: Final = {"en": frozenset(".")} | dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), frozenset(","))
+DECIMAL_MARKS: Final = {"en": frozenset(".")} | dict.fromkeys(
+    ["de", "fr", "es", "it", "pt", "nl", "pl"], frozenset(",")
+)
 """By language."""
 
 

@@ -28,10 +28,16 @@ def with_periods(text: str) -> str:
 def times_of(title: str) -> list[str]:
     """List the year, and the quarter, half, season or month, in the title of a column or row."""
     words = title.replace("_", " ")
-    months = sorted(months_of(f"{words} 1"))
+    months = sorted(months_in(title))
     return re.findall(r"(?:19|20)\d\d", words) + (
         PERIOD.findall(with_periods(words)) or [f"{month:02}" for month in months][:1]
     )
+
+
+@lru_cache(maxsize=2048)
+def months_in(title: str) -> frozenset[int]:
+    """List the months in the title of a column or row, where `may` and `feb` are months."""
+    return months_of(" 1 ".join([*title.replace("_", " ").split(), ""]))
 
 
 @cache
