@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from chargehand_plugins.claim_checks.periods import period_words, times_of, with_periods
 from chargehand_plugins.claim_checks.quantities import quantities
-from chargehand_plugins.claim_checks.table_figures import TOGETHER, ResultTable
+from chargehand_plugins.claim_checks.table_figures import TOGETHER
+from chargehand_plugins.claim_checks.tables import ResultTable
 from chargehand_plugins.claim_checks.words import is_negated, sides_of
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import languages, spoken_in
@@ -51,10 +52,11 @@ def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
     cells = {(cell.row, cell.column): cell.value for cell in table.cells}
     is_each = 0 in sides_of("extent", text, (code,))
     left, right, columns = _Places(), _Places(), _Places()
-    for part in _parts(text, code):
+    for part in _parts(text, code, frozenset(table.names.split())):
         left = table.named_rows(f"{part.before} {'' if part.behind is None else part.inner}") or left
         next_words = " ".join(re.split("[,;:]", part.inner)[0].split()[:_NEXT_WORDS])
         others = table.named_rows(next_words if part.behind is None else part.behind) - left
+        others = (table.at_other_times(left) & others) or others  # `more than in 2021`
         right = others if others or part.behind is not None else right
         there = frozenset(each for each in table.columns if part.kind != "speed" or table.is_duration(each))
         own = table.named_columns(f"{part.before} {part.inner}") & there
@@ -74,7 +76,7 @@ def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
         columns = own or theirs or columns
 
 
-def _parts(text: str, code: str) -> Iterator[_Part]:
+def _parts(text: str, code: str, names: frozenset[str]) -> Iterator[_Part]:
     phrases, marks = languages()[code].phrases, list[tuple[int, int, bool, str]]()
     words = {
         "amount": languages()[code].sides["amount"],
@@ -83,7 +85,7 @@ def _parts(text: str, code: str) -> Iterator[_Part]:
     }
     for kind, sides in words.items():
         found = ((match, not side) for side, pattern in enumerate(sides) for match in pattern.finditer(text))
-        marks += [(match.start(), match.end(), is_more, kind) for match, is_more in found]
+        marks += [(match.start(), match.end(), is_more, kind) for match, is_more in found if match[0] not in names]
     clause = re.compile(rf"[,;:](?!\d)|{phrases['but'].pattern}|{phrases['also'].pattern}", re.IGNORECASE)
     marks.sort()
     before = text[: marks[0][0]] if marks else ""
@@ -108,7 +110,7 @@ def _is_bound(part: _Part) -> bool:
 
 def _pairs(own: _Places, theirs: _Places, table: ResultTable, others: _Places) -> tuple[list[tuple[int, int]], bool]:
     """Pair the columns named before and after `than`; for rows, those in which both are compared."""
-    if not others or (own and theirs and not own & theirs):
+    if not others:
         return [(one, other) for one in sorted(own - theirs) for other in _nearest(theirs - own, one, table)], True
     chosen = own & theirs or own or theirs or others
     is_list = bool(own or theirs) and all(times_of(table.header[each]) for each in chosen)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from heapq import nlargest
+from itertools import pairwise
 from typing import Final
 
 from chargehand_plugins.claim_checks.comparisons import comparison_objections
@@ -16,16 +17,16 @@ from chargehand_plugins.claim_checks.copies import LEAST_NAME
 from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, roundings
 from chargehand_plugins.claim_checks.roles import role_objections
 from chargehand_plugins.claim_checks.senses import sense_objections
+from chargehand_plugins.claim_checks.steps import step_objections
 from chargehand_plugins.claim_checks.table_figures import (
     BOUND,
-    ResultTable,
     is_alien,
     is_computed_from,
     is_unclear,
     misplaced,
-    read_table,
     table_objections,
 )
+from chargehand_plugins.claim_checks.tables import PREVIOUS, ResultTable, read_table
 from chargehand_plugins.claim_checks.words import (
     months_of,
     phrase_in,
@@ -53,6 +54,9 @@ _MOST_COMPARISONS: Final = 3_000
 _MOST_SENTENCES: Final = 40
 """Sentences that share most words with a claim; only these are read closely."""
 _LONGEST_SENTENCE: Final = 1_000
+_OF: Final = re.compile(r" (?:in|out of|of(?: the)?|von|sur|su|de cada|em cada|na|z|op de) ")
+_YEAR: Final = 12
+"""Months."""
 _IN_BRACKETS: Final = re.compile(r"[(\[]([^()\[\]]{1,60})[)\]]")
 
 
@@ -91,6 +95,7 @@ def objections_of(
         found.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
+        found += step_objections(claim, sentences)
     elif tables and not sentences:
         found += [*table_objections(claim, tables), *comparison_objections(claim, tables)]
     return tuple(dict.fromkeys(found))
@@ -135,8 +140,13 @@ def _figures(
 ) -> Iterator[Objection]:
     there = list({(each.values, each.unit, each.size): each for each in quantities(without_months(text))}.values())
     cells = [cell.quantity for table in tables for cell in table.cells]
-    for figure in quantities(without_months(claim)):
-        if figure.is_in(there) or figure.values <= {Decimal(1)}:
+    ratios, figures = _ratios(claim, there), quantities(without_months(claim))
+    for figure in (
+        _completed(each, before, (*there, *cells)) for each, before in zip(figures, (None, *figures), strict=False)
+    ):
+        if figure.is_in(there) or figure.values <= {Decimal(1)} or figure.start in ratios:
+            continue
+        if figure.is_year and _is_counted(figure, there, text):
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
         is_computed = any(is_computed_from(figure, claim, table) for table in tables)
@@ -155,6 +165,30 @@ def _figures(
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
             yield Objection(f"{figure.written} is not there.", is_certain=is_certain)
+
+
+def _completed(figure: Quantity, before: Quantity | None, there: Sequence[Quantity]) -> Quantity:
+    """Give a figure unit and scale of the one before it if its source has that: `30 MWh, of which 27 are lost`."""
+    if before is None or figure.unit or figure.scale != 1 or figure.is_in(there):
+        return figure
+    whole = replace(figure, unit=before.unit, size=before.size, scale=before.scale, noun="")
+    return whole if whole.is_in(there) else figure
+
+
+def _ratios(claim: str, there: Sequence[Quantity]) -> frozenset[int]:
+    """Find where a claim has two figures for one share of its source: `two in three`."""
+    text, figures = without_months(claim), sorted(quantities(without_months(claim)), key=lambda each: each.start)
+    parts = [(a, b) for a, b in pairwise(figures) if _OF.fullmatch(text, a.start + len(a.written), b.start)]
+    shares = ((pair, is_derived(each, pair)) for pair in parts for each in there if each.unit == "percent")
+    return frozenset(each.start for pair, is_known in shares if is_known for each in pair)
+
+
+def _is_counted(year: Quantity, there: Sequence[Quantity], text: str) -> bool:
+    """Whether a year is so many years before or after another one: `eleven years later`."""
+    spans = {value for each in there if each.unit == "calendar" and each.size == _YEAR for value in each.values}
+    spans |= {Decimal(1)} if PREVIOUS.search(text) else set()
+    years = [int(each.written) for each in there if each.is_year]
+    return any(abs(int(year.written) - other) in spans for other in years)
 
 
 def _counts_other(figure: Quantity, there: Sequence[Quantity]) -> bool:

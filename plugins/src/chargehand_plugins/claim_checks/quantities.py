@@ -9,6 +9,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import islice, permutations, zip_longest
 from typing import Final, Literal
 
+from chargehand_plugins.claim_checks.words import sides_of
 from workflows.rules.claim_words import languages, spoken_in, units
 
 _DIGITS: Final = 40
@@ -19,6 +20,8 @@ _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
 _ROUNDED_DIGITS: Final = 2
 """Minimum significant digits of a rounded figure; `nine million` has one."""
+_NEAR: Final = 25
+"""A third may be 32 percent, which is less than a 25th of it away."""
 _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
@@ -98,8 +101,12 @@ class Quantity:
         """Whether the other has its value, or the value that it rounds."""
         is_same = self.unit != other.unit or self.size == other.size
         mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
-        least = 1 if self.is_word and self.scale != 1 else _ROUNDED_DIGITS
-        return not mine.isdisjoint(theirs) or any(not mine.isdisjoint(roundings(each, least)) for each in theirs)
+        is_share = bool(self.is_word and other.written and self.unit == other.unit == "percent")
+        least = 1 if is_share or (self.is_word and self.scale != 1) else _ROUNDED_DIGITS
+        if not mine.isdisjoint(theirs) or any(not mine.isdisjoint(roundings(each, least)) for each in theirs):
+            return True
+        ones, others = ([each for each in part if isinstance(each, Decimal)] for part in (mine, theirs))
+        return is_share and any(abs(one - each) * _NEAR <= each for one in ones for each in others)
 
 
 @lru_cache(maxsize=4096)
@@ -168,8 +175,9 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
     """Give a figure the scale and unit of the one that follows: `from 6.1 to 7.4 million euros`."""
     for one, following in zip_longest(figures, figures[1:]):
         between = text[one.start + len(one.written) : following.start] if following else ""
-        if following and not (one.unit or one.is_year) and one.scale == 1 and _BETWEEN.fullmatch(between):
-            yield replace(one, scale=following.scale, unit=following.unit, size=following.size, noun="")
+        if following and not (one.unit or one.is_year) and _BETWEEN.fullmatch(between):
+            scale = following.scale if one.scale == 1 else one.scale
+            yield replace(one, scale=scale, unit=following.unit, size=following.size, noun="")
         else:
             yield one
 
@@ -190,16 +198,19 @@ def _derived(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
 def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
     one, other, unit = _value(first), _value(second), first.unit or second.unit
     is_scaled = first.scale == second.scale != 1
-    if first.unit == second.unit or (is_scaled and first.has_unit_of(second)):
+    is_bare = bool(first.unit) and not (second.unit or second.noun)  # `84 litres, 3 less than before`
+    if first.unit == second.unit or (is_scaled and first.has_unit_of(second)) or is_bare:
         yield one + other, unit
         yield abs(one - other), "point" if unit == "percent" else unit
         if other:
             yield one / other, "times"
             yield one / other * 100, "percent"
             yield abs(one - other) / other * 100, "percent"
-    elif second.unit == "percent":
+    if (first.unit, second.unit) == ("percent", "point"):
+        yield from ((one + other, unit), (one - other, unit))
+    if first.unit != second.unit == "percent":
         yield one * other / 100, unit
-    elif not second.unit and other:
+    elif first.unit != second.unit == "" and other:
         yield from ((one * other, unit), (one / other, unit))
 
 
@@ -253,7 +264,9 @@ def _word_quantity(text: str, match: re.Match[str], value: str, code: str) -> Qu
     number, _, own_unit = value.partition(" ")
     scale = None if own_unit else _scale_word(code).match(text, match.end())
     end = scale.end() if scale else match.end()
-    following = None if own_unit else _unit_pattern().match(text, end)
+    following = (_part_pattern() if own_unit == "percent" else _unit_pattern()).match(text, end)
+    if following and own_unit == "percent":  # half a point
+        number, own_unit = str(Decimal(number) / 100), ""
     unit, size = unit_of(following["unit"]) if following else (own_unit, Decimal(1))
     return Quantity(
         text[match.start() : following.end() if following else end],
@@ -269,7 +282,8 @@ def _word_quantity(text: str, match: re.Match[str], value: str, code: str) -> Qu
 
 def _noun(text: str, end: int) -> str:
     following = _NEXT_WORD.match(text, end)
-    return following[1].casefold() if following else ""
+    word = following[1].casefold() if following else ""
+    return "" if sides_of("amount", word) else word
 
 
 @lru_cache(maxsize=8192)
@@ -333,7 +347,13 @@ def all_units() -> str:
 
 @cache
 def _unit_pattern() -> re.Pattern[str]:
-    return re.compile(rf"{_GAP}(?:d’|d'|de |di )?(?P<unit>{all_units()})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?:{_GAP}|[’'])(?:d’|d'|de |di )?(?P<unit>{all_units()})(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _part_pattern() -> re.Pattern[str]:
+    units_of = "|".join(words for kind in ("point", "calendar", "time") for words in units()[kind].values())
+    return re.compile(rf"[ -](?:(?:of|di|de|an?|una?|eines?) )*(?P<unit>{units_of})(?!\w)", re.IGNORECASE)
 
 
 @cache

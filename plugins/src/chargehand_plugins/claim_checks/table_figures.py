@@ -1,34 +1,31 @@
 """Figures of a claim about a table: whether each is from the row and column that it names, or computed from them."""
 
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
-from itertools import chain, islice, pairwise
+from functools import lru_cache
+from itertools import pairwise, product
 from typing import Final
 
-from chargehand_plugins.claim_checks.number_forms import DECIMAL_MARKS, decimal_marks, numbers_in
-from chargehand_plugins.claim_checks.periods import PERIOD, period_words, times_of, with_periods
-from chargehand_plugins.claim_checks.quantities import Quantity, factors_of, is_derived, quantities, unit_of
-from chargehand_plugins.claim_checks.words import clauses_of, is_each_time, is_negated, months_of, phrase_in, sides_of
+from chargehand_plugins.claim_checks.periods import period_words
+from chargehand_plugins.claim_checks.quantities import Quantity, all_units, is_derived, quantities
+from chargehand_plugins.claim_checks.steps import BY, FROM, TO, steps_of
+from chargehand_plugins.claim_checks.tables import Cell, ResultTable, plain, words_in
+from chargehand_plugins.claim_checks.words import clauses_of, is_each_time, is_negated, phrase_in, sides_of
 from workflows.rules.citation_checks import Objection
-from workflows.rules.claim_words import TOKEN, language_of, languages, spoken_in
+from workflows.rules.claim_words import spoken_in
 
-_DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
-_TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
 TOGETHER: Final = re.compile(
     r"\b(?:together|combined|zusammen|insgesamt|ensemble|junt[oa]s|insieme|samen|razem|łącznie|tillsammans"
     r"|(?:in|au|en) totale?)\b",
     re.IGNORECASE,
 )
+_MEAN: Final = re.compile(
+    r"(?<![^\W_])(?:averag\w+|mean|durchschn\w+|mittel|moyenn\w+|medi[ao]|médi[ao]|gemiddeld\w*|średni\w*)(?![^\W_])",
+    re.IGNORECASE,
+)
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
-_TIMES: Final = ((_YEAR,), (PERIOD,))
-_SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
-_SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
-_PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|preced|vorig", re.IGNORECASE)
-_MOST_ROWS: Final = 200
 _MOST_PAIRED: Final = 8
 """Maximum figures that are combined in pairs; with more, any figure would arise by chance."""
 _MOST_REPEATED: Final = 60
@@ -41,193 +38,51 @@ _ALL, _NONE = 0, 2
 BOUND: Final = 20
 """Number of characters before a figure in which `exceeds` or `less than` makes it a bound."""
 _CLAUSES: Final = re.compile(r"[,;:](?!\d)")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure of a table, with the unit that the title of its column names."""
-
-    quantity: Quantity
-    row: int
-    column: int
-
-    @cached_property
-    def value(self) -> Decimal:
-        """Its value; the larger of two possible ones."""
-        return max(value for value in self.quantity.values if isinstance(value, Decimal))
-
-
-@dataclass(frozen=True, eq=False)
-class ResultTable:
-    """The result of a query or program, as a table; compared by identity, so that lookups are cached."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    titles: str = ""
-    """Other texts about it, which show how it writes numbers if it does not itself."""
-
-    @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        """All figures that are not labels."""
-        columns = list(zip(*self.rows, strict=True))
-        own = [decimal_marks(cells, is_column=True) for cells in columns]
-        language = language_of(self.names) or language_of(self.titles) or ""
-        others = decimal_marks(chain(*self.rows), is_column=False) or DECIMAL_MARKS.get(language, frozenset())
-        measures = [_measure(title) for title in self.header]
-        return tuple(
-            Cell(replace(measures[column], digits=numbers), row, column)
-            for row, cells in enumerate(self.rows)
-            for column, text in enumerate(cells)
-            if column not in self.labels and (numbers := numbers_in(text, own[column] or others))
-        )
-
-    @cached_property
-    def columns(self) -> Mapping[int, Sequence[Cell]]:
-        """All figures by column."""
-        places = sorted({cell.column for cell in self.cells})
-        return {column: [cell for cell in self.cells if cell.column == column] for column in places}
-
-    @cached_property
-    def names(self) -> str:
-        cells = (row[column] for row in self.rows for column in self.labels)
-        return " | ".join((*self.header, *cells)).replace("_", " ")
-
-    @cached_property
-    def labels(self) -> frozenset[int]:
-        """Columns that name their rows: words, dates, years, and numbers from one upwards in the first."""
-        columns = list(zip(*self.rows, strict=True))
-        return frozenset(
-            number
-            for number, column in enumerate(columns)
-            if sum(not numbers_in(cell, frozenset()) for cell in column) * 2 > len(column)  # the others are missing
-            or all(_YEAR.fullmatch(cell) for cell in column)
-            or (number == 0 and len(columns) > 1 and len({*column}) == len(column) and all(len(c) < 3 for c in column))
-        )
-
-    @cached_property
-    def keys(self) -> frozenset[int]:
-        """The first column of words with a different value in each row."""
-        columns = [(column, [cells[column] for cells in self.rows]) for column in sorted(self.labels)]
-        own = (column for column, cells in columns if len({*cells}) == len(cells) and not any(map(_YEAR.match, cells)))
-        return frozenset(islice(own, 1))
-
-    def key_rows(self, text: str) -> frozenset[int]:
-        """List the rows that a text names by a key."""
-        keys, words = [(row, column) for row in range(len(self.rows)) for column in self.keys], _words(text)
-        return frozenset(row for row, at in keys if self.is_said(self.rows[row][at], at, words, text))
-
-    @lru_cache(maxsize=256)  # noqa: B019  # tables are cached as well
-    def named_rows(self, text: str) -> frozenset[int]:
-        """List the rows with a label that a text has; the best matches if a text has several labels of one row."""
-        words = _words(text)
-        fits = [sum(self.is_said(cells[column], column, words, text) for column in self.labels) for cells in self.rows]
-        best = max(fits, default=0)
-        return frozenset(row for row, fit in enumerate(fits) if fit == best) if best else frozenset()
-
-    @lru_cache(maxsize=256)  # noqa: B019  # as above
-    def named_columns(self, text: str) -> frozenset[int]:
-        """List the columns of figures whose titles share the most words with a text."""
-        words = _words(text) | _words(text.replace("-", ""))  # `e-books` in a column of `ebooks`
-        stems = {word[:letters] for word in words for letters in (_STEM - 1, _STEM)}
-        fits = {column: len(self.stems(column) & stems) for column in self.columns}
-        best = max(fits.values(), default=0)
-        return frozenset(column for column, fit in fits.items() if best and fit == best)
-
-    def stems(self, column: int) -> frozenset[str]:
-        """List the beginnings of the words of a column's title."""
-        return frozenset(word[:_STEM] for word in _words(self.header[column]))
-
-    @cached_property
-    def body(self) -> list[int]:
-        return [row for row in range(len(self.rows)) if not self.is_total(row)]
-
-    def is_total(self, row: int) -> bool:
-        return any(_TOTAL.search(self.rows[row][column]) for column in self.labels)
-
-    def time_of(self, cell: Cell, *, is_by_row: bool) -> str:
-        """Return what orders figures in time: date, year or period of a row or column; empty if there is none."""
-        labels = [self.rows[cell.row][column] for column in self.labels] if is_by_row else [self.header[cell.column]]
-        place = f"{cell.row if is_by_row else cell.column:03}"  # seasons follow each other as the table has them
-        times = [label for label in labels if _DATE.fullmatch(label)][:1] or times_of(" ".join(labels))
-        time = "".join(each if any(map(str.isdigit, each)) else place for each in times)
-        return time or ("" if is_by_row else "before" if _PREVIOUS.search(labels[0]) else "now")
-
-    def are_alternatives(self, column: int, columns: frozenset[int]) -> bool:
-        """Whether a column's title repeats another's, or is a year, month or season."""
-        groups = (*(group for each in languages().values() for group in each.alternatives), *_TIMES)
-        titles = [with_periods(self.header[each].replace("_", " ")).strip() for each in (column, *columns)]
-        return any(all(any(one.fullmatch(title) for one in group) for title in titles) for group in groups)
-
-    def in_time(self, columns: frozenset[int]) -> frozenset[int]:
-        """Add the columns whose titles differ only in the year; without columns, find the only such group."""
-        times = [{time[:_STEM] for time in times_of(title)} for title in self.header]
-        titles = [
-            frozenset(stem for stem in self.stems(each) - times[each] if not (stem.isdigit() or times_of(stem)))
-            for each in range(len(self.header))
-        ]
-        alike = {title for title in titles if titles.count(title) > 1}
-        if len(columns) < 2 and (columns or len(alike) == 1):
-            alike = {titles[each] for each in columns} or alike
-            return columns | {each for each, title in enumerate(titles) if title in alike}
-        return columns
-
-    def is_duration(self, column: int) -> bool:
-        """Whether a column tells how long something takes."""
-        return any(unit_of(word)[0] == "time" for word in TOKEN.findall(self.header[column]))
-
-    def is_said(self, cell: str, column: int, words: frozenset[str], text: str) -> bool:
-        """Whether a text has a label of a column."""
-        if date := _DATE.fullmatch(cell):
-            months = months_of(text)
-            is_year = date[1] in words or not any(map(_YEAR.fullmatch, words))
-            is_day = not date[3] or bool(re.search(rf"(?<![\d.,]){int(date[3])}(?![\d,]|\.\d)", text)) or cell in text
-            return is_year and is_day and (int(date[2]) in months or cell in text)
-        if cell.isdigit() and not _YEAR.fullmatch(cell):
-            return bool(re.search(rf"\b{re.escape(self.header[column][:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
-        label = _words(cell)
-        if not any(map(_YEAR.fullmatch, words)):
-            label = frozenset(word for word in label if not _YEAR.fullmatch(word)) or label
-        # With another ending, or as the first part of a long word: `Technikmuseum`.
-        return bool(label) and all(
-            word in words or (len(word) >= _STEM and any(each.startswith(word) for each in words)) for word in label
-        )
-
-
-@lru_cache(maxsize=128)
-def read_table(result: str, titles: str = "") -> ResultTable | None:
-    """Read a tool's result as a table; None if it is not one."""
-    lines = [line for line in result.strip().split("\n") if line.strip()]
-    if len(lines) < 2:  # a header and a row
-        return None
-    cells = (line.strip().strip("|").split("|") for line in lines[: _MOST_ROWS + 1])
-    header, *rows = (tuple(cell.strip() for cell in line) for line in cells)
-    rows = [row for row in rows if len(row) == len(header)]
-    return ResultTable(header, tuple(rows), titles) if rows else None
+_PART_END: Final = re.compile(r"[,;:](?!\d)|(?<![\d.,])(?!(?:1[89]|20)\d\d\b)\d[\d.,]*")
+_RATE: Final = re.compile(rf"\b(?:per|pro|je|par|por|na|al)\W+(?:{all_units()})(?!\w)", re.IGNORECASE)
 
 
 def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objection, ...] | None:
     """Describe the row or column of a figure, if a claim names others; None if the figure is absent."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
-    if not at:
-        return None
+    if not at or (figure.noun[:_STEM] and _counts_rows_of(figure, table)):
+        return () if at else None
     if figure.unit and any(cell.quantity.unit == figure.unit for cell in table.cells):
         at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
         if at[0].quantity.unit != figure.unit:
             return (Objection(f"{figure.written} is of another column: {table.header[at[0].column]}."),)
-    if figure.noun[:_STEM] and _counts_rows_of(figure, table):
-        return ()
     rows, columns = table.named_rows(claim), table.named_columns(claim)
+    if (figure, FROM) in steps_of(claim):
+        rows |= table.at_other_times(rows)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     of_rows = ([cell for cell in table.cells if (cell.row in rows, cell.column) == (True, each)] for each in columns)
     if not in_rows and not any(figure.is_in(_totals(part)) for part in of_rows if len(rows) > 1):
         reason = f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}."
         return (Objection(reason, is_certain=len(rows) == 1),)
-    if in_rows and columns and not any(cell.column in columns for cell in in_rows):
-        is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in in_rows)
-        is_one = len(columns) == len(in_rows) == 1
-        reason = f"{figure.written} is of another column: {table.header[in_rows[0].column]}."
-        return (Objection(reason, is_certain=is_of_other_year or is_one),)
-    return ()
+    return (*_of_other_column(figure, claim, table, in_rows), *_of_one_row(figure, claim, table))
+
+
+def _of_other_column(figure: Quantity, claim: str, table: ResultTable, at: Sequence[Cell]) -> Iterator[Objection]:
+    """Yield the column of a figure if a claim names others, and not for other figures."""
+    rows, columns = table.named_rows(claim), table.named_columns(claim)
+    others = [each for each in quantities(claim) if each.start != figure.start]
+    part = [cell for cell in table.cells if cell.column in columns and (not rows or cell.row in rows)]
+    taken = {cell.column for cell in part if any(each.is_in((cell.quantity,)) for each in others)}
+    is_named = any(plain(figure.noun)[:_STEM] in table.stems(each) for each in columns)
+    if at and not any(cell.column in columns for cell in at) and (is_named or not columns <= taken):
+        is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in at)
+        is_one = len(columns) == len(at) == 1
+        reason = f"{figure.written} is of another column: {table.header[at[0].column]}."
+        yield Objection(reason, is_certain=is_of_other_year or is_one)
+
+
+def _of_one_row(figure: Quantity, claim: str, table: ResultTable) -> Iterator[Objection]:
+    """Object to a figure of one row that a claim has as the mean or sum of several."""
+    around = _around(figure, claim)
+    is_of_all = TOGETHER.search(around) or (_MEAN.search(around) and not any(map(_MEAN.search, table.header)))
+    scope = table.in_scope(claim, around)
+    if is_of_all and len(scope) > 1 and not figure.is_in(_computed(claim, table, scope)[0]):
+        yield Objection(f"{figure.written} is of one row only.")
 
 
 def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
@@ -237,11 +92,14 @@ def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Obje
         yield Objection("Another row has the most or the least.", is_certain=is_clear)
     for fails, reason in (
         (_runs_against, "The figures run the other way."),
+        (_differs_by_none, "It is what a figure becomes, not what it differs by."),
         (_fails_in_rows, "It is not so in each row, or in that row only."),
         (_miscounts_rows, "Another number of rows is so."),
     ):
         if all(fails(claim, table) for table in tables):
             yield Objection(reason, is_certain=True)
+    if all(_is_of_other_year(claim, table) for table in tables):
+        yield Objection("The row that it names is of another year.")
     if labels := [label for table in tables if (label := _mislabelled(claim, table))]:
         yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
@@ -251,7 +109,7 @@ def _superlatives(claim: str, table: ResultTable) -> list[str]:
     found = [part for part in clauses_of(claim) if sides_of("extremes", part)]
     rows = table.key_rows(claim)
     label = " ".join(table.rows[row][column] for row in rows for column in table.keys if len(rows) == 1)
-    return [part if table.named_rows(part) else f"{label} {part}" for part in found] if len(found) > 1 else [claim]
+    return [part if table.named_rows(part) else f"{label} {part}" for part in found] or [claim]
 
 
 def _extreme_of(claim: str, table: ResultTable) -> bool | None:
@@ -265,7 +123,9 @@ def _extreme_of(claim: str, table: ResultTable) -> bool | None:
         sides, columns = frozenset(1 - side for side in speeds), times  # who is fastest takes least time
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
-    by_column = ([each for each in table.columns[at] if each.row in table.body] for at in columns or table.columns)
+    there = table.in_scope(claim, "").intersection(table.body)
+    there = there if len(there) > 1 else table.body
+    by_column = ([each for each in table.columns[at] if each.row in there] for at in columns or table.columns)
     # In a table of years or seasons, it may be the maximum of the row: `Bute had its best score in autumn`.
     by_row = [cell for cell in table.cells if cell.row in rows and table.are_alternatives(cell.column, columns)]
     ends = [end for side, end in enumerate((max, min)) if side in sides or sides <= _EITHER]
@@ -279,7 +139,42 @@ def _runs_against(claim: str, table: ResultTable) -> bool:
     rows = table.named_rows(claim)
     is_of_all = _counts_rows(claim, table) or sides_of("extent", claim) == frozenset({_ALL})
     parts = [frozenset({row}) for row in table.body] if is_of_all and not rows else []
-    return _runs_in_rows(claim, table, rows) or any(_runs_in_rows(claim, table, part) for part in parts)
+    return any(_runs_in_rows(claim, table, part) for part in (rows, *parts)) or _runs_back(claim, table)
+
+
+def _runs_back(claim: str, table: ResultTable) -> bool:
+    """Whether a claim goes from a later figure to an earlier one: `from 31 in 2024 to 24 in 2023`."""
+    rows = table.at_other_times(table.named_rows(claim)) or frozenset(range(len(table.rows)))
+    for (one, first), (other, second) in pairwise(each for each in steps_of(claim) if each[1] in {FROM, TO}):
+        start, end = (one, other) if first == FROM else (other, one)
+        ends = [
+            [each for each in table.cells if each.row in rows and it.is_in((each.quantity,))] for it in (start, end)
+        ]
+        times = [
+            [table.time_of(each, is_by_row=a.column == b.column) for each in (a, b)]
+            for a, b in product(*ends)
+            if (a.column == b.column and b.row in table.at_other_times(frozenset({a.row}))) or a.row == b.row
+        ]
+        if first != second and times and all(before > after != "" for before, after in times):
+            return True
+    return False
+
+
+def _differs_by_none(claim: str, table: ResultTable) -> bool:
+    """Whether a claim has something differ by a figure that is what it becomes."""
+    rows = table.at_other_times(table.named_rows(claim)) or frozenset(range(len(table.rows)))
+    for figure in (each for each, step in steps_of(claim) if step == BY):
+        at = [cell for cell in table.cells if figure.is_in((cell.quantity,)) and cell.row in rows]
+        is_change = any(
+            cell.quantity.unit in {"percent", "point"}
+            or sides_of("direction", table.header[cell.column].replace("_", " "))
+            for cell in at
+        )
+        columns = table.in_time(frozenset(cell.column for cell in at))
+        alike = [cell.quantity for cell in table.cells if cell.row in rows and cell.column in columns]
+        if at and not is_change and not is_derived(figure, alike):
+            return True
+    return False
 
 
 def _counts_rows(claim: str, table: ResultTable) -> bool:
@@ -345,18 +240,28 @@ def _mislabelled(claim: str, table: ResultTable) -> str:
     )
     if len(rows) != 1 or is_compared or is_negated(claim) or _CLAUSES.search(claim):
         return ""
-    [own], words = (table.rows[row] for row in rows), _words(claim)
+    [own], words = (table.rows[row] for row in rows), words_in(claim)
     for column in table.labels - table.keys:
         said = {cell for cell in {cells[column] for cells in table.rows} if table.is_said(cell, column, words, claim)}
-        is_named = any(_words(cell) <= _words(" ".join(own)) for cell in said)
+        is_named = any(words_in(cell) <= words_in(" ".join(own)) for cell in said)
         if said and not is_named and not all(_YEAR.fullmatch(cell) for cell in said):
             return own[column]
     return ""
 
 
+def _is_of_other_year(claim: str, table: ResultTable) -> bool:
+    """Whether a claim names one row by its key, and only years of other rows."""
+    rows, words = table.key_rows(claim), words_in(claim)
+    columns = [
+        [(row, cells[at]) for row, cells in enumerate(table.rows)] for at in table.labels & table.times - table.keys
+    ]
+    said = [(row in rows, year) for column in columns for row, year in column if year in words]
+    return len(rows) == 1 and bool(said) and not any(is_own for is_own, _ in said)
+
+
 def _counts_rows_of(figure: Quantity, table: ResultTable) -> bool:
     """Whether a figure precedes the title of labels, so that it counts what these name."""
-    noun, titles = _plain(figure.noun), {stem for column in table.labels for stem in table.stems(column)}
+    noun, titles = plain(figure.noun), {stem for column in table.labels for stem in table.stems(column)}
     return any(noun.startswith(stem) for stem in titles if len(stem) > 2)
 
 
@@ -369,8 +274,21 @@ def is_unclear(figure: Quantity, table: ResultTable) -> bool:
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim names."""
-    totals, parts = _computed(claim, table)
+    totals, parts = _computed(claim, table, table.in_scope(claim, _around(figure, claim)))
+    if _RATE.search(claim):  # of tonnes and hectares: 3.3 tonnes per hectare
+        figure, parts = _bare(figure), [[*map(_bare, each)] for each in parts]
     return figure.is_in(totals) or any(is_derived(figure, each) for each in parts)
+
+
+def _around(figure: Quantity, claim: str) -> str:
+    """Return what stands around a figure: behind the one before it, up to the next one or the end of its clause."""
+    before = max((mark.end() for mark in _PART_END.finditer(claim, 0, figure.start) if mark[0][0].isdigit()), default=0)
+    behind = _PART_END.search(claim, figure.start + len(figure.written))
+    return claim[before : behind.start() if behind else len(claim)]
+
+
+def _bare(figure: Quantity) -> Quantity:
+    return replace(figure, unit="", size=Decimal(1), noun="")
 
 
 def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
@@ -386,13 +304,18 @@ def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _computed(claim: str, table: ResultTable) -> tuple[list[Quantity], list[list[Quantity]]]:
+def _computed(claim: str, table: ResultTable, scope: frozenset[int]) -> tuple[list[Quantity], list[list[Quantity]]]:
     """Compute the sums, means and counts of what a claim names, and list figures that it may compare."""
     rows, columns = table.named_rows(claim), table.named_columns(claim) or frozenset(table.columns)
     named = [cell for cell in table.cells if not rows or cell.row in rows]
-    parts = [[cell for cell in part if not rows or cell.row in rows] for part in table.columns.values()]
-    totals = [(part[0].column, _totals(part)) for part in (*table.columns.values(), *parts) if part]
-    sums = [total for column, (total, *_) in totals if column in columns]
+    parts = [
+        [cell for cell in part if cell.row in each]
+        for part in table.columns.values()
+        for each in (scope, rows or scope)
+    ]
+    totals = [(part[0].column, _totals(part)) for part in parts if part]
+    wide = [[cell for cell in part if cell.row in table.in_scope(claim, "")] for part in table.columns.values()]
+    sums = [_totals(part)[0] for part in wide if part and part[0].column in columns]
     whole = [each for column, total in totals for each in (total if column in columns else total[-1:])]
     if sums and TOGETHER.search(claim) and len(rows) != 1:  # a remainder of a sum is not one
         return whole, []
@@ -413,30 +336,3 @@ def _totals(cells: Sequence[Cell]) -> list[Quantity]:
         ),
         Quantity("", frozenset({Decimal(len(values))})),
     ]
-
-
-def _measure(title: str) -> Quantity:
-    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`; for `eur_kg`, that of euros."""
-    words = [word.casefold() for word in TOKEN.findall(title.replace("_", " ")) if not _YEAR.fullmatch(word)]
-    scales = [(word, factor) for word in words for factor in factors_of(word) if len(word) > 1]
-    words = [word for word in words if word not in dict(scales)]
-    words = words[: words.index("per")] if "per" in words else words
-    if len(words) > 1 and words[-2] != "min" and all(unit_of(word)[0] for word in words[-2:]):  # otherwise the smallest
-        words.pop()
-    words = words or [""]
-    if scaled := _SCALED.fullmatch(words[-1]):
-        unit, size = unit_of(scaled[2])
-        return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])
-    is_named = len(words) > 1 or len(words[-1]) > 2  # m, l or h alone is ambiguous
-    unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
-    return Quantity(title, frozenset(), unit, size, scale=next((factor for _, factor in scales), Decimal(1)))
-
-
-@lru_cache(maxsize=1024)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(TOKEN.findall(_plain(with_periods(text))))
-
-
-def _plain(text: str) -> str:
-    bare = "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
-    return re.sub(r"(?<=[aou])e", "", bare.casefold()).replace("_", " ")  # ä is a or ae

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 3,500 hand-written cases in twelve languages, and by laws."""
+"""What speaks against a claim: by 3,600 hand-written cases in twelve languages, and by laws."""
 
 import cProfile
 import pstats
@@ -167,6 +167,41 @@ def test_each_comparison_is_held_against_the_cells_it_names(titles: str, claim: 
     assert any(each.is_certain for each in found) is not holds
 
 
+@pytest.mark.parametrize(("leads", "differs"), [*(pair for each in PAIRS["changes"] for pair in each.items())])
+@given(cells=st.lists(st.integers(220, 999).map("{}7".format).map(int), min_size=4, max_size=4, unique=True))
+def test_a_change_goes_from_the_earlier_figure_to_the_later_by_their_difference(
+    leads: str, differs: str, cells: list[int]
+) -> None:
+    """In a table with a row for each year, and in prose, in every language."""
+    one, other = sorted(cells[:2])
+    rows = [("Kiel", 2022, one), ("Kiel", 2023, other), ("Rostock", 2022, cells[2]), ("Rostock", 2023, cells[3])]
+    table = "port | year | calls\n" + "\n".join(" | ".join(map(str, row)) for row in rows)
+
+    def is_held(claim: str, said: tuple[str, ...] = (), results: tuple[str, ...] = (table,)) -> bool:
+        return not any(each.is_certain for each in objections_of(claim, said, results))
+
+    forward = leads.format(a="Kiel", one=one, other=other)
+    assert is_held(forward)
+    assert not is_held(leads.format(a="Kiel", one=other, other=one))
+    assert is_held(differs.format(a="Kiel", by=other - one))
+    assert not is_held(differs.format(a="Kiel", by=other))
+    assert not is_held(differs.format(a="Kiel", by=other), (forward,), ())
+
+
+@given(cells=st.lists(st.integers(220, 999).map("{}7".format).map(int), min_size=4, max_size=4, unique=True))
+def test_a_sum_is_of_the_rows_that_are_named_beside_it(cells: list[int]) -> None:
+    """Of one year, where the table has several, and a mean is the figure of no single row."""
+    names = [("Kiel", 2022), ("Rostock", 2022), ("Kiel", 2023), ("Rostock", 2023)]
+    table = "port | year | calls\n" + "\n".join(
+        f"{a} | {b} | {cell}" for (a, b), cell in zip(names, cells, strict=True)
+    )
+    before, after = sum(cells[:2]), sum(cells[2:])
+
+    assert not objections_of(f"Together, both ports had {after} calls in 2023.", [], [table])
+    assert objections_of(f"Together, both ports had {before} calls in 2023.", [], [table]) or before == after
+    assert objections_of(f"On average, the ports had {max(cells)} calls in 2023.", [], [table])
+
+
 @pytest.mark.parametrize("title", ["price_eur_kg", "price_eur_per_kg", "price_min_eur", "price_eur"])
 def test_a_rate_counts_in_what_stands_before_its_base(title: str) -> None:
     """A price per kilogram is in euros, and so is what it has become cheaper by; a weight is none."""
@@ -273,6 +308,16 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
     """Figures, dates, scales and denials may be written in other ways and languages: a judge decides at most."""
     assert not any(each.is_certain for each in objections_of(claim, [said]))
+
+
+@pytest.mark.parametrize("titles", ["jan | feb | mar", "Jan. | Feb. | März", "calls_janv | calls_févr | calls_mars"])
+def test_abbreviated_months_are_months(titles: str) -> None:
+    """In titles of columns, beside numbers, and at what would be the end of a sentence."""
+    table = f"port | {titles}\nKiel | 1204 | 1407 | 1391"
+
+    assert not objections_of("In February, Kiel had 1,407 calls.", [], [table])
+    assert any(each.is_certain for each in objections_of("In February, Kiel had 1,391 calls.", [], [table]))
+    assert not objections_of("The port was closed on 15 February.", ["The port was closed on Feb. 15."])
 
 
 def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
