@@ -124,6 +124,7 @@ def _worker(
         build_id=None if settings.deployment else own_build(),
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
+        disable_payload_error_limit=True,  # a refusal repeats the whole update; the data converter has the limits
         tuner=paced_tuner(slots),
         max_concurrent_activity_task_polls=POLLS,
         max_concurrent_workflow_task_polls=WORKFLOW_POLLS,

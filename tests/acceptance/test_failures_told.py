@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client
+from temporalio.exceptions import TemporalError
 
 from chaos.harness import Worker
 from chaos.proxy import open_proxy
@@ -422,6 +423,21 @@ async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
 
         assert [each["end"] for each in scene.records("session ended")] == ["completed"]
         assert await scene.alerts("ChargehandServerSlow")
+
+
+async def test_an_update_larger_than_payloads_may_be_holds_nothing_up(server: Client, tmp_path: Path) -> None:
+    """Its refusal repeats it, which a worker must not refuse to send for ever: the session goes on."""
+    plain = await Client.connect(server.service_client.config.target_host)
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker()
+        session = await scene.start(approval="plan")
+        await until_state(session, "awaiting_approval")
+        for name in ("tell", "decide_plan", "no_such"):
+            with pytest.raises(TemporalError):
+                async with asyncio.timeout(30):
+                    await plain.get_workflow_handle(session.id).execute_update(name, {"text": "x" * 2_500_000})
+
+        assert (await session.status()).state == "awaiting_approval"
 
 
 async def _are_recorded(scene: Scene, count: int) -> bool:
