@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chargehand.listing import SessionSummary
+from chargehand.state_words import STOP_REMEDIES
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.verbs.sessions import read_moment, session_lines
 
@@ -33,6 +34,7 @@ def test_follow_ups_stand_below_what_they_follow() -> None:
         "awaiting approval ↳ c",
         "a decision: `chargehand status c`",
         "stopped at its deadline ≥ $0.5000 research other What␛[2J?",
+        STOP_REMEDIES["deadline"].partition("Raise the ")[2],
         "finished lost",
     ]
 
