@@ -1,4 +1,4 @@
-"""The worker program, as a file to run: settings become adapters, adapters become activities, and the worker polls."""
+"""The worker program as a script: settings become adapters, adapters become activities, and the worker polls."""
 
 from worker.start import run_program
 

@@ -1,4 +1,4 @@
-"""Base class of activity interceptors that wrap each attempt."""
+"""Base class for interceptors that wrap each activity attempt."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

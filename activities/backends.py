@@ -35,7 +35,7 @@ def _host(value: str) -> str:
 
 
 def is_address(value: str, schemes: Collection[str]) -> bool:
-    """Whether a text is an address of one of these schemes that names a host."""
+    """Whether a text is an address that has one of these schemes and names a host."""
     try:
         address = urlsplit(value)
         is_whole = address.scheme in schemes and bool(address.hostname) and address.port != 0
@@ -47,7 +47,7 @@ def is_address(value: str, schemes: Collection[str]) -> bool:
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 """The address of a service; empty for its default."""
 Host = Annotated[str, AfterValidator(_host)]
-"""`name`, or `name:port`, of a host that the operator opens."""
+"""`name` or `name:port` of a host to which the operator allows access."""
 
 
 class SettingsError(ChargehandError):
@@ -56,7 +56,7 @@ class SettingsError(ChargehandError):
 
 @dataclass(frozen=True)
 class Choice:
-    """The adapter of a backend, and the reason for it."""
+    """The chosen adapter of a backend, and the reason for the choice."""
 
     backend: str
     adapter: str
@@ -64,7 +64,7 @@ class Choice:
     problem: str = ""
     """Why it does not work on this host; empty if it works or was not tried."""
     replaces_all: bool = False
-    """Whether it replaces all models and tools, so that their servers are not needed."""
+    """Whether the adapter replaces all models and tools, which makes their servers unnecessary."""
 
     def __post_init__(self) -> None:
         require_each(str, (self.backend, self.adapter, self.why, self.problem))
@@ -137,6 +137,6 @@ def secret_values(settings: BaseSettings) -> tuple[str, ...]:
 
 
 def _value(settings: BaseSettings, variable: str) -> str:
-    # Settings built without a plug-in lack its fields.
+    # Settings built without a plug-in lack that plug-in's fields.
     value: object = getattr(settings, variable.removeprefix(ENVIRONMENT_PREFIX).lower(), None)
     return secret(value) if isinstance(value, SecretStr) else str(value or "")

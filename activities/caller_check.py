@@ -1,8 +1,8 @@
 """The caller check: activities run only for sessions of this installation's workers.
 
-An activity trusts its caller's limits, so the caller has to be our own workflow code. Runs carried out by workers of
-this process are known. For others, the server is asked once for the type, the task queue,
-whose workers execute the workflow, and the parent.
+An activity trusts its caller's limits, so the caller must be our own workflow code. Runs executed by workers of this
+process are already known. For other runs, the server is asked once for the workflow type, the task queue whose workers
+execute it, and the parent.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +39,7 @@ _Run = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Caller:
-    """The server's knowledge of a workflow run."""
+    """What the server knows about a workflow run."""
 
     type: str = ""
     task_queue: str = ""
@@ -62,7 +62,7 @@ def recognise(info: workflow.Info) -> None:
 
 
 class CallerCheck(AroundActivities):
-    """Refuses activities of other callers than the sessions of one task queue."""
+    """Refuses activities called by anything other than a session of one task queue."""
 
     def __init__(self, task_queue: str) -> None:
         self._task_queue = task_queue

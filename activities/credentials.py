@@ -26,7 +26,7 @@ from chargehand.strict_json import map_texts
 _R = TypeVar("_R")
 
 _known: Final = Newest[str, tuple[tuple[str, str], ...]](1_000)
-"""Replacements of opened values, for each of their encodings."""
+"""Replacements for decrypted values, in each of their encodings."""
 
 
 class CredentialMissing(ChargehandError):  # noqa: N818  # reads as a statement of fact

@@ -18,12 +18,12 @@ from temporalio.client import AsyncActivityCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
-"""After this time without a heartbeat, a worker is considered lost; activities send one every `BEAT_SECONDS`.
+"""Time without a heartbeat after which a worker counts as lost; activities send one every `BEAT_SECONDS`.
 
-A crashed worker's calls resume after it. A server short of CPU time takes seconds for a heartbeat.
+After it, the calls of a crashed worker resume. A server short of CPU time takes seconds for a heartbeat.
 """
 LONGEST_HEARTBEAT_TIMEOUT: Final = timedelta(minutes=5)
-"""Maximum that an operator may set."""
+"""The maximum that an operator can set."""
 BEAT_SECONDS: Final = 0.8
 """Interval of an activity's heartbeats, and maximum delay until a cancelled call stops.
 
@@ -32,7 +32,7 @@ It scales with the heartbeat timeout.
 _BEATS, _LEAST_BEATS = 6.25, 3.0
 """Heartbeats per heartbeat timeout, normally and at least, if many activities run."""
 _BEATS_A_SECOND: Final = 25.0
-"""Target for all activities of a process, down to the minimum of each, since each is a write for the server."""
+"""Target for all activities of a process, subject to each one's minimum; each heartbeat is a server write."""
 LIVE_SECONDS: Final = 0.25
 """Minimum interval between heartbeats with new details, such as text being written."""
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
@@ -85,7 +85,7 @@ class Pulse:
         self._beaten_at = time.monotonic()
 
     async def record(self, *details: object) -> None:
-        """Record details; on return the server has stored them, and later heartbeats repeat them."""
+        """Record details: when this returns, the server has stored them, and later heartbeats repeat them."""
         self.details = lambda: details
         with self._lock:
             under_way = self._under_way

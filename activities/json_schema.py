@@ -28,7 +28,7 @@ from chargehand.contracts.problems import join_problems, printable
 from chargehand.strict_json import depth
 
 MOST_STEPS: Final = 100_000
-"""Maximum steps: applied keywords and inner schemas, and the items that each processes."""
+"""Maximum number of steps: the keywords and inner schemas applied, and the items that each processes."""
 _SCHEMA_STEPS: Final = 500_000
 """Maximum steps to check a schema against its dialect; the largest one takes half of that."""
 MOST_PROBLEMS: Final = 10
@@ -69,14 +69,14 @@ _PATTERN_PART: Final = re.compile(
 """An escape, a class, a counted repetition, or one character."""
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
 _MOST_WEIGHT: Final = 15_000
-"""Compiling takes about 3 microseconds per unit of weight, blocking other threads, so that all patterns of a schema
-take less than 50 ms."""
+"""Compiling takes about 3 microseconds per unit of weight and blocks other threads; with this limit, all patterns of a
+schema together take less than 50 ms."""
 _STATES_A_STEP: Final = 150
 """The engine takes about 10 nanoseconds per pattern state and character; all steps together take 50 ms."""
 _ITEMS_A_STEP: Final = 20
 """Items that a keyword processes per step without applying another keyword."""
 _STEPS_AN_ERROR: Final = 4
-"""Cost of an error, which takes about a kilobyte."""
+"""Steps charged for an error, which takes about a kilobyte."""
 _ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
 
 
@@ -135,7 +135,7 @@ def _problems(validator: Any, value: JsonValue, where: str, most_steps: int) -> 
         return [_describe(error, where) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
     except (_TooMuch, RecursionError):
         return [f"{where}: {_ENDLESS}"]
-    except Exception as error:  # noqa: BLE001  # whatever a library makes of a hostile schema is the schema's fault
+    except Exception as error:  # noqa: BLE001  # any failure on a hostile schema counts as the schema's fault
         return [f"{where}: its schema cannot be applied to it: {printable(str(error), _PROBLEM_CHARACTERS)}"]
     finally:
         _STEPS.reset(token)
@@ -216,7 +216,7 @@ class _Measured(NamedTuple):
     """The size of a pattern with repetitions expanded."""
 
     states: int
-    """Upper bound of its states."""
+    """Upper bound of the number of states."""
     weight: int
     """Upper bound of its compilation cost."""
 
@@ -229,7 +229,7 @@ class _Measured(NamedTuple):
 
 @lru_cache(maxsize=500)
 def _measured(pattern: str) -> _Measured:
-    """Bound the states of a pattern and its compilation cost."""
+    """Compute upper bounds of a pattern's states and compilation cost."""
     sums, last = [_Measured(0, 0)], _Measured(0, 0)
     for part in _PATTERN_PART.finditer(pattern):
         if part[0] == "(":
@@ -251,10 +251,10 @@ def _measured(pattern: str) -> _Measured:
 
 
 def _weight(part: str) -> int:
-    """Bound the compilation cost of a character, an escape or a class."""
+    """Compute an upper bound of the compilation cost of a character, an escape or a class."""
     inner = part[1:]
     if part[0] == "[" and "[" in _ESCAPED.sub("", inner):
-        return _MOST_WEIGHT + 1  # a character to others, but a nested class to this engine
+        return _MOST_WEIGHT + 1  # other engines read it as a character, but this one as a nested class
     escapes = [escape[0][1] for escape in _ESCAPED.finditer(part)]
     weights = sum(150 if escape in "wWpPbB" else 15 if escape.isalpha() else 0 for escape in escapes)
     return 3 + len(part) // 10 + weights
@@ -322,7 +322,7 @@ def _length(value: object) -> int:
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
-    """Check an inner schema by the same dialect; the library's own method follows the inner schema's."""
+    """Check an inner schema by the same dialect; the library's own method would use the inner schema's."""
     schema = changes["schema"]
     _STEPS.get().take(1 + _length(schema) // _ITEMS_A_STEP)
     # Pass on the resolver, as the library does.

@@ -1,7 +1,7 @@
-"""The metrics of a worker in addition to the SDK's: names, descriptions, and bounds on labels.
+"""The metrics of a worker in addition to the SDK's own: names, descriptions, and bounds on labels.
 
-They are exported with the SDK's, at the worker's Prometheus endpoint, through the SDK's meters. Labels are names
-from settings, crews and requests, and never text of users, models or documents.
+They go through the SDK's meters and are exported with the SDK's metrics at the worker's Prometheus endpoint. Labels are
+names from settings, crews and requests, and never text of users, models or documents.
 """
 
 import time
@@ -62,7 +62,7 @@ BUCKETS: Final = {SESSION_DURATION.name: _MINUTES, TOOL_DURATION.name: _SECONDS,
 
 
 class BoundedLabel:
-    """Limits the different values of a label per process; further values become `other`."""
+    """Limits the number of distinct values of a label per process; further values become `other`."""
 
     def __init__(self, most: int) -> None:
         self._most = most

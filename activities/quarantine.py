@@ -14,10 +14,10 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 MOST_LOST_WORKERS: Final = 2
-"""Number of workers lost while running an activity after which it is not given to another.
+"""Number of workers lost while running an activity after which no other worker gets it.
 
-A turn's workflow counts it, since it books each lost call; other activities count in their heartbeats. A turn that only
-waited for its call ends with the third.
+The workflow counts them for its turns, since it books each lost call; other activities count in their heartbeats. A
+turn that only waited for its call ends at the third loss.
 """
 _logger = logging.getLogger("chargehand.quarantine")
 
@@ -30,7 +30,7 @@ def quarantined(what: str, lost: int = MOST_LOST_WORKERS) -> str:
 async def quarantine(what: str, lost_before: int = 0) -> AsyncGenerator[None]:
     """Run the body of an activity, unless too many workers were lost running it; failed attempts do not count.
 
-    `lost_before` were lost while it ran as a part of another activity.
+    `lost_before` counts workers lost while it ran as part of another activity.
 
     Raises:
         ApplicationError: `Quarantined`.

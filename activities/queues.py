@@ -8,7 +8,7 @@ from chargehand.contracts import Contract, left_out
 Kind = Literal["models", "tools", "sandboxes"]
 """Kinds of work that can have a separate task queue: model turns, tool calls, and programs written by models."""
 Role = Literal["sessions", "models", "tools", "sandboxes"]
-"""What a worker runs: everything without a separate queue, or a kind that has one."""
+"""What a worker runs: everything without a separate queue, or one kind of work that has its own."""
 ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
 SANDBOXED: Final = frozenset({"run_code"})
 """Tools that run programs written by models."""

@@ -1,4 +1,4 @@
-"""Work that is done once: concurrent callers share its result, and the latest results are kept."""
+"""Sharing of results: concurrent callers share one run of the work, and the latest results are kept."""
 
 import asyncio
 from collections import OrderedDict
@@ -23,7 +23,7 @@ class SingleFlight(Generic[T]):
         self._calls: dict[Hashable, _Call[T]] = {}
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, or wait for the running call of this key; it is cancelled with its last caller."""
+        """Do the work, or wait for the running call of this key, which is cancelled when its last caller is."""
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = _Call(asyncio.ensure_future(work()))
@@ -52,7 +52,7 @@ Value = TypeVar("Value")
 
 
 class Newest(OrderedDict[Key, Value]):
-    """Drops its oldest entry when it has more than `most`."""
+    """A mapping that drops its oldest entry when it has more than `most`."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

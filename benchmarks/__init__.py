@@ -1,1 +1,1 @@
-"""Measurements of speed, size and growth. They print ratios; machines differ, ratios less so."""
+"""Measurements of speed, size and growth. They print ratios, which vary less between machines."""

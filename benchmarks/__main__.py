@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the table of speed beside hand-written workflows, or the benchmarks that are named."""
+"""`python -m benchmarks`: compares speed with hand-written workflows, or runs the named benchmarks."""
 
 import argparse
 import asyncio
@@ -33,7 +33,7 @@ from benchmarks.tools import tools
 from benchmarks.watchers import watchers
 
 Measured = tuple[Sequence[Row], Sequence[str]] | tuple[Sequence[Row], Sequence[str], Row]
-"""A table, notes below it, and, where other programs read them, single figures."""
+"""A table, its notes and, if other programs read them, individual figures."""
 Benchmark = Callable[[argparse.Namespace], Awaitable[Measured]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
@@ -67,7 +67,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
 
 
 def main() -> None:
-    """Measure, print, and keep if asked to."""
+    """Measure, print and, on request, save the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=["speed"], metavar="NAME", help=f"of {', '.join(_BENCHMARKS)}")
     parser.add_argument("--jobs", type=int, default=20, help="speed: how many jobs of each kind run one after another")
@@ -96,4 +96,4 @@ async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> Measured
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # the SDK's own threads can abort a process that ends the ordinary way
+    os._exit(0)  # the SDK's own threads can abort a process that exits normally

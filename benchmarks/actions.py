@@ -1,4 +1,4 @@
-"""Actions of the main job, the unit that Temporal Cloud bills, as the server's own metrics count them."""
+"""Counts the actions of the main job, Temporal Cloud's billing unit, from the server's own metrics."""
 
 import re
 import tempfile
@@ -18,16 +18,16 @@ from tests.scripted_provider import ScriptedProvider, canned_session
 
 _LONG: Final = timedelta(seconds=10)
 _MEASURED: Final = ((timedelta(milliseconds=200), 5), (_LONG, 5), (_LONG, 30), (_LONG, 60))
-"""How long a model turn takes, and `CHARGEHAND_HEARTBEAT_TIMEOUT`."""
+"""Durations of a model turn, each with a value of `CHARGEHAND_HEARTBEAT_TIMEOUT` in seconds."""
 _DOLLARS: Final = 50 / 1_000_000
 """The highest list price of an action, November 2026."""
 _FREE: Final = {"command_ModifyWorkflowProperties"}
-"""Counted by the server, but not among the actions that Temporal Cloud lists."""
+"""Counted by the server, but not listed by Temporal Cloud as an action."""
 _HEARTBEAT: Final = "grpc_RecordActivityTaskHeartbeat"
 
 
 async def actions() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run the main job with short and with long model turns, and read what the server counts."""
+    """Run the main job with short and long model turns, and read the server's count."""
     rows = [await _measure(turn, patience) for turn, patience in _MEASURED]
     return rows, ["Heartbeats are actions; about six go to the server within the timeout of a running call."]
 

@@ -1,4 +1,4 @@
-"""The console for many: how long its list of sessions takes to be shown, searched and filtered."""
+"""The console under load: how long its session list takes to show, search and filter."""
 
 import asyncio
 import statistics
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 50
 _TIMES: Final = 9
 _ALLOWED_MS: Final = 300
 _SETTLED_SECONDS: Final = 11
-"""Until then the console rereads sessions that have just begun, as all have here."""
+"""The console rereads sessions for this long after they start; here, all of them have just started."""
 _TOKEN: Final = "a-token-of-the-benchmark"
 _PLAN: Final = [{"id": f"T{number}", "agent": "reader", "instruction": "Read the file. " * 8} for number in range(5)]
 _PATHS: Final = {
@@ -77,7 +77,7 @@ async def _row(browser: AsyncClient, what: str, path: str) -> Row:
 
 
 async def _start(client: Client) -> None:
-    """Start sessions that no worker takes up: the server lists them with what a worker would have written."""
+    """Start sessions that no worker picks up, with the list entries that a worker would have written."""
     begun = asyncio.Semaphore(_AT_ONCE)
 
     async def start(number: int) -> None:

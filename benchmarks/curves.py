@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 _NEGLIGIBLE: Final = 1 / 2
-"""A square term below this share of the largest value does not make a curve quadratic: measurements are not exact."""
+"""If the square term is below this share of the largest value, the curve is not quadratic: measurements vary."""
 
 
 def describe(points: Sequence[tuple[float, float]]) -> str:
-    """Say by what a quantity grows from the first of three points to the last, and along what kind of curve."""
+    """Describe how much a quantity grows from the first of three points to the last, and the kind of curve."""
     (first_x, first_y), *_, (last_x, last_y) = points
     factors = f"x{last_x / first_x:.0f} gives x{last_y / first_y:.1f}"
     constant, linear, square = parabola(points)
@@ -22,7 +22,7 @@ def describe(points: Sequence[tuple[float, float]]) -> str:
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """Find the k of the curve c·xᵏ that fits best: 1 is linear, 2 is quadratic."""
+    """Find the best-fitting exponent k of the curve c·xᵏ: 1 is linear, 2 is quadratic."""
     logs = [(math.log(x), math.log(y)) for x, y in points]
     mean_x = sum(x for x, _ in logs) / len(logs)
     mean_y = sum(y for _, y in logs) / len(logs)
@@ -30,7 +30,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 
 def parabola(points: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Find a, b, c of the curve a + b x + c x² through three points."""
+    """Return a, b and c of the curve a + b x + c x² through three points."""
     (x1, y1), (x2, y2), (x3, y3) = points
     first = (y2 - y1) / (x2 - x1)
     square = ((y3 - y2) / (x3 - x2) - first) / (x3 - x1)

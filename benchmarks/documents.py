@@ -1,4 +1,4 @@
-"""Documents: building and asking an index of over 10,000 passages beside bare SQLite, and what a hostile file costs."""
+"""Documents: indexing and querying over 10,000 passages compared with bare SQLite, and the cost of a hostile file."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ _SELF: Final = Path("/proc/self")
 
 
 def _words() -> list[str]:
-    """Six thousand words, the first ones used most, as in a language."""
+    """Return 6,000 words of which the first are the most frequent, as in natural language."""
     letters = random.Random(_SEED)
     return ["".join(letters.choices("etaoinshrdlu", k=letters.randint(3, 9))) for _ in range(6_000)]
 
@@ -108,19 +108,19 @@ def _status_mb(process: Path, field: str) -> float:
 
 
 def _parsers_mb() -> float:
-    """The high-water mark of the parser that runs now; 0 if none does."""
+    """Return the peak memory of the running parser in MB; 0 if none is running."""
     most = 0.0
     for children in Path("/proc/self/task").glob("*/children"):
         for child in children.read_text().split():
             process = Path("/proc") / child
-            with suppress(OSError, IndexError):  # it may just have ended
+            with suppress(OSError, IndexError):  # it may have just ended
                 if "parser_process" in (process / "cmdline").read_text():
                     most = max(most, _status_mb(process, "VmHWM"))
     return most
 
 
 async def _watched(building: "asyncio.Future[OpenLibrary]") -> tuple[float, float]:
-    """The most MB that the parser held, and that this process grew by, until the building is over."""
+    """Return the peak memory of the parser and the growth of this process, in MB, until the build ends."""
     before = await asyncio.to_thread(_status_mb, _SELF, "VmRSS")
     child = grown = 0.0
     while not building.done():

@@ -1,4 +1,4 @@
-"""What the model without a language model gets right, and that it is never wrong out loud: labelled questions."""
+"""How often the model without a language model is right on labelled questions, and that it states no errors."""
 
 import tempfile
 import time
@@ -13,7 +13,7 @@ _TARGETS = "Targets: right passage among the first three 90 %; wrong figures 0; 
 
 
 async def extractive() -> tuple[Sequence[Row], Sequence[str]]:
-    """Ask every question as a session would, and count what came of it."""
+    """Ask every question as a session would, and count the results."""
     given = await ask_all(read_questions())
     rows = [_row(folder, [one for one in given if one[0].folder.name == folder]) for folder in _folders(given)]
     wrong = [question.text for question, answered, _ in given if is_wrong(question, answered)]
@@ -21,7 +21,7 @@ async def extractive() -> tuple[Sequence[Row], Sequence[str]]:
 
 
 async def ask_all(questions: Sequence[Question]) -> list[tuple[Question, Answered, float]]:
-    """Ask the questions over their own documents; with the seconds that each took."""
+    """Ask the questions about their own documents; return the answers and the seconds that each took."""
     given: list[tuple[Question, Answered, float]] = []
     with tempfile.TemporaryDirectory() as state:
         harnesses: dict[Path, Harness] = {}
@@ -35,14 +35,14 @@ async def ask_all(questions: Sequence[Question]) -> list[tuple[Question, Answere
 
 
 def is_right(question: Question, answered: Answered) -> bool:
-    """Whether the figure is stated, or the passage among the first three."""
+    """Return whether the right figure is stated, or the right passage is among the first three."""
     if question.kind == "figure":
         return any(map(question.is_answered_by, answered.figures))
     return any(map(question.is_answered_by, (*answered.figures, *answered.passages[:3])))
 
 
 def is_wrong(question: Question, answered: Answered) -> bool:
-    """Whether anything is stated or quoted as an answer, or set in bold, that is not the right one."""
+    """Return whether a wrong answer is stated, quoted as an answer, or set in bold."""
     stated = [*answered.answered, *(" ".join(answered.bold) for _ in answered.bold[:1])]
     return bool(stated) and not (question.answer and any(map(question.is_answered_by, stated)))
 

@@ -1,4 +1,4 @@
-"""A session's turns and tool calls made in this process, with the classes that its activities use."""
+"""A session's turns and tool calls run in this process, with the classes that its activities use."""
 
 import re
 import tomllib
@@ -33,7 +33,7 @@ _BOLD: Final = re.compile(r"\*\*(.+?)\*\*")
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of one question."""
+    """The results of one question."""
 
     plan: PlanAnswer
     answers: tuple[WorkAnswer, ...]
@@ -41,7 +41,7 @@ class Answered:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """What was stated as an answer, other than by quoting."""
+        """What was stated as an answer, excluding quotations."""
         return tuple(answer.content for answer in self.answers if answer.status == "success" and not _quotes(answer))
 
     @property
@@ -56,7 +56,7 @@ class Answered:
 
     @property
     def bold(self) -> tuple[str, ...]:
-        """What the report has in bold."""
+        """The text that the report sets in bold."""
         return tuple(_BOLD.findall(self.report.answer))
 
 
@@ -68,7 +68,7 @@ _ALLOWANCE: Final = Allowance(turns=17, usd=Decimal(2), minutes=9, max_rounds=10
 
 
 class Harness:
-    """Documents, the tools that look into them, and the model that uses these."""
+    """Documents, the tools that search them, and the model that uses the tools."""
 
     def __init__(self, catalog: Catalog, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
         self.catalog = catalog
@@ -87,7 +87,7 @@ class Harness:
         return cls(opened.catalog, {tool.spec.name: tool for tool in tools}, given)
 
     async def ask(self, goal: str) -> Answered:
-        """Plan, carry out each subtask, with its fallback agent where it came to nothing, and write the report."""
+        """Plan, run each subtask (and its fallback agent if it has no answer), and write the report."""
         task = PlanTask(goal=goal, max_subtasks=8, allowance=_ALLOWANCE, may_nest=False)
         plan = PlanAnswer.model_validate_json((await self._turn(task, PlanAnswer, "supervisor")).text)
         done: dict[str, InputOutcome] = {}

@@ -1,4 +1,4 @@
-"""The labelled questions: what each is about, and what a right answer holds."""
+"""The labelled questions: what each is about, and what a right answer contains."""
 
 import re
 import tomllib
@@ -18,13 +18,13 @@ class Question:
 
     folder: Path
     kind: Kind
-    """`figure` and `passage` have a right answer, `declined` looks like a figure and is none."""
+    """`figure` and `passage` have a right answer; `declined` only looks like a figure."""
     text: str
     answer: str = ""
-    """Regular expression of the words that answer."""
+    """Regular expression of the words in a right answer."""
 
     def is_answered_by(self, text: str) -> bool:
-        """Whether a text holds the answer, white space, emphasis and case aside."""
+        """Return whether a text contains the answer, ignoring white space, emphasis and case."""
         return re.search(self.answer, " ".join(text.replace("*", "").split()), re.IGNORECASE) is not None
 
 

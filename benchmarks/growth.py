@@ -1,4 +1,4 @@
-"""How cost grows: with the number of subtasks side by side, and with the turns of each, which read 5 kB in a round."""
+"""How cost grows with the number of parallel subtasks, and with the turns of each, which read 5 kB per round."""
 
 import os
 import statistics
@@ -17,7 +17,7 @@ _REPETITIONS: Final = 3
 
 
 async def growth() -> tuple[Sequence[Row], Sequence[str]]:
-    """Measure jobs of growing width, then of growing length, and say how each quantity grows."""
+    """Measure jobs of increasing width, then of increasing length, and describe how each quantity grows."""
     wider = [Shape(subtasks=width) for width in _WIDTHS]
     longer = [Shape(rounds=turns - 1, read_bytes=_READ_BYTES) for turns in _TURNS]
     async with one_worker() as (chargehand, pids):

@@ -1,6 +1,6 @@
-"""The same job written by hand on the bare SDK, as a careful engineer would: what durability alone costs.
+"""The same job hand-written on the bare SDK, as a careful engineer would write it: the cost of durability alone.
 
-Every call is an activity that heartbeats. `HandWritten` has no children, `HandWrittenWithChildren` one a subtask.
+Every call is an activity that heartbeats. `HandWritten` has no children, `HandWrittenWithChildren` one per subtask.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Job:
     subtasks: int
     rounds: int
     in_turn: bool = False
-    """Whether the turn that asks for a tool uses it, too."""
+    """Whether the turn that asks for a tool also runs it."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Activities:
         return await self._ask("\n".join([turn.instruction, *turn.read]))
 
     @activity.defn(name="hand_written_tool")
-    async def tool(self, query: str) -> str:  # noqa: ARG002  # the same passages whatever is asked
+    async def tool(self, query: str) -> str:  # noqa: ARG002  # the same passages for every query
         async with _heartbeats():
             await asyncio.sleep(TOOL.total_seconds())
         return "\n\n".join([QUOTE] * 2)
@@ -119,7 +119,7 @@ class Activities:
 
 
 async def _carry_out(part: Part) -> str:
-    """Do one subtask: turns, each with a tool, and the turn that answers."""
+    """Run one subtask: turns with one tool call each, and the turn that answers."""
     read: list[str] = []
     for _ in range(part.rounds):
         if part.in_turn:

@@ -1,4 +1,4 @@
-"""Where the bytes of the main job's histories are: by event, by field of what events carry, and in copies."""
+"""Where the bytes of the main job's histories are: by event, by payload field, and in copies."""
 
 import json
 import tempfile
@@ -22,17 +22,17 @@ from chargehand.client import Chargehand
 
 _QUEUE: Final = "history"
 _LEAST: Final = 250
-"""Bytes of a row that is listed."""
+"""Minimum bytes of a row that is listed."""
 _LEVELS: Final = 2
 """Depth to which fields are distinguished."""
 _LONG: Final = 40
-"""Characters of a text whose repetitions count as copies."""
+"""Minimum characters of a text whose repetitions count as copies."""
 _COPIES: Final = 10
-"""Texts that are listed."""
+"""Number of texts listed."""
 
 
 async def history() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run the job on a warm worker, and take its histories apart."""
+    """Run the job on a warm worker, and break down its histories."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
         with (
             processes.provider(Path(name)) as provider,
@@ -84,7 +84,7 @@ def _notes(texts: Counter[str]) -> Sequence[str]:
 
 
 def _payloads(message: Message, path: str) -> Iterator[tuple[str, Payload]]:
-    """Find the payloads of an event, each with the names of the fields above it."""
+    """Find the payloads of an event, each with the names of its enclosing fields."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue

@@ -1,4 +1,4 @@
-"""What open conversations cost that wait for their users: memory of the worker, processor time, and history."""
+"""The cost of open conversations that wait for their users: worker memory, processor time, and history."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ _IDLE_SECONDS: Final = 20.0
 
 
 async def idle(count: int) -> tuple[Sequence[Row], Sequence[str]]:
-    """Open so many conversations on one worker in steps; after each, watch it while nothing is said."""
+    """Open conversations on one worker in steps; after each step, watch the worker while nothing is sent."""
     rows: list[Row] = []
     async with one_worker() as (chargehand, pids):
         for step in range(_STEPS + 1):
@@ -65,7 +65,7 @@ async def _row(chargehand: Chargehand, opened: int, pids: dict[str, int]) -> Row
 
 
 async def _size(chargehand: Chargehand, opened: int) -> tuple[int, int]:
-    """Measure the history of the conversation that was opened last."""
+    """Measure the history of the conversation opened last."""
     if not opened:
         return 0, 0
     info = (await describe(chargehand.client, f"idle-{opened - 1}")).workflow_execution_info

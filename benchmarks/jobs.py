@@ -1,4 +1,4 @@
-"""Running jobs and reading off what each took: wall, CPU by process, events and bytes of history."""
+"""Running jobs and measuring what each took: wall time, CPU by process, events and bytes of history."""
 
 import asyncio
 import tempfile
@@ -23,9 +23,9 @@ from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 
 _LONGEST_JOB_SECONDS: Final = 180
-"""A job that takes longer hangs; nothing here waits for ever."""
+"""Seconds after which a job counts as hung; nothing here waits forever."""
 _SETTLING_SECONDS: Final = 0.05
-"""What a job leaves behind, such as the worker's last answers, still belongs to it."""
+"""Work that a job leaves behind, such as the worker's last answers, still counts towards it."""
 
 
 STEPS: Final[Mapping[str, Sequence[EventType.ValueType]]] = {
@@ -44,7 +44,7 @@ STEPS: Final[Mapping[str, Sequence[EventType.ValueType]]] = {
 
 @dataclass(frozen=True)
 class HistorySize:
-    """How long a history is, and how large by the server's own count."""
+    """Number of events in a history, and its size as counted by the server."""
 
     events: int
     bytes: int
@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def child(self) -> HistorySize:
-        """The most that one of them has."""
+        """The largest values of any child."""
         return HistorySize(max(size.events for size in self.children), max(size.bytes for size in self.children))
 
     @property
@@ -75,7 +75,7 @@ class Measured:
 
 @asynccontextmanager
 async def one_worker() -> AsyncGenerator[tuple[Chargehand, dict[str, int]]]:
-    """Run a server, the scripted provider and a worker as it ships; gives a client, and their process ids."""
+    """Run a server, the scripted provider and the released worker; yield a client and their process ids."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with (
@@ -89,13 +89,13 @@ async def one_worker() -> AsyncGenerator[tuple[Chargehand, dict[str, int]]]:
 
 
 Run = Callable[[Shape], Awaitable[tuple[str, Sequence[str]]]]
-"""Carries out a job and names its workflows: the parent and its children."""
+"""Runs a job and returns the ids of its workflows: the parent and its children."""
 
 
 async def measure(
     client: Client, run: Run, shape: Shape, pids: Mapping[str, int], settling_seconds: float = _SETTLING_SECONDS
 ) -> Measured:
-    """Carry out one job and read off what it took."""
+    """Run one job and measure what it took."""
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     started_at = time.perf_counter()
     async with asyncio.timeout(_LONGEST_JOB_SECONDS):
@@ -109,7 +109,7 @@ async def measure(
 
 
 async def steps(client: Client, workflow_ids: Sequence[str]) -> Counter[str]:
-    """Count the content of some histories, by kind of step."""
+    """Count the steps in some histories, by kind."""
     counted: Counter[str] = Counter()
     for workflow_id in workflow_ids:
         async for event in client.get_workflow_handle(workflow_id).fetch_history_events():
@@ -123,7 +123,7 @@ async def _size(client: Client, workflow_id: str) -> HistorySize:
 
 
 def own_runs(chargehand: Chargehand) -> Run:
-    """Run jobs as sessions, through the client that everybody uses: the main job with the limits that are preset."""
+    """Run jobs as sessions through the public client: the main job with the default limits."""
 
     async def run(shape: Shape) -> tuple[str, Sequence[str]]:
         request = SessionRequest(goal=shape.goal)
@@ -141,7 +141,7 @@ def own_runs(chargehand: Chargehand) -> Run:
 
 
 def hand_written_runs(client: Client, task_queue: str, *, children: bool, in_turn: bool = False) -> Run:
-    """Run jobs as hand-written workflows, with or without a child for each subtask."""
+    """Run jobs as hand-written workflows, with or without a child per subtask."""
     workflow = HandWrittenWithChildren.run if children else HandWritten.run
 
     async def run(shape: Shape) -> tuple[str, Sequence[str]]:
@@ -156,7 +156,7 @@ def hand_written_runs(client: Client, task_queue: str, *, children: bool, in_tur
 
 
 async def until_polled(worker: Worker, seconds: float = 30) -> None:
-    """Wait until a worker reports to be ready."""
+    """Wait until a worker reports that it is ready."""
     async with asyncio.timeout(seconds):
         while not worker.polls:  # noqa: ASYNC110  # other processes set no events
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What processes and folders hold over time, and whether it levels off."""
+"""Resources that processes and folders use over time, and whether they level off."""
 
 import os
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import linear_regression, mean
 
 Samples = Sequence[tuple[float, float]]
-"""Seconds since the beginning, and what was held then."""
+"""Pairs of seconds since the start and the amount in use at that time."""
 
 
 def resident_mb(pid: int) -> float:
-    """Read the memory that a process has resident."""
+    """Return the resident memory of a process in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -27,13 +27,13 @@ def threads(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """List the processes that a process has started."""
+    """List the child processes of a process."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def stored_mb(*paths: Path) -> float:
-    """Sum up the files below folders; a file that goes meanwhile counts for nothing."""
+    """Return the total MB of the files below folders; files deleted meanwhile count as 0."""
     files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]))
     total = 0
     for file in files:
@@ -43,7 +43,7 @@ def stored_mb(*paths: Path) -> float:
 
 
 def growth_per_hour(samples: Samples) -> float:
-    """Give the growth over the second half in percent of its mean an hour, by least squares; 0 for a single sample."""
+    """Return the growth over the second half, in percent of its mean per hour, by least squares; 0 for one sample."""
     half = samples[len(samples) // 2 :]
     if len(half) < 2:
         return 0.0
@@ -53,6 +53,6 @@ def growth_per_hour(samples: Samples) -> float:
 
 
 def change(samples: Samples) -> float:
-    """Give by what share of its mean the line through the second half rises from its beginning to its end."""
+    """Return the rise of the line through the second half, from start to end, as a share of its mean."""
     half = samples[len(samples) // 2 :]
     return growth_per_hour(samples) / 100 * (half[-1][0] - half[0][0]) / 3_600

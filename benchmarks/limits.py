@@ -1,5 +1,5 @@
-"""What limits cost: a larger grant in messages and milliseconds, limits that bind beside ones that never do, and the
-processor time of the books themselves."""
+"""The cost of limits: a larger grant in messages and milliseconds, binding limits compared with ones that never bind,
+and the processor time of the accounting itself."""
 
 import statistics
 import time
@@ -27,7 +27,7 @@ from workflows.budget.estimates import WORK, input_bound, worst_case
 from workflows.budget.ledger import Amount, Ledger
 
 _LONG: Final = Shape(subtasks=1, rounds=9)
-"""One agent of ten turns: its first grant pays for the first of them, it asks for each of the others."""
+"""One agent with ten turns: its first grant pays for the first; it requests each of the others."""
 _MAIN: Final = Shape()
 _PAIRS: Final = 15
 _LONG_JOBS: Final = 8
@@ -46,17 +46,17 @@ class Gap:
     """The events of a subtask between the end of a round and its next turn."""
 
     asked: int
-    """Requests for a larger grant."""
+    """Number of requests for a larger grant."""
     answer_ms: float
     """From the request to its answer, by the server's clock; 0 without a request."""
     wait_ms: float
-    """From the end of the round to the next turn, likewise."""
+    """From the end of the round to the next turn, also by the server's clock."""
     events: int
     tasks: int
 
 
 async def limits() -> tuple[Sequence[Row], Sequence[str]]:
-    """Measure top-ups in one agent's history, then the main job with limits that bind and with ones that do not."""
+    """Measure top-ups in one agent's history, then the main job with limits that bind and limits that do not."""
     async with one_worker() as (chargehand, _):
         await _run(chargehand, _MAIN, WIDEST)
         gaps = [gap for _ in range(_LONG_JOBS) for gap in await _gaps(chargehand, _LONG)]
@@ -87,7 +87,7 @@ async def limits() -> tuple[Sequence[Row], Sequence[str]]:
 
 
 async def _run(chargehand: Chargehand, shape: Shape, limits: Limits) -> tuple[str, list[str], float]:
-    """Carry a job out: its id, its subtasks' workflow ids, and its seconds."""
+    """Run a job; return its id, its subtasks' workflow ids, and its seconds."""
     allowed = limits.model_copy(update={"max_parallel": max(1, shape.subtasks), "deadline": timedelta(minutes=5)})
     started_at = time.perf_counter()
     session = await chargehand.start(SessionRequest(goal=shape.goal, limits=allowed, review="never"))
@@ -99,7 +99,7 @@ async def _run(chargehand: Chargehand, shape: Shape, limits: Limits) -> tuple[st
 
 
 async def _pairs(chargehand: Chargehand) -> tuple[list[float], list[float], float]:
-    """Run the main job with both kinds of limits in turn, so that both meet the same moods of the machine."""
+    """Run the main job with both kinds of limits alternately, so that the machine affects both alike."""
     suffices = WIDEST.model_copy(update={"max_turns": _MAIN.turns, "budget_usd": Decimal(10)})
     seconds: dict[bool, list[float]] = {True: [], False: []}
     asked: list[int] = []
@@ -124,7 +124,7 @@ async def _history(client: Client, workflow_id: str) -> Sequence[HistoryEvent]:
 
 
 async def _gaps(chargehand: Chargehand, shape: Shape) -> list[Gap]:
-    """Read off a long subtask what lies between each of its rounds and the turn after it."""
+    """Read the gap between each round of a long subtask and the turn after it."""
     _, [child], _ = await _run(chargehand, shape, WIDEST)
     events = await _history(chargehand.client, child)
     turns = [place for place, event in enumerate(events) if _is_turn(event)]
@@ -168,7 +168,7 @@ def _gap_row(what: str, gaps: Sequence[Gap]) -> Row:
 
 
 def _books_seconds() -> float:
-    """Time what a turn costs in pure code: bounds, a reservation and its settlement, with two rounds in the prompt."""
+    """Time the pure code of a turn: bounds, a reservation and its settlement, with two rounds in the prompt."""
     sources = tuple(
         Source(ref=f"log-{number}.md#L1-L10", title="Log > Departures", quote=scripted.QUOTE) for number in range(2)
     )
@@ -183,7 +183,7 @@ def _books_seconds() -> float:
     cost = Amount(1, Decimal("0.0015"))
     before = time.process_time()
     for _ in range(_TURNS_TIMED):
-        # This turn and the next one, to see whether both can be paid; then the one that is taken.
+        # First this turn and the next, to see whether both can be paid; then only the one that is taken.
         bounds = [worst_case(model, input_bound(task, _PROMPT_BYTES), WORK.least_output) for _ in range(3)]
         reservation = ledger.reserve(bounds[-1])
         if reservation is None:

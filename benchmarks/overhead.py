@@ -1,4 +1,4 @@
-"""What waits before and around the work: starting a worker, the command line, and a whole `chargehand run`."""
+"""Time spent before and around the work: starting a worker, the command line, and a whole `chargehand run`."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ _EXAMPLES: Final = processes.ROOT / "examples"
 
 
 async def overhead() -> tuple[Sequence[Row], Sequence[str]]:
-    """Start things again and again, after once that is not measured: bytecode and disk caches are warm."""
+    """Start things repeatedly, after one unmeasured start: bytecode and disk caches are warm."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with processes.server(folder) as server:
@@ -76,7 +76,7 @@ def _command(command: Sequence[str]) -> float:
 
 
 def _first_words(command: Sequence[str]) -> float:
-    """Time a command at a terminal until it shows something; then end it."""
+    """Time a command at a terminal until its first output; then end it."""
     ours, theirs = pty.openpty()
     started_at = time.perf_counter()
     environment = processes.environment() | {"TERM": "xterm"}
@@ -86,7 +86,7 @@ def _first_words(command: Sequence[str]) -> float:
         os.close(theirs)
         os.read(ours, 4_096)
         seconds = time.perf_counter() - started_at
-        running.kill()  # ended otherwise, it would leave its server up for ten minutes
+        running.kill()  # otherwise it would leave its server up for ten minutes
     os.close(ours)
     return seconds
 

@@ -1,4 +1,4 @@
-"""The pages that state figures: a text around the table and the notes of a benchmark that was kept."""
+"""The pages of figures: text around the table and notes of a saved benchmark."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,7 +94,7 @@ WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def write(name: str, kept: Mapping[str, Any]) -> Path | None:
-    """Write the page of a benchmark from what was kept of it; None if it has no page."""
+    """Write the page of a benchmark from its saved results; None if it has no page."""
     if name not in WRITTEN:
         return None
     file = _DOCS / f"{name}.md"
@@ -103,7 +103,7 @@ def write(name: str, kept: Mapping[str, Any]) -> Path | None:
 
 
 def page(name: str, kept: Mapping[str, Any]) -> str:
-    """Return the page: its table, the notes, and the machine and method at the end."""
+    """Return the page: its table, the notes, and finally the machine and method."""
     head, tail = WRITTEN[name]
     on = ", ".join(f"{what} {value}" for what, value in kept["machine"].items())
     notes = [f"- {note[0].upper()}{note[1:]}." for note in kept["notes"]]
@@ -120,6 +120,6 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 
 def _cell(row: Row, name: str) -> str:
-    """Write a figure, with its range if it has one that says more."""
+    """Format a figure, with its range if that adds information."""
     figure, span = written(row[name]), row.get(f"{name}{_RANGE}")
     return figure if span in {None, f"{figure}–{figure}"} else f"{figure} ({span})"

@@ -1,4 +1,4 @@
-"""The processes of a benchmark: server, workers and provider on loopback, and what the kernel says that they use."""
+"""The processes of a benchmark: server, workers and provider on loopback, and the resources that they use."""
 
 import json
 import os
@@ -21,18 +21,18 @@ from chargehand_cli.embedded.program import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
 
 Kind = Literal["own", "own-step", "hand-written"]
-"""The worker that ships, the same with an activity for each tool call, and that of workflows written by hand."""
+"""The released worker, the same with one activity per tool call, and the worker of hand-written workflows."""
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
 _LISTENS: Final = "0A"
-"""The state of a socket in /proc/PID/net/tcp."""
+"""State of a listening socket in /proc/PID/net/tcp."""
 _READY: Final = b"worker polls"
-"""What a worker logs as soon as it polls."""
+"""Log text of a worker that has started polling."""
 _LEFT_OUT: Final = (
     *("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "OTEL_"),
     "PYTHONDONTWRITEBYTECODE",
 )
-"""Settings of the user's own that would change what is measured; without bytecode every start compiles again."""
+"""User settings that would change the measurements; without bytecode, every start compiles again."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Worker:
 
     @property
     def polls(self) -> bool:
-        """Whether it reports to be ready.
+        """Whether it reports that it is ready.
 
         Raises:
-            RuntimeError: it has ended instead.
+            RuntimeError: it has ended.
         """
         require_alive(self.process, self.log)
         return _READY in self.log.read_bytes()
@@ -61,7 +61,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def server(folder: Path) -> Generator[ServerProcess]:
-    """Run the embedded server with its production settings on a database in this folder."""
+    """Run the embedded server with its production settings and a database in this folder."""
     with (folder / "server.lock").open("w") as lock:
         running = start_server(
             find_temporal(),
@@ -78,7 +78,7 @@ def server(folder: Path) -> Generator[ServerProcess]:
 
 @contextmanager
 def worker(kind: Kind, address: str, task_queue: str, folder: Path, provider: str, **more: str) -> Generator["Worker"]:
-    """Run a worker whose model is the scripted provider; it may not poll yet."""
+    """Run a worker that uses the scripted provider; it may not poll yet when this returns."""
     settings = {
         "TEMPORAL_ADDRESS": address,
         "CHARGEHAND_TASK_QUEUE": task_queue,
@@ -88,7 +88,7 @@ def worker(kind: Kind, address: str, task_queue: str, folder: Path, provider: st
         "OPENAI_BASE_URL": f"{provider}/v1",
         "CHARGEHAND_MODELS": json.dumps(dict.fromkeys(("small", "medium", "large"), MODEL_NAME)),
         "CHARGEHAND_PRICES": json.dumps({MODEL_NAME: [1, 5]}),
-        "TAVILY_API_KEY": "scripted",  # never asked: the tools are scripted
+        "TAVILY_API_KEY": "scripted",  # never called: the tools are scripted
     }
     log = folder / f"{task_queue}.log"
     log.unlink(missing_ok=True)
@@ -97,13 +97,13 @@ def worker(kind: Kind, address: str, task_queue: str, folder: Path, provider: st
 
 
 def wide(folder: Path) -> dict[str, str]:
-    """Set a worker up for the widest and the longest job: histories stay small by storage of large payloads."""
+    """Configure a worker for the widest and longest job: large-payload storage keeps histories small."""
     return {"CHARGEHAND_CEILINGS": WIDEST.model_dump_json(), "CHARGEHAND_STORAGE": str(folder / "payloads")}
 
 
 @contextmanager
 def process(command: list[str], log: Path, **more: str) -> Generator[subprocess.Popen[bytes]]:
-    """Run one of our own programs; it ends with the block, and with this process."""
+    """Run one of our programs; it ends with the block, and with this process."""
     started = spawn(command, log, environment=environment(**more), death_signal=signal.SIGKILL, directory=ROOT)
     try:
         yield started
@@ -113,7 +113,7 @@ def process(command: list[str], log: Path, **more: str) -> Generator[subprocess.
 
 @contextmanager
 def provider(folder: Path) -> Generator[str]:
-    """Run the scripted provider; gives its address."""
+    """Run the scripted provider; yield its address."""
     log = folder / "provider.log"
     command = [sys.executable, "-m", "benchmarks.scripted"]
     with process(command, log) as started:
@@ -124,13 +124,13 @@ def provider(folder: Path) -> Generator[str]:
 
 
 def require_alive(started: subprocess.Popen[bytes], log: Path) -> None:
-    """Raise with a process's last words if it has ended."""
+    """Raise an error with the last output of a process if it has ended."""
     if started.poll() is not None:
         raise RuntimeError(f"A process of the benchmark ended: {log.read_text()[-2_000:]}")
 
 
 def persistence_requests(pid: int) -> Counter[str]:
-    """Read how often a server has asked its database, by operation, from its own metrics."""
+    """Read the number of a server's database requests, by operation, from its metrics."""
     for port in _listening(pid):
         with suppress(httpx2.HTTPError):
             text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
@@ -143,7 +143,7 @@ def persistence_requests(pid: int) -> Counter[str]:
 
 
 def _listening(pid: int) -> Iterator[int]:
-    """Find the ports on which a process listens; the server chooses that of its metrics by itself."""
+    """Find the ports that a process listens on; the server chooses its metrics port itself."""
     own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, address, _, state, *others = line.split()
@@ -152,12 +152,12 @@ def _listening(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Read the user and system time of all threads of a process, in nanosecond steps unlike /proc/PID/stat."""
+    """Return the user and system time of all threads of a process, in ns steps unlike /proc/PID/stat."""
     return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
 
 
 def machine_cpu_seconds() -> float:
-    """Read the time that the cores which this process may use were busy, with whatever it was, or were taken away."""
+    """Return how long the cores available to this process were busy, with any work, or taken away."""
     cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     ticks = 0
     for name, *states in map(str.split, Path("/proc/stat").read_text().splitlines()):
@@ -168,7 +168,7 @@ def machine_cpu_seconds() -> float:
 
 
 def peak_rss_bytes(pid: int) -> int:
-    """Read the most memory that a process ever had resident."""
+    """Return the peak resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]
     return int(kilobytes) * 1024

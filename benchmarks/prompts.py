@@ -1,4 +1,4 @@
-"""What each turn of the main job sends, by part: as the vendor's SDK puts it on the wire."""
+"""What each turn of the main job sends, by part, as the vendor's SDK puts it on the wire."""
 
 import json
 import tempfile
@@ -20,7 +20,7 @@ _ALL: Final = "the job"
 
 
 async def prompts() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run the job once, and take its requests apart."""
+    """Run the job once, and split its requests into parts."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
         async with ScriptedProvider(said) as provider:
             with processes.worker("own", server.address, _QUEUE, Path(name), provider.base_url) as worker:

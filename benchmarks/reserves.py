@@ -1,4 +1,4 @@
-"""What tight reserves cost: reserve over cost against replies that are cut off, simulated by way of choosing a cap."""
+"""The cost of tight reserves: reserve relative to cost, and truncated replies, simulated for ways to choose a cap."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,21 +27,21 @@ _MODEL: Final = ModelCard(
     name="simulated",
     prices=(PriceStep(input_usd_per_million=Decimal("3.75"), output_usd_per_million=Decimal(15)),),
 )
-"""A cache write is the dearest way to read a token, which is what a reserve has to cover."""
+"""A cache write is the most expensive way to read a token, and a reserve must cover that."""
 _CACHED_USD, _WRITTEN_USD, _OUTPUT_USD = 0.3, 3.75, 15.0
 _BYTES_PER_TOKEN: Final = 4
 _FIXED_TOKENS: Final = 2_500
 _ROUND_TOKENS: Final = 2_500
-"""What a round of tools adds to a conversation."""
+"""Tokens that a round of tools adds to a conversation."""
 _CALL: Final = (220, 1.0)
 _ANSWER: Final = (1_000, 0.8)
 _OTHERS: Final[Mapping[Purpose, tuple[int, float]]] = {PLAN: (2_400, 0.8), REPORT: (3_000, 0.8), DECISION: (140, 0.8)}
-"""Output tokens, thinking included: the median, and the spread of their logarithm."""
+"""Output tokens including thinking: the median, and the standard deviation of their logarithm."""
 _VERBOSITY: Final = 0.4
-"""By how much models and sessions differ, as the spread of the logarithm of a factor to all of their replies."""
+"""How much models and sessions differ: spread of the logarithm of a factor applied to all their replies."""
 _PRIOR: Final = 200
 _WEIGHT: Final = 10
-"""A reply that was seen counts as many as so many of the prior."""
+"""One observed reply counts as much as this many of the prior."""
 _QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _MOST_RATIO: Final = 3.0
 
@@ -52,7 +52,7 @@ class _Turn:
     tokens: int
     """Of its prompt."""
     known: int
-    """Of them, those that the provider has counted."""
+    """The prompt tokens that the provider has already counted."""
     is_cached: bool
     written: int
     """Output tokens of the whole reply."""
@@ -63,16 +63,16 @@ class _Turn:
         return (read + min(self.written, cap) * _OUTPUT_USD) / 1e6
 
     def bound(self, per_token: float) -> int:
-        """Bound its prompt, of whose new part so many tokens are reserved for each that it has."""
+        """Bound its prompt, reserving this many tokens for each token of the new part."""
         return self.known + int((self.tokens - self.known) * per_token)
 
 
 _Cap = Callable[[_Turn, Sequence[int]], int]
-"""Chooses a cap, given what replies of this purpose have had."""
+"""Chooses a cap, given the sizes of earlier replies of this purpose."""
 
 
 async def reserves() -> tuple[Sequence[Row], Sequence[str]]:
-    """Simulate the same sessions under each way to choose how much a reply may have."""
+    """Simulate the same sessions under each way to choose a reply's cap."""
     chance = random.Random(26)
     sessions = [list(_session(chance)) for _ in range(_SESSIONS)]
     prior = {purpose: sorted(_written(purpose, chance, 1) for _ in range(_PRIOR)) for purpose in (WORK, *_OTHERS)}
@@ -100,7 +100,7 @@ async def reserves() -> tuple[Sequence[Row], Sequence[str]]:
 
 
 def _session(chance: random.Random) -> Iterator[_Turn]:
-    """Take the turns of a plan, five agents, decisions, and a report."""
+    """Generate the turns of a plan, five agents, decisions, and a report."""
     verbosity = chance.lognormvariate(0, _VERBOSITY)
 
     def turn(purpose: Purpose, tokens: int, known: int = 0, *, answers: bool = False) -> _Turn:

@@ -1,4 +1,4 @@
-"""The job that is measured: a model and a tool that take a fixed time and say fixed things.
+"""The measured job: a model and a tool that take a fixed time and return fixed texts.
 
 `python -m benchmarks.scripted` serves the model over OpenAI's and Anthropic's wires, and prints its address.
 """
@@ -30,7 +30,7 @@ WIDEST: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel
 """What the widest and the longest job need."""
 
 _AGENTS: Final = {"researcher": "search", "reader": "search_documents", "analyst": "query_data"}
-"""Agents of the crew that have tools, and the one that each of them uses."""
+"""The crew's agents that have tools, and the tool that each one uses."""
 TOOLS: Final = tuple(_AGENTS.values())
 _SENTENCE: Final = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. "
 QUOTE: Final = _SENTENCE * 3
@@ -40,13 +40,13 @@ REPORT: Final = _SENTENCE * 6
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a job is. It travels in the goal, so that one worker serves jobs of every shape."""
+    """The size of a job. It is part of the goal, so that one worker serves jobs of every shape."""
 
     subtasks: int = 5
     rounds: int = 1
-    """How often each agent uses a tool before it answers: it takes one turn more."""
+    """How often each agent uses a tool before it answers, which takes one more turn."""
     read_bytes: int = 2 * len(QUOTE)
-    """How much is read in each round."""
+    """Bytes read in each round."""
 
     @property
     def goal(self) -> str:
@@ -59,12 +59,12 @@ class Shape:
 
     @property
     def ideal(self) -> timedelta:
-        """The time that nothing can beat: plan, the turns and tools of one subtask, report, and its check."""
+        """The lower bound: plan, the turns and tools of one subtask, report, and its check."""
         return TURN + TURN * (self.rounds + 1) + TOOL * self.rounds + TURN * 2
 
     @classmethod
     def told_in(cls, text: str) -> "Shape":
-        """Read the shape back from any text that quotes the goal."""
+        """Parse the shape from any text that quotes the goal."""
         found = re.search(r"Look into (\d+) parts of the ferry line, each with (\d+) rounds of reading (\d+)", text)
         if not found:
             raise ValueError("this is not the job that the benchmarks measure")
@@ -75,7 +75,7 @@ _LOOK: Final = "Look into part "
 
 
 def instruction(number: int) -> str:
-    """Word the instruction of a subtask."""
+    """Return the instruction of a subtask."""
     return f"{_LOOK}{number} of the ferry line: give the facts, the figures, and where exactly they stand."
 
 
@@ -104,7 +104,7 @@ def plan(shape: Shape) -> PlanAnswer:
 
 
 def answer(ref: str) -> WorkAnswer:
-    """Answer a subtask from what was read."""
+    """Answer a subtask from what its tools returned."""
     findings = [FindingDraft(claim=_SENTENCE, source_refs=[ref], quote=_SENTENCE.strip(), confidence=80)] * 2
     return WorkAnswer(
         status="success", content=f"{CONTENT}[{ref}]", findings=findings, confidence=80, gaps=[], message=""
@@ -118,7 +118,7 @@ def report(shape: Shape) -> SynthesisAnswer:
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
-    """Answer one request after the time that a turn takes."""
+    """Answer one request after the duration of a turn."""
     return said(request).after(TURN.total_seconds())
 
 
@@ -133,7 +133,7 @@ def said(request: ScriptedRequest) -> ScriptedReply:
             return _work(request)
         case "JudgeClaimsAnswer":
             return saying(JudgeClaimsAnswer(verdicts=[ClaimVerdict(claim=1, verdict="says", reason="")]))
-        case _:  # a hand-written workflow asks for plain text; an agent of it that has read nothing, for a query
+        case _:  # a hand-written workflow asks for plain text; its agent asks for a query if it has read nothing
             return saying(
                 "late departures" if request.text.startswith(_LOOK) and QUOTE not in request.text else CONTENT
             )
@@ -149,13 +149,13 @@ def _work(request: ScriptedRequest) -> ScriptedReply:
 
 
 def input_bytes(request: ScriptedRequest) -> int:
-    """Measure what is sent: prompts, conversation, and the descriptions of tools and answers."""
+    """Return the bytes sent: prompts, conversation, and the descriptions of tools and answers."""
     sent = ("instructions", "input", "messages", "tools", "text", "response_format")
     return sum(len(json.dumps(request.body[name], ensure_ascii=False)) for name in sent if name in request.body)
 
 
 class ScriptedTool:
-    """Finds the same two passages at every call."""
+    """Returns the same two passages for every call."""
 
     def __init__(self, name: str, *, own_step: bool = False) -> None:
         self.capabilities = READS_THE_WEB if name in {"search", "read_page"} else READS_DOCUMENTS
@@ -173,7 +173,7 @@ class ScriptedTool:
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         await asyncio.sleep(TOOL.total_seconds())
-        # Every subtask reads passages of its own, and every round others.
+        # Every subtask and every round reads different passages.
         read = f"{context.idempotency_key.rpartition('/')[2][:4]}-{str(arguments['query'])[-2:].strip()}"
         found = re.match(r"(\d+) bytes", str(arguments["query"]))
         most = int(found[1]) // 2 if found else len(QUOTE)

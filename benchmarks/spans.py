@@ -1,4 +1,4 @@
-"""What spans cost: the main job on a worker that exports them and on one that does not, by turns."""
+"""The cost of spans: the main job on a worker that exports them and on one that does not, alternating."""
 
 import statistics
 import tempfile
@@ -19,7 +19,7 @@ _WARM_UP: Final = 3
 
 
 async def spans() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run jobs on both workers, one after the other, and read off what the kernel counts of each."""
+    """Run jobs on both workers alternately, and read the kernel's counts for each."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, receive_spans() as received:
         folder = Path(name)
         exported = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url}

@@ -1,4 +1,4 @@
-"""The main job in Chargehand and in workflows written by hand, by turns, on one embedded server in one run."""
+"""The main job in Chargehand and in hand-written workflows, alternating, on one embedded server in one run."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ _WIDE_JOBS: Final = 3
 _STARTS: Final = 3
 _KILLS: Final = 3
 _IN_THE_TOOL: Final = 0.06
-"""Seconds from the answers of all agents' first turns until each of them waits for its tool."""
+"""Seconds after all agents' first turns are answered until each of them waits for its tool."""
 _BYTES_PER_TOKEN: Final = 4
 
 
@@ -44,12 +44,12 @@ class Side:
     kind: processes.Kind
     children: bool = True
     in_turn: bool = False
-    """Whether a turn by hand uses the tool that it asks for."""
+    """Whether a hand-written turn also runs the tool that it asks for."""
     figures: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), compare=False)
-    """What was measured, by the name of its row."""
+    """Measurements by row name."""
 
     async def run(self, address: str, task_queue: str) -> Run:
-        """Connect a client; every job that is run through it waits for its result."""
+        """Connect a client; every job run through it waits for its result."""
         if self.kind != "hand-written":
             return own_runs(await Chargehand.connect(address, task_queue=task_queue))
         return hand_written_runs(
@@ -59,7 +59,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Asked:
-    """A row of the table, and what is asked of it."""
+    """A row of the table and its required range."""
 
     what: str
     at_most: float | None = None
@@ -94,7 +94,7 @@ _ROWS: Final = (
 
 
 async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
-    """Run jobs one after another, many at once, wide ones, on workers just started, and on workers killed."""
+    """Run jobs one after another, many at once, wide ones, on fresh workers, and on killed workers."""
     sides = [
         Side("Chargehand", "own"),
         Side("by hand with children", "hand-written"),
@@ -131,7 +131,7 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
 async def workers_of(
     sides: Sequence[Side], address: str, folder: Path, provider: str, **more: str
 ) -> AsyncGenerator[Mapping[str, Worker]]:
-    """Run one worker of each kind, known to poll a queue named like it."""
+    """Run one worker of each kind, known to poll a queue of the same name."""
     with (
         processes.worker("own", address, "own", folder, provider, **more) as own,
         processes.worker("own-step", address, "own-step", folder, provider, **more) as own_step,
@@ -198,7 +198,7 @@ async def _just_started(sides: Sequence[Side], address: str, folder: Path, provi
 
 
 async def _killed(sides: Sequence[Side], address: str, folder: Path, provider: ScriptedProvider) -> None:
-    """Kill the worker while all agents wait for their tools, and start another at once."""
+    """Kill the worker while all agents wait for their tools, and start another one at once."""
     for number in range(_KILLS):
         for side in sides:
             queue = f"kill-{sides.index(side)}-{number}"
@@ -218,13 +218,13 @@ async def _killed(sides: Sequence[Side], address: str, folder: Path, provider: S
                 side.figures[_RESUMED.what].append(time.perf_counter() - began)
             paid = provider.requests
             side.figures[_PAID_TWICE.what].append(len(paid) - Shape().turns)
-            # Of the calls that a job without faults makes.
+            # Relative to the calls of a job without faults.
             tokens = sum(input_bytes(request) for request in islice(paid, Shape().turns)) / _BYTES_PER_TOKEN
             side.figures[_TOKENS.what].append(tokens)
 
 
 def _agents_answered(provider: ScriptedProvider) -> bool:
-    """Tell whether the plan and the first turn of each agent are answered."""
+    """Return whether the plan and the first turn of each agent are answered."""
     return sum(exchange.answered_at is not None for exchange in provider.exchanges) > Shape().subtasks
 
 

@@ -1,4 +1,4 @@
-"""What one more subtask takes: steps, bytes, processor time, and the server's requests to its database by operation."""
+"""The cost of one more subtask: steps, bytes, processor time, and the server's database requests by operation."""
 
 import tempfile
 from collections import defaultdict
@@ -16,18 +16,18 @@ from benchmarks.speed import Side, workers_of
 from benchmarks.tables import Row
 
 _FEW, _MANY = Shape(subtasks=6), Shape(subtasks=36)
-"""Jobs that are compared."""
+"""The jobs that are compared."""
 _PAIRS: Final = 3
 _SETTLING_SECONDS: Final = 11
-"""All heartbeat timeouts, and those of tasks for a worker that has the workflow cached, are over then."""
+"""By then, all heartbeat timeouts and those of tasks for a worker with a cached workflow have passed."""
 _CPU, _REQUESTS = "processor, ms", "requests to the database"
 _LEAST: Final = 0.5
-"""Operations that are rarer are not listed."""
+"""Less frequent operations are not listed."""
 _OWN, _CHILDREN, _PLAIN = "Chargehand", "by hand with children", "by hand"
 
 
 async def subtask_steps() -> tuple[Sequence[Row], Sequence[str]]:
-    """Compare jobs of few and of many subtasks, by turns on one server."""
+    """Compare jobs with few and with many subtasks, alternating on one server."""
     sides = [Side(_OWN, "own"), Side(_CHILDREN, "hand-written"), Side(_PLAIN, "hand-written", children=False)]
     seen: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
@@ -58,7 +58,7 @@ async def subtask_steps() -> tuple[Sequence[Row], Sequence[str]]:
 
 
 async def _taken(client: Client, run: Run, shape: Shape, pids: Mapping[str, int]) -> Mapping[str, float]:
-    """Carry out a job; returns what it took by the name of its row."""
+    """Run a job; return what it took by row name."""
     before = processes.persistence_requests(pids["server"])
     job = await measure(client, run, shape, pids, settling_seconds=_SETTLING_SECONDS)
     asked = processes.persistence_requests(pids["server"]) - before

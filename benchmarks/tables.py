@@ -1,4 +1,4 @@
-"""How results are shown and kept: small tables, and one JSON file a benchmark."""
+"""How results are shown and saved: small tables, and one JSON file per benchmark."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _RESULTS: Final = Path(__file__).resolve().parent / "results"
 
 
 def machine() -> dict[str, Cell]:
-    """Say what was measured on."""
+    """Describe the machine that was measured on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": len(os.sched_getaffinity(0)),
@@ -30,7 +30,7 @@ def machine() -> dict[str, Cell]:
 
 
 def _loop_ms() -> float:
-    """Time a fixed piece of work, so that processor times of different machines, and of a busy one, compare."""
+    """Time a fixed piece of work, to make processor times of different or busy machines comparable."""
     before = time.process_time()
     sum(number * number for number in range(1_000_000))
     return (time.process_time() - before) * 1_000
@@ -60,7 +60,7 @@ def show(title: str, command: str, rows: Sequence[Row], notes: Sequence[str] = (
 
 
 def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = (), figures: Row | None = None) -> Path:
-    """Write a table to benchmarks/results/NAME.json, with figures that other programs read from there."""
+    """Write a table to benchmarks/results/NAME.json, with the figures that other programs read from it."""
     _RESULTS.mkdir(exist_ok=True)
     file = _RESULTS / f"{name}.json"
     kept = {
@@ -77,7 +77,7 @@ def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = ()
 
 
 def written(value: Cell) -> str:
-    """Write a value with as many digits as it deserves."""
+    """Format a value with a sensible number of digits."""
     if value is None:
         return ""
     if isinstance(value, float):

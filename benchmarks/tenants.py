@@ -1,4 +1,4 @@
-"""How long a flood of one tenant keeps others waiting: the first model turn of their sessions, beside 200 at once."""
+"""How long one tenant's flood of 200 concurrent sessions delays the first model turn of other tenants' sessions."""
 
 import asyncio
 import statistics
@@ -22,7 +22,7 @@ _FLOOD: Final = 200
 _STARTS_AT_ONCE: Final = 20
 _OTHERS: Final = 6
 _PAUSE_SECONDS: Final = 1.5
-"""Between two sessions of others."""
+"""Seconds between two sessions of the others."""
 _MOST_SECONDS: Final = 5.0
 _LIMITED: Final = "[tenants.flood]\nsessions = 10\n"
 _CASES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -35,7 +35,7 @@ _CASES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 async def tenants() -> tuple[Sequence[Row], Sequence[str]]:
-    """Measure each case on a server and a worker of its own."""
+    """Measure each case on a separate server and worker."""
     waits = {name: await _waits(*case) for name, case in _CASES.items()}
     rows = [
         {"beside": name, "median, s": statistics.median(each), "longest, s": max(each)} for name, each in waits.items()

@@ -1,4 +1,4 @@
-"""Sessions at once at a provider that throttles and fails now and then, beside workflows written by hand."""
+"""Concurrent sessions at a throttling, sometimes failing provider, compared with hand-written workflows."""
 
 import asyncio
 import tempfile
@@ -26,12 +26,12 @@ class _Case:
     turn: float
     """Seconds."""
     share: float = 0.0
-    """Of calls that fail."""
+    """Share of calls that fail."""
     statuses: Sequence[int] = (429,)
     at_most: float = 1.25
-    """Of the time by hand."""
+    """Maximum time relative to the hand-written workflows."""
     down: float = 0.0
-    """Seconds for which the provider answers no call, a second after the first one."""
+    """Seconds for which the provider answers no call, starting one second after the first one."""
 
     def __str__(self) -> str:
         if self.down:
@@ -49,11 +49,11 @@ _CASES: Final = (
     _Case(20, 0.2, down=60.0),
 )
 _SETTLED: Final = 5.0
-"""Seconds after which all calls that were under way when the provider went down have failed."""
+"""Seconds by which all calls in progress at the start of an outage have failed."""
 
 
 async def throttling() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run each case once by either, one after the other, at a provider of their own with the same luck."""
+    """Run each case once on each side, in turn, with separate providers that fail alike."""
     sides = Side("Chargehand", "own"), Side("by hand", "hand-written", children=False)
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
         rows = [await _row(case, sides, server.address, Path(name)) for case in _CASES]
@@ -86,7 +86,7 @@ async def _row(case: _Case, sides: Sequence[Side], address: str, folder: Path) -
 
 
 def _outage(name: str, case: _Case, exchanges: Sequence[Exchange]) -> Row:
-    """Count the calls of an outage, and tell how long after it as many are answered as there are sessions."""
+    """Count the calls of an outage; return how long after it as many are answered as there are sessions."""
     ends = [(each.answered_at, each.reply.kind == "error") for each in exchanges if each.answered_at and each.reply]
     failed = [at for at, is_error in ends if is_error]
     until = failed[0] + case.down
@@ -99,7 +99,7 @@ def _outage(name: str, case: _Case, exchanges: Sequence[Exchange]) -> Row:
 
 
 async def _good(run: Run, sessions: int) -> int:
-    """Run so many jobs at once; return how many ended well in time."""
+    """Run this many jobs at once; return how many ended successfully and in time."""
     running = [asyncio.ensure_future(run(Shape())) for _ in range(sessions)]
     done, late = await asyncio.wait(running, timeout=_TOOK_TOO_LONG.total_seconds())
     for each in late:

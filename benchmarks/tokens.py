@@ -1,4 +1,4 @@
-"""What sessions cost by purpose, in tokens and dollars: the hand-played tasks."""
+"""The cost of sessions by purpose, in tokens and dollars, for the hand-played tasks."""
 
 import tempfile
 from collections.abc import Iterable, Sequence

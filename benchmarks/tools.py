@@ -1,4 +1,4 @@
-"""What a computation costs: programs, queries and charts, each beside the bare library that does the work."""
+"""The cost of computations: programs, queries and charts, each compared with the bare library behind it."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ _CHART: Final[dict[str, JsonValue]] = {
     "y": ["revenue"],
     "title": "Revenue by region",
 }
-# Each prints what it needed in milliseconds, without the start of its interpreter, and its peak of memory in kilobytes.
+# Each prints its milliseconds without the start of the interpreter, and its peak memory in kilobytes.
 _BARE: Final = """
 import json, resource, sys, time
 from pathlib import Path
@@ -67,7 +67,7 @@ figure.savefig({picture!r})
 
 
 async def tools() -> tuple[Sequence[Row], Sequence[str]]:
-    """Call each tool again and again; the first call of each counts separately, since it loads libraries."""
+    """Call each tool repeatedly; the first call is counted separately, because it loads libraries."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         bench = _Bench(folder)
@@ -91,7 +91,7 @@ async def tools() -> tuple[Sequence[Row], Sequence[str]]:
 
 
 class _Bench:
-    """A folder with one table, and the tools over it."""
+    """A folder with one table, and the tools that use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -142,7 +142,7 @@ class _Bench:
 
 
 async def _timed(call: Callable[[], Awaitable[None]]) -> tuple[float, list[float], int]:
-    """Milliseconds of the first call and of later ones, and the most memory that a process of theirs took."""
+    """Return the milliseconds of the first and later calls, and the peak memory of any of their processes."""
     times: list[float] = []
     seen: set[int] = {0}
     watching = asyncio.create_task(_watch(seen))
@@ -156,7 +156,7 @@ async def _timed(call: Callable[[], Awaitable[None]]) -> tuple[float, list[float
 
 
 async def _watch(seen: set[int]) -> None:
-    """Note the peaks of the processes below this one every few milliseconds, until cancelled."""
+    """Record the peak memory of this process's descendants every few milliseconds, until cancelled."""
     while True:
         seen.update(map(_peak_rss, _below(os.getpid())))
         await asyncio.sleep(0.005)

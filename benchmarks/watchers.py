@@ -1,4 +1,4 @@
-"""What following costs: one session at a time, with nobody, one and fifty who follow it from beginning to end."""
+"""The cost of following: one session at a time, with zero, one and fifty followers from beginning to end."""
 
 import asyncio
 import statistics
@@ -46,7 +46,7 @@ async def _row(chargehand: Chargehand, count: int, pids: dict[str, int]) -> Row:
 
 
 def _watched(chargehand: Chargehand, count: int, delays: list[float]) -> Run:
-    """Run jobs that so many follow, each on its own."""
+    """Run jobs with this many followers each, one job at a time."""
     plain = own_runs(chargehand)
 
     async def watch(session_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The worker processes of a benchmark: the one that ships, with a scripted tool, and one of hand-written workflows."""
+"""The worker processes of a benchmark: the released one with a scripted tool, and one of hand-written workflows."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from worker import composition, program, slots
 
 
 def _own(*, own_step: bool) -> int:
-    """Run the worker that ships, by its own settings; only what its tools answer is scripted."""
+    """Run the released worker with its own settings; only its tools' answers are scripted."""
 
     build = composition.build_tools
 
@@ -29,8 +29,8 @@ def _own(*, own_step: bool) -> int:
 
 
 async def _hand_written(task_queue: str) -> None:
-    """Poll as a careful engineer would set it up: as many slots and pollers as the worker that ships."""
-    from openai import AsyncOpenAI  # noqa: PLC0415  # the worker that ships does not import it here either
+    """Poll as a careful engineer would configure it: as many slots and pollers as the released worker."""
+    from openai import AsyncOpenAI  # noqa: PLC0415  # the released worker does not import it here either
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -1,4 +1,4 @@
-"""Experiments that break things on purpose: real worker processes, a real server on its database, real sockets.
+"""Experiments that break things on purpose: real worker processes, a real server with its database, real sockets.
 
-`python -m chaos` runs them and writes what came of it to `docs/durability.md`.
+`python -m chaos` runs them and writes the results to `docs/durability.md`.
 """

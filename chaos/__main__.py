@@ -22,7 +22,7 @@ from chaos.page import enter, page
 from chaos.result import Result, Scale
 
 _LANES: Final = 3
-"""Experiments at a time, of those that mostly wait or may be disturbed by others."""
+"""Concurrent experiments, of those that mostly wait or tolerate interference."""
 
 
 async def _run(name: str, scale: Scale, seed: int, folder: Path) -> Result:
@@ -35,7 +35,7 @@ async def _run(name: str, scale: Scale, seed: int, folder: Path) -> Result:
 
 
 def quiet() -> None:
-    """Keep the client from warning of every call that it repeats while the server is away on purpose."""
+    """Suppress the client's warnings about each call that it retries while the server is down on purpose."""
     logging = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=logging)))
 
@@ -55,7 +55,7 @@ def tell(name: str, result: Result) -> None:
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the requested experiments."""
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"experiments; all if none: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--scale", choices=["short", "full", "nightly"], default="full")

@@ -1,4 +1,4 @@
-"""The books of sessions beside the provider's own: every charge is found again, and nothing else."""
+"""Sessions' accounts compared with the provider's: they match every charge, and contain no others."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from tests.scripted_provider import Exchange, ScriptedRequest
 PRICES: Final = (Decimal(1), Decimal(5))
 """Dollars per million input and output tokens, the same for every model."""
 CALL_USD: Final = (1_000 * PRICES[0] + 100 * PRICES[1]) / 1_000_000
-"""What one scripted call costs."""
+"""Cost of one scripted call."""
 
 
 def charges(exchanges: Iterable[Exchange]) -> dict[str, Counter[str]]:
-    """Count charges by session and step, as the calls' idempotency keys name them."""
+    """Count charges by session and step, which the calls' idempotency keys contain."""
     counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for exchange in exchanges:
         if exchange.reply is not None and exchange.reply.charged:
@@ -25,12 +25,12 @@ def charges(exchanges: Iterable[Exchange]) -> dict[str, Counter[str]]:
 
 
 def session_of(request: ScriptedRequest) -> str:
-    """Name the session that a model call belongs to."""
+    """Return the session that a model call belongs to."""
     return request.headers["idempotency-key"].partition(":")[0].partition("/")[0]
 
 
 def extra_calls(charged: dict[str, Counter[str]]) -> int:
-    """Count charges for steps that had been charged before."""
+    """Count charges for steps that had already been charged."""
     return sum(count - 1 for steps in charged.values() for count in steps.values())
 
 
@@ -48,10 +48,10 @@ def repeated(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
 
 def differences(reports: Sequence[Report], charged: dict[str, Counter[str]]) -> tuple[str, ...]:
-    """Tell where a session's books are not the provider's.
+    """Return the differences between sessions' accounts and the provider's.
 
-    What a session knows to have paid must be its charged steps, to the cent; what it does not know for certain is named
-    and must cover what was charged on top.
+    The certain costs of a session must equal its charged steps, to the cent; the uncertain ones must be named and must
+    cover any additional charges.
     """
     found: list[str] = []
     for report in reports:

@@ -1,4 +1,4 @@
-"""All experiments, in the order in which they begin."""
+"""All experiments, in starting order."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -58,4 +58,4 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
 ALONE: Final = frozenset(
     {"killed-in-a-call", "decisions", "no-worker", "unknown-types", "queued", "saturated", "little-processor"}
 )
-"""Those whose figures are times, or that take all that the machine has. The others run some at a time."""
+"""Experiments that measure times or use the whole machine. The others run several at a time."""

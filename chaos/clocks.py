@@ -1,4 +1,4 @@
-"""Hosts whose clocks are wrong, or jump: `wrong_clock.c` changes what time of day it is for one worker."""
+"""Hosts whose clocks are wrong or jump: `wrong_clock.c` changes the time of day for one worker."""
 
 import asyncio
 import re
@@ -24,11 +24,11 @@ _SOURCE: Final = Path(__file__).with_name("wrong_clock.c")
 _HOUR: Final = timedelta(hours=1)
 _DEADLINE: Final = 6.0
 _REPORT_WITHIN: Final = 11.0
-"""Seconds from the start of a session with that deadline: what runs is given five to stop."""
+"""Seconds until a session with that deadline must have its report; running work gets five to stop."""
 
 
 class _Clock:
-    """A worker's clock, which is wrong by as many seconds as a file says."""
+    """A worker's clock, wrong by the number of seconds in a file."""
 
     def __init__(self, library: Path, file: Path, wrong_by: timedelta) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class _Clock:
         self.settings = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(file), "TZ": "UTC"}
 
     def set(self, wrong_by: timedelta) -> None:
-        """Let it jump; the worker has the file mapped into its memory."""
+        """Make the clock jump; the worker has the file mapped into memory."""
         with self._file.open("r+b") as file:
             file.write(_written(wrong_by))
 
@@ -55,7 +55,7 @@ def _compiled(folder: Path) -> Path | None:
 
 
 async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
-    """Run workers whose clocks are an hour ahead and behind and jump under way; stop one; let a deadline pass."""
+    """Run workers whose clocks are an hour ahead and behind and jump midway; stop one; let a deadline pass."""
     library = await asyncio.to_thread(_compiled, folder)
     if library is None:
         return Result("Wrong clocks", "", skipped="it takes Linux and a C compiler to give a process another clock")
@@ -103,7 +103,7 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
 
 
 async def _stopped(harness: Harness, clock: _Clock) -> Outcome:
-    """Stop the worker in a call; when it goes on, its clock says that it is earlier than before."""
+    """Stop the worker during a call; when it continues, its clock shows an earlier time than before."""
     holding = Holding("part 1 of", script(0.02))
     harness.provider.respond = holding
     running = asyncio.create_task(harness.session("stopped"))
@@ -117,13 +117,13 @@ async def _stopped(harness: Harness, clock: _Clock) -> Outcome:
 
 
 async def _past_its_deadline(harness: Harness) -> Outcome:
-    """Run a session whose agents take longer than it has."""
+    """Run a session whose agents take longer than its deadline."""
     harness.provider.respond = Holding("part 1 of", script(0.02))
     return await harness.session("in-time", limits={"deadline": _DEADLINE})
 
 
 def _most_wrong(worker: Worker) -> timedelta:
-    """Tell by how much a worker's log was wrong at most, from the times that it gives its own lines."""
+    """Return the largest error in a worker's log, from the timestamps of its own lines."""
     times = re.findall(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+ ", worker.log, flags=re.MULTILINE)
     now = datetime.now(UTC)
     return max((abs(now - datetime.fromisoformat(f"{each}+00:00")) for each in times), default=timedelta())

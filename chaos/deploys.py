@@ -1,4 +1,4 @@
-"""Deploys while sessions are in flight: builds with names, and a change without a name that does not replay."""
+"""Deploys while sessions are in flight: named builds, and an unnamed change that does not replay."""
 
 import asyncio
 import sys
@@ -23,13 +23,13 @@ from tests.waiting import until
 _DEPLOYMENT: Final = "chargehand"
 _LATER: Final = (sys.executable, "-m", "chaos.later_worker")
 _HELD: Final = "held"
-"""Sessions whose id begins with this one have their agents' answers held back."""
+"""Prefix of the ids of sessions whose agents' answers are held back."""
 _RECOVERED_WITHIN: Final = 60.0
 _PATIENCE: Final = 300.0
 
 
 class _Gate:
-    """A script that answers the agents of chosen sessions only when it is opened."""
+    """A script that answers the agents of chosen sessions only after it is opened."""
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
@@ -46,7 +46,7 @@ class _Gate:
         return reply
 
     async def holds(self, sessions: int) -> None:
-        """Wait until an agent of so many sessions waits."""
+        """Wait until one agent waits in each of this many sessions."""
 
         async def are_held() -> bool:
             return len(self._waiting) >= sessions
@@ -55,7 +55,7 @@ class _Gate:
 
 
 async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Deploy v2 beside v1 and take it back, with sessions of each in flight: some in a call, most before a person."""
+    """Deploy v2 next to v1 and roll it back, with sessions of each in flight: some in a call, most at approval."""
     held, asked = {"short": (1, 2), "full": (7, 60), "nightly": (7, 160)}[scale]
     phases = ("v1", "v2", "v1")
     count = len(phases) * (held + asked)
@@ -105,7 +105,7 @@ async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
 
 
 async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Replace the worker, without builds, by one that decides otherwise, and then by the old one again."""
+    """Without builds, replace the worker with one that decides differently, then with the old one."""
     count = {"short": 2, "full": 20, "nightly": 100}[scale]
     began = time.monotonic()
     gate = _Gate(script())
@@ -139,7 +139,7 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
         causes = {cause for each in outcomes for cause in _failed_tasks(await session_histories(client, each.session))}
     unreplayable = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
     result.require(causes == {unreplayable}, f"workflow tasks failed for other causes too: {causes}")
-    # In the server's words if it has counted enough failures by then, or by the attempt that the task is at.
+    # In the server's words once it has counted enough failures, or else by the task's current attempt.
     is_named = "does not get on" in said or "is stuck: its workflow task" in said
     result.require(code != 0 and is_named, f"doctor says (exit {code}): {said[-300:]}")
     result.require(recovered <= _RECOVERED_WITHIN, f"all went on only after {recovered:.0f} s")
@@ -149,14 +149,14 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
 
 
 async def _make_current(harness: Harness, build: str) -> None:
-    """Let new sessions begin on a build, as an operator does."""
+    """Start new sessions on a build, as an operator would."""
     named = ["--deployment-name", _DEPLOYMENT, "--build-id", build, "--yes"]
 
     async def is_current() -> bool:
         try:
             await temporal(harness, "worker", "deployment", "set-current-version", *named)
         except RuntimeError:
-            return False  # the server has not heard of the build yet
+            return False  # the server does not know the build yet
         return True
 
     await until(is_current, 60)
@@ -173,12 +173,12 @@ async def _awaits_approval(harness: Harness, session: str) -> None:
 
 
 async def session_histories(client: Client, session: str) -> list[WorkflowHistory]:
-    """Fetch the history of a session, and those of everything below it."""
+    """Fetch the histories of a session and all its descendants."""
     return [history async for history in histories_of_tree(client, session)]
 
 
 def builds_of(histories: list[WorkflowHistory]) -> set[str]:
-    """Name the builds that workflows ran on; empty for none."""
+    """Return the builds that workflows ran on; empty for none."""
     return {
         event.workflow_task_completed_event_attributes.deployment_version.build_id
         for history in histories

@@ -1,4 +1,4 @@
-"""Where experiments take place: a server on its database, workers as they ship, a provider that keeps books."""
+"""Where experiments run: a server with its database, released workers, a provider that records charges."""
 
 import asyncio
 import json
@@ -28,15 +28,15 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SHIPPED: Final = (sys.executable, str(ROOT / "worker_main.py"))
 QUEUE: Final = "chaos"
 RECORDED_AFTER: Final = 0.5
-"""Seconds, on a busy machine."""
+"""Seconds until an answer is recorded, on a busy machine."""
 _KEPT: Final = ("PATH", "HOME", "PYTHONPATH")
 SUBTASKS: Final = 2
 STEPS: Final = 2 + 2 * SUBTASKS
-"""Model calls of one session without faults: a plan, two turns a subtask, a report."""
+"""Model calls of one session without faults: a plan, two turns per subtask, a report."""
 _ANSWERS: Final = {1: "This part was looked into.", SUBTASKS: f"All {SUBTASKS} parts were looked into."}
-"""What sessions without faults say, by the number of their subtasks; the answer of a single one is the report."""
+"""Answers of sessions without faults, by number of subtasks; a single subtask's answer is the report."""
 PATIENT: Final = {"deadline": 6 * 3_600, "subtask_deadline": 3_600}
-"""Limits that no session meets because the machine is slow."""
+"""Limits that no session reaches because of a slow machine."""
 _MODELS: Final = {tier: f"{tier}-1" for tier in ("small", "medium", "large")}
 
 
@@ -46,12 +46,12 @@ def script(delay: float = 0.05) -> Respond:
 
 
 def brief(delay: float = 0.05) -> Respond:
-    """Answer the smallest session, of two model calls: a plan of one subtask, whose answer is the report."""
+    """Answer the smallest session with two model calls: a plan of one subtask, whose answer is the report."""
     return canned_session(subtasks=1, rounds=0, agents=("researcher",), delay=delay)
 
 
 class Worker:
-    """A process of its own, `worker_main.py` by default, which can be killed, stopped and restarted."""
+    """A separate process, `worker_main.py` by default, that can be killed, stopped and restarted."""
 
     def __init__(self, settings: Mapping[str, str], log: Path, command: Sequence[str] = SHIPPED) -> None:
         self._settings = dict(settings)
@@ -61,7 +61,7 @@ class Worker:
         self._said_before = 0
 
     async def start(self) -> None:
-        """Start a process; whatever ran before must have ended."""
+        """Start a process; any earlier one must have ended."""
         environment = {name: value for name, value in os.environ.items() if name in _KEPT} | self._settings
         self._said_before = len(self.log)
         with self._log.open("ab") as log:
@@ -71,21 +71,21 @@ class Worker:
 
     @property
     def running(self) -> asyncio.subprocess.Process:
-        """The process that was started last."""
+        """The process started last."""
         assert self.process is not None
         return self.process
 
     @property
     def log(self) -> str:
-        """All that it said."""
+        """Its whole output."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     @property
     def polls(self) -> bool:
-        """Whether the process that was started last has begun to poll.
+        """Whether the process started last has begun to poll.
 
         Raises:
-            RuntimeError: it has ended instead.
+            RuntimeError: it has ended.
         """
         if self.running.returncode is not None:
             raise RuntimeError(f"the worker ended: {self.log[-1_000:]}")
@@ -96,7 +96,7 @@ class Worker:
         self.running.send_signal(number)
 
     async def kill(self) -> None:
-        """Kill it on the spot."""
+        """Kill it immediately."""
         if self.running.returncode is None:
             self.running.kill()
         await self.running.wait()
@@ -109,7 +109,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a session."""
+    """The result of a session."""
 
     session: str
     seconds: float
@@ -135,10 +135,10 @@ class Harness:
     faults: int = 0
     in_flight: int = 0
     just_answered: int = 0
-    """Calls that had been answered so shortly before a fault that the answer may not have been recorded yet."""
+    """Calls answered so shortly before a fault that the answer may not have been recorded yet."""
 
     async def worker(self, command: Sequence[str] = SHIPPED, **more: str) -> Worker:
-        """Run one more worker, known to poll."""
+        """Run one more worker and wait until it polls."""
         number = len(self.workers)
         worker = Worker(self.settings | more, self.folder / f"worker-{number}.log", command)
         self.workers.append(worker)
@@ -148,18 +148,18 @@ class Harness:
         return worker
 
     async def polled(self, worker: Worker, seconds: float = 60) -> None:
-        """Wait until the process that was started last polls."""
+        """Wait until the process started last polls."""
         await until(lambda: worker.polls, "a worker", seconds)
 
     def fault(self, count: int = 1) -> None:
-        """Note a fault, and what was under way when it happened."""
+        """Record a fault, and what was in progress when it happened."""
         self.faults += count
         answers = [each.answered_at for each in self.provider.exchanges if not each.hung_up]
         self.in_flight += answers.count(None)
         self.just_answered += sum(at is not None and at > time.time() - RECORDED_AFTER for at in answers)
 
     def require_no_other_calls(self, result: Result) -> None:
-        """Note if more was paid twice than can have been lost with the faults."""
+        """Report a problem if more was paid twice than the faults can have lost."""
         result.require(
             result.extra_calls <= self.in_flight + self.just_answered,
             f"{result.extra_calls} extra calls although only {self.in_flight} were under way at the faults, and "
@@ -167,16 +167,16 @@ class Harness:
         )
 
     def kill_server(self) -> None:
-        """Kill the server on the spot."""
+        """Kill the server immediately."""
         os.killpg(self.server.process.pid, signal.SIGKILL)
         self.server.process.wait()
 
     def start_server(self) -> None:
-        """Restart it on its database, at its address."""
+        """Restart the server with its database, at its address."""
         self.server = _server(self.folder, self.lock, self.server.port)
 
     async def session(self, session: str, seconds: float = 120, queue: str = QUEUE, **request: object) -> Outcome:
-        """Start a session and wait for its end, through whatever happens to the server."""
+        """Start a session and wait for its end, whatever happens to the server."""
         began = time.monotonic()
         usual = {"goal": f"Look into all parts of the matter {session}.", "limits": PATIENT}
         asked = SessionRequest.model_validate(usual | request)
@@ -202,7 +202,7 @@ class Harness:
         return Outcome(session, time.monotonic() - began, is_stuck=True)
 
     async def sessions(self, count: int, *, at_once: int, prefix: str = "s", seconds: float = 300) -> list[Outcome]:
-        """Run many sessions, some at once."""
+        """Run many sessions, several at a time."""
         free = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> Outcome:
@@ -212,7 +212,7 @@ class Harness:
         return list(await asyncio.gather(*(one(number) for number in range(count))))
 
     async def sessions_until(self, enough: Callable[[int], bool], *, lines: int, seconds: float = 300) -> list[Outcome]:
-        """Run sessions one after another on some lines until so many of them are enough, one a line at least."""
+        """Run sessions on parallel lines until there are enough of them, with at least one per line."""
         outcomes: list[Outcome] = []
 
         async def one_after_another(line: int) -> None:
@@ -234,7 +234,7 @@ class Harness:
         *,
         as_due: Callable[[Report], bool] | None = None,
     ) -> Result:
-        """Compare what became of the sessions, and the books, with what should have."""
+        """Compare the sessions' results and accounts with the expected ones."""
         as_due = as_due or is_as_without_faults
         reports = [outcome.report for outcome in outcomes if outcome.report]
         same = [report for report in reports if as_due(report)]
@@ -265,7 +265,7 @@ class Harness:
 
 
 def is_as_without_faults(report: Report) -> bool:
-    """Whether a report is the one that a calm run has."""
+    """Return whether a report equals that of a run without faults."""
     return report.answer == _ANSWERS.get(len(report.subtasks)) and all(
         each.state == "success" for each in report.subtasks
     )
@@ -276,10 +276,10 @@ def _is_passing(error: ChargehandError) -> bool:
 
 
 async def until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
-    """Wait until something holds of other processes.
+    """Wait until a condition of other processes is met.
 
     Raises:
-        TimeoutError: it did not.
+        TimeoutError: it was not met in time.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -291,7 +291,7 @@ async def until(holds: Callable[[], object], what: str, seconds: float = 60) -> 
 
 @asynccontextmanager
 async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGenerator[Harness]:
-    """Set the scene in a folder that exists; all its processes are gone afterwards."""
+    """Set up an experiment in an existing folder; all its processes are gone afterwards."""
     async with AsyncExitStack() as closing:
         lock = closing.enter_context((folder / "server.lock").open("w"))
         search = closing.enter_context(serve_engine())

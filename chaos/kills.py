@@ -1,4 +1,4 @@
-"""Workers killed: in a call, after an answer, and at random."""
+"""Killed workers: in a call, after an answer, and at random."""
 
 import asyncio
 import statistics
@@ -16,7 +16,7 @@ from tests.scripted_provider import Exchange, Respond, ScriptedReply, ScriptedRe
 
 
 class Holding:
-    """A script whose first answer to a chosen call takes for ever; a provider bills it nevertheless."""
+    """A script whose first answer to a chosen call never ends, although the provider bills it."""
 
     def __init__(self, chosen: str, respond: Respond) -> None:
         self._chosen = chosen
@@ -33,7 +33,7 @@ class Holding:
 
 
 async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result:
-    """Kill the only worker while the provider works, start it again at once, and time until the step goes on."""
+    """Kill the only worker while the provider works, restart it at once, and time until the step continues."""
     repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
     began = time.monotonic()
     resumed: list[float] = []
@@ -100,7 +100,7 @@ def _is_answered(harness: Harness, number: int) -> bool:
 
 
 async def random_kills(scale: Scale, random: Random, folder: Path) -> Result:
-    """Kill one of two workers again and again at random."""
+    """Repeatedly kill one of two workers at random."""
     count, kills, pause = {"short": (6, 2, (3, 5)), "full": (60, 8, (4, 8)), "nightly": (1_000, 50, (5, 40))}[scale]
     began = time.monotonic()
     async with open_harness(folder, script(0.03)) as harness:
@@ -138,7 +138,7 @@ async def _kill_now_and_then(harness: Harness, random: Random, pause: tuple[floa
 
 
 def spread(seconds: list[float]) -> str:
-    """Tell the median and the worst."""
+    """Format the median and the worst."""
     return f"median {statistics.median(seconds):.1f}, worst {max(seconds):.1f}"
 
 
@@ -180,7 +180,7 @@ _UNEXPLAINED: Final = "no kill"
 
 
 def _trace(lost: Exchange, killed_at: Sequence[float]) -> str:
-    """Tell the state of a call at the first kill after it began: whether that kill can have lost it."""
+    """Return the state of a call at the first kill after it began: whether that kill can have lost it."""
     after = [kill for kill in killed_at if kill >= lost.request.arrived_at]
     if lost.answered_at is None or any(kill <= lost.answered_at for kill in after):
         return _OPEN if after else _UNEXPLAINED

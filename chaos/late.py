@@ -18,13 +18,13 @@ from chaos.shop import CREW, LEDGER, SETTLES, TOOLS, asked, effects
 from chargehand.errors import ChargehandError
 
 _LATENESS: Final = {"short": (0, 5), "full": (0, 5, 20, 60), "nightly": (0, 1, 2, 5, 10, 20, 30, 40, 50, 60)}
-"""Seconds from a request until the service commits it, one session each."""
+"""Seconds from a request until the service commits it; one session for each value."""
 _MARGIN: Final = 3
-"""Seconds by which the service commits earlier than it promises."""
+"""Seconds by which the service commits earlier than promised."""
 
 
 async def late_services(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Stop, then kill the only worker while calls of three kinds of tool are under way at a service that is late."""
+    """Stop, then kill the only worker while calls of three kinds of tool are in progress at a late service."""
     lateness, began = _LATENESS[scale], time.monotonic()
     result = Result(
         "Late services",
@@ -49,7 +49,7 @@ async def late_services(scale: Scale, random: Random, folder: Path) -> Result:  
 
 
 async def _lose_once(fault: str, lateness: tuple[int, ...], folder: Path, result: Result) -> list[str]:
-    """Return the tools of the calls that a person decided about; add what did not hold to the result."""
+    """Return the tools of the calls that a person decided about; add failed expectations to the result."""
     ledger, settles = folder / "ledger", lateness[-1] + _MARGIN
     sessions = [f"{fault}-late-{seconds}" for seconds in lateness]
     async with open_harness(folder, respond) as harness:
@@ -87,7 +87,7 @@ async def _lose(harness: Harness, fault: str, worker: Worker, settings: dict[str
 
 
 async def _decide(harness: Harness, session: str, ledger: Path, settled_at: float, decided: list[str]) -> None:
-    """Look at the service once it has settled, and have a call made again only if it was not applied."""
+    """Inspect the service once it has settled, and repeat a call only if it was not applied."""
     found = harness.chargehand.session(session)
     while True:
         await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""A later build of the workflows, which takes another step than those of today; loaded by the sandbox like them."""
+"""A later build of the workflows with one additional step; the sandbox loads it like the current ones."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ STEP = "a step of the later build"
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
 class LaterSupervisor(SupervisorWorkflow):
-    """Waits a moment before everything else."""
+    """Waits a moment before anything else."""
 
     @workflow.run
     async def run(self, request: SupervisorRequest) -> Report:
@@ -27,7 +27,7 @@ class LaterSupervisor(SupervisorWorkflow):
 
 @workflow.defn(name=WorkflowType.SUBTASK)
 class LaterSubtask(SubtaskWorkflow):
-    """Waits a moment before everything else."""
+    """Waits a moment before anything else."""
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:

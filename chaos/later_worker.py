@@ -1,4 +1,4 @@
-"""A worker of the later build, in a process of its own: `python -m chaos.later_worker`."""
+"""A worker of the later build in a separate process: `python -m chaos.later_worker`."""
 
 import os
 import sys
@@ -10,5 +10,5 @@ if __name__ == "__main__":
     workers.WORKFLOWS = LATER_WORKFLOWS
     code = program.main([])
     sys.stderr.flush()
-    # Not the ordinary way, for the reason that `worker/program.py` gives.
+    # Not the usual way, for the reason given in `worker/program.py`.
     os._exit(code)

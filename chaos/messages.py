@@ -1,4 +1,4 @@
-"""Messages that make no sense, to sessions at work."""
+"""Nonsensical messages to running sessions."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Resu
                     asked_at = time.monotonic()
                     await harness.chargehand.session(session).status()
                     waits.append(time.monotonic() - asked_at)
-            # The call that is held ends with its worker.
+            # The held call ends with its worker.
             await harness.workers[0].restart()
             outcomes.append(await running)
         result = harness.judge(
@@ -66,11 +66,11 @@ async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Resu
 
 
 Message = tuple[str, str, bytes, str]
-"""Kind, name, contents and their encoding."""
+"""Kind, name, contents and encoding."""
 
 _NAMES: Final = {
     "signal": [SignalName.MAILBOX, "nobody_knows_this", "__temporal_x"],
-    # Not those that make sense whatever comes with them.
+    # Except those that are valid with any contents.
     "update": [
         *(name for name, row in UPDATES.items() if row.takes and name != "interrupt"),
         "nobody_knows_this",
@@ -137,4 +137,4 @@ async def _send(harness: Harness, session: str, message: Message) -> None:
                     handle = client.get_workflow_handle(session)
                     await handle.execute_update(name, RawValue(payload))  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
     except (RPCError, WorkflowUpdateFailedError, TimeoutError):
-        pass  # refused, as it should be; a session that does not answer any more shows in its status
+        pass  # refused, as it should be; a session that no longer answers shows in its status

@@ -1,4 +1,4 @@
-"""The network between worker and server: cut, half open, slow, late, resetting."""
+"""The network between worker and server: cut, half open, slow, late, resetting connections."""
 
 import asyncio
 import time
@@ -30,9 +30,9 @@ _AILMENTS: Final[tuple[tuple[str, Callable[[Proxy], None], float], ...]] = (
     ("half open for 30 s", Proxy.hold, 30),
 )
 _LINES: Final = 2
-"""Sessions at a time."""
+"""Concurrent sessions."""
 _SHORT: Final = 3
-"""So many of them in the short form."""
+"""Number of sessions at the short scale."""
 
 
 async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:

@@ -1,4 +1,4 @@
-"""Notices of decisions that wait, although a worker is killed at that moment or the receiver is away."""
+"""Notifications of pending decisions, even if a worker is killed then or the receiver is down."""
 
 import asyncio
 import json
@@ -14,18 +14,18 @@ from chaos.result import Demand, Result, Scale
 from tests.loopback_http import LoopbackHandler, serve_http
 
 _BAR: Final = 3.0
-"""Seconds from the wait, or from the return of the receiver, to the message received."""
+"""Maximum seconds from the wait, or from the receiver's return, to the received message."""
 _AWAY: Final = 60.0
 _DURING: Final = "while-away"
 
 
 class _Receiver:
-    """A webhook's receiver, which may be away."""
+    """A webhook receiver that can be down."""
 
     def __init__(self) -> None:
         self.is_away = False
         self.told: dict[str, tuple[float, float]] = {}
-        """When each session began to wait, and when a message of that was taken first."""
+        """When each session began to wait, and when a message about it was first accepted."""
         receiver = self
 
         class Handler(LoopbackHandler):
@@ -40,7 +40,7 @@ class _Receiver:
 
 
 async def notices(scale: Scale, random: Random, folder: Path) -> Result:
-    """Kill one of two workers when a session begins to wait; then have the receiver away for a minute."""
+    """Kill one of two workers when a session begins to wait; then take the receiver down for a minute."""
     repetitions = {"short": 1, "full": 10, "nightly": 100}[scale]
     began = time.monotonic()
     receiver = _Receiver()

@@ -22,12 +22,12 @@ from chargehand_cli.embedded.program import find_temporal
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 
 _LATEST_CALL: Final = 2.0
-"""Seconds after a stop in which a call may still be made: what was on its way."""
+"""Seconds after a stop in which a call may still arrive, because it was already on its way."""
 _CLOSED_WITHIN: Final = 10.0
 
 
 class _AtTheNth:
-    """A script that tells when it is asked for the n-th time, and takes its time over that."""
+    """A script that signals its n-th request, and delays its answer to it."""
 
     def __init__(self, number: int, respond: Respond) -> None:
         self._left = number
@@ -45,7 +45,7 @@ class _AtTheNth:
 
 
 async def stopped_at_each_stage(scale: Scale, random: Random, folder: Path) -> Result:
-    """Cancel and terminate sessions at every environment: while planning, working, reporting, and in between."""
+    """Cancel and terminate sessions at every stage: while planning, working, reporting, and in between."""
     stages = {"short": [1, 2], "full": [1, 2, 3, 5, 6], "nightly": [1, 2, 3, 4, 5, 6] * 5}[scale]
     began = time.monotonic()
     result = Result("Cancelled and terminated", "cancelled or terminated at the n-th model call")
@@ -72,11 +72,11 @@ class _Stopping:
     """The CLI's word."""
     environment: int
     wait: float
-    """Seconds after the call of that number."""
+    """Seconds to wait after the call with that number."""
 
 
 async def _stop_one(harness: Harness, stopping: _Stopping, result: Result) -> float:
-    """Stop a session; gives the seconds until nothing of it ran any more."""
+    """Stop a session; return the seconds until no part of it was running."""
     session = stopping.session
     nth = _AtTheNth(stopping.environment, script(0.4))
     harness.provider.respond = nth
@@ -116,7 +116,7 @@ async def _running(harness: Harness, session: str) -> int:
 
 
 async def by_hand(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Pause, unpause, reset and change activities and workflows by hand while a model call is under way."""
+    """Pause, unpause, reset and change activities and workflows by hand during a model call."""
     rounds = {"short": 1, "full": 1, "nightly": 10}[scale]
     actions = list(_ACTIONS.items())[: 2 if scale == "short" else None] * rounds
     began = time.monotonic()
@@ -196,7 +196,7 @@ async def _pause_activity(harness: Harness, _: str, workflow: str, step: str) ->
 
 
 async def _reset_activity(harness: Harness, _: str, workflow: str, step: str) -> None:
-    # A call under way goes on until its attempt ends; killing its worker ends it.
+    # A call in progress continues until its attempt ends; killing its worker ends it.
     await temporal(harness, "activity", "reset", "--workflow-id", workflow, "--activity-id", step)
     await harness.workers[0].restart()
 
@@ -225,7 +225,7 @@ _ACTIONS: Final[dict[str, Callable[[Harness, str, str, str], Awaitable[None]]]] 
 
 
 async def temporal(harness: Harness, *arguments: str) -> Any:
-    """Run the `temporal` program against the harness's server; gives its JSON, if it says any."""
+    """Run the `temporal` program against the harness's server; return its JSON, if any."""
     process = await asyncio.create_subprocess_exec(
         str(find_temporal()),
         *arguments,

@@ -1,4 +1,4 @@
-"""Nobody there: no worker, no server, a server that comes back on its database, or a provider that fails."""
+"""Outages: no worker, no server, a server that returns with its database, or a provider that fails."""
 
 import asyncio
 import sqlite3
@@ -19,11 +19,11 @@ from tests.scripted_provider import Faulty, step_of
 
 _MISSED_WITHIN: Final = 10.0
 _MOST_SLOWER: Final = 1.5
-"""How much longer a session may take while the sessions of an outage drain."""
+"""Maximum slowdown of a session while the sessions of an outage drain."""
 
 
 async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Kill all workers while sessions queue up, and start them again after an outage; `doctor` says so meanwhile."""
+    """Kill all workers while sessions queue up, and restart them after an outage; `doctor` reports it meanwhile."""
     count, outage = {"short": (10, 3), "full": (200, 60), "nightly": (1_000, 60)}[scale]
     began = time.monotonic()
     async with open_harness(folder, brief()) as harness:
@@ -61,7 +61,7 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
 
 
 async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
-    """Kill the server repeatedly and restart it on its database; workers stay."""
+    """Repeatedly kill the server and restart it with its database; workers keep running."""
     kills = {"short": 1, "full": 8, "nightly": 50}[scale]
     began = time.monotonic()
     away: list[float] = []
@@ -96,7 +96,7 @@ async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
 
 
 async def server_away(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Take the server away for a minute while all sessions are open."""
+    """Stop the server for a minute while all sessions are open."""
     count, outage = {"short": (10, 8), "full": (200, 60), "nightly": (1_000, 60)}[scale]
     began = time.monotonic()
     async with open_harness(folder, brief(0.1)) as harness:
@@ -124,7 +124,7 @@ async def server_away(scale: Scale, random: Random, folder: Path) -> Result:  # 
 
 
 def is_whole(database: Path) -> bool:
-    """Whether SQLite finds nothing wrong with a database."""
+    """Return whether SQLite finds no errors in a database."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connected:
         (verdict,) = connected.execute("PRAGMA integrity_check").fetchone()
     connected.close()
@@ -132,7 +132,7 @@ def is_whole(database: Path) -> bool:
 
 
 async def faulty_provider(scale: Scale, random: Random, folder: Path) -> Result:
-    """Have a share of all model calls fail; no session may be incomplete, no answered step be paid again."""
+    """Make a share of all model calls fail; no session may be incomplete, and no answered step paid again."""
     count = {"short": 4, "full": 40, "nightly": 200}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []

@@ -1,4 +1,4 @@
-"""The page of results: figures are kept in a JSON file, an entry an experiment, and the page is written from it."""
+"""The page of results: figures are kept in a JSON file, one entry per experiment, and the page is built from it."""
 
 import json
 import os
@@ -40,7 +40,7 @@ Not tried: the loss of a host with its disk, a second server, a wrong clock on t
 
 
 def enter(name: str, result: Result, *, scale: Scale, seed: int) -> None:
-    """Keep the result of an experiment, in the place of its last one."""
+    """Save the result of an experiment, replacing its previous one."""
     entries = _entries()
     about = {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -54,7 +54,7 @@ def enter(name: str, result: Result, *, scale: Scale, seed: int) -> None:
 
 
 def page() -> str:
-    """Write the page from all results that are kept."""
+    """Write the page from all saved results."""
     entries = _entries()
     shown = {name: entry for name, entry in entries.items() if not entry["skipped"]}
     counts = {what: sum(entry[what] for entry in shown.values()) for what in ("sessions", "faults", "lost", "stuck")}

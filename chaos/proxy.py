@@ -9,11 +9,11 @@ from typing import Final
 
 _PIECE: Final = 64 * 1024
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""A close without lingering is a reset."""
+"""Closing without lingering resets the connection."""
 
 
 class Proxy:
-    """Carries connections to one address, with the faults that are set at the moment."""
+    """Forwards connections to one address, with the currently configured faults."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -25,7 +25,7 @@ class Proxy:
         self._answers = asyncio.Event()
         self._answers.set()
         self.latency = 0.0
-        """Seconds that every piece is held back."""
+        """Seconds by which each chunk is delayed."""
         self.bytes_per_second: int | None = None
         self.refuses = False
         self.connections = 0
@@ -38,12 +38,12 @@ class Proxy:
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
-        """Close everything and let nobody in."""
+        """Close all connections and accept no new ones."""
         self.refuses = True
         self.reset()
 
     def reset(self) -> None:
-        """Reset every connection, in the middle of whatever it carries."""
+        """Reset every connection, even in the middle of a transfer."""
         for writer in tuple(self._open):
             connected: socket.socket = writer.get_extra_info("socket")
             with suppress(OSError):
@@ -51,11 +51,11 @@ class Proxy:
             writer.transport.abort()
 
     def hold(self, *, answers_only: bool = False) -> None:
-        """Keep connections open, new ones too, and carry nothing, or no answers: half open."""
+        """Keep connections open and accept new ones, but forward nothing, or no answers: half open."""
         (self._answers if answers_only else self._flows).clear()
 
     def heal(self) -> None:
-        """Be a good network again; what was held is carried."""
+        """Restore the network; held data is forwarded."""
         self.refuses = False
         self.latency = 0.0
         self.bytes_per_second = None

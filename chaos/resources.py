@@ -1,4 +1,4 @@
-"""A host that runs short: of disk, of memory, of processor time."""
+"""A host that runs out of disk, memory or processor time."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ _MEMORY_MB: Final = 512
 
 
 async def disk_full(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Fill the disk under server and worker while sessions run, then make room again."""
+    """Fill the disk of the server and worker while sessions run, then free space again."""
     count = {"short": 8, "full": 40, "nightly": 200}[scale]
     began = time.monotonic()
     if not _mounted(folder):
@@ -62,7 +62,7 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
 
 
 async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
-    """Start sessions at once on a worker that may have little memory for its data; gives its peak in MB too."""
+    """Start sessions at once on a worker that may have little data memory; also return its peak in MB."""
     began = time.monotonic()
     async with open_harness(folder, brief()) as harness:
         limit = f'ulimit -d {_MEMORY_MB * 1024}; exec "$@"'
@@ -97,7 +97,7 @@ async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
 
 
 async def _settled_count(client: Client) -> int:
-    """Count all workflows once the count is stable: the server lists them a moment after they begin."""
+    """Count all workflows once the count is stable: the server lists them a moment after they start."""
     count, before = (await client.count_workflows()).count, -1
     while count != before:
         await asyncio.sleep(1)
@@ -106,7 +106,7 @@ async def _settled_count(client: Client) -> int:
 
 
 async def little_processor(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Let twice as many busy loops as there are cores compete with everything."""
+    """Run twice as many busy loops as there are cores alongside everything else."""
     least, seconds = {"short": (4, 3), "full": (20, 60), "nightly": (200, 120)}[scale]
     began = time.monotonic()
     async with open_harness(folder, script(0.1)) as harness:
@@ -160,7 +160,7 @@ def _busy(count: int) -> Generator[int]:
 
 
 async def saturated(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start more sessions at once than the machine can serve, and count workers that were taken for lost."""
+    """Start more sessions at once than the machine can serve, and count workers wrongly taken for lost."""
     count = {"short": 10, "full": 100, "nightly": 300}[scale]
     began = time.monotonic()
     async with open_harness(folder, script(0.2)) as harness:
@@ -183,7 +183,7 @@ async def saturated(scale: Scale, random: Random, folder: Path) -> Result:  # no
 
 
 async def _heartbeat_timeouts(client: Client) -> tuple[int, int]:
-    """Count all activities, and those of which an attempt ended for want of a heartbeat."""
+    """Count all activities, and those with an attempt that ended because of a missing heartbeat."""
     started = [
         event.activity_task_started_event_attributes
         async for execution in client.list_workflows()

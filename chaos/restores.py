@@ -1,4 +1,4 @@
-"""A database put back to an earlier copy of itself, before, in and after calls that act."""
+"""A database restored to an earlier copy of itself, from before, during and after acting calls."""
 
 import asyncio
 import json
@@ -29,9 +29,9 @@ _DATABASE: Final = "temporal.db"
 @dataclass(frozen=True)
 class _Case:
     moment: str
-    """When the copy is made: before the calls, in them, or after them."""
+    """When the copy is made: before, during or after the calls."""
     is_dead: bool
-    """Whether the worker is killed at that moment and again before the restore; it lives through both otherwise."""
+    """Whether the worker is killed at that moment and again before the restore; otherwise it survives both."""
 
     @property
     def session(self) -> str:
@@ -39,8 +39,8 @@ class _Case:
 
 
 async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Put the database back to a copy made before, in and after the calls of a session, with the worker alive and dead;
-    a session begun after the copy vanishes. The books of the one that goes on are repaired while it runs."""
+    """Restore the database from a copy made before, in and after a session's calls, with the worker alive and dead;
+    a session begun after the copy vanishes. The books of the one that continues are repaired while it runs."""
     every = [_Case(moment, is_dead) for moment, is_dead in product(_MOMENTS, (False, True))]
     cases = every[1:3] if scale == "short" else every * {"full": 1, "nightly": 10}[scale]
     began = time.monotonic()
@@ -65,7 +65,7 @@ async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noq
 
 
 async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) -> int:
-    """Return how many calls were left to a person; add what did not hold to the result."""
+    """Return how many calls were left to a person; add failed expectations to the result."""
     ledger = folder / "ledger"
     async with open_harness(folder, respond) as harness:
         shop = {LEDGER: str(ledger), "CHARGEHAND_PLUGINS": "chaos.shop", "CHARGEHAND_CREWS": str(crews)}
@@ -90,7 +90,7 @@ async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) 
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
-    """Have the clerk make three calls at once for an order of the session's name."""
+    """Make the clerk issue three calls at once for an order named after the session."""
     order = books.session_of(request)
     match request.answer:
         case "PlanAnswer":
@@ -109,7 +109,7 @@ def _moment(case: _Case, harness: Harness, ledger: Path) -> Callable[[], bool]:
 
 
 async def _run(harness: Harness, session: str) -> Outcome:
-    """Run a session, or wait for the end of the one of that id."""
+    """Run a session, or wait for the end of the one with that id."""
     return await harness.session(session, 90, crew="shop", answer_within=5, review="never")
 
 

@@ -1,4 +1,4 @@
-"""What an experiment came to, and how large it was meant to be."""
+"""The result of an experiment, and its minimum size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,46 +9,46 @@ Scale = Literal["short", "full", "nightly"]
 
 @dataclass(frozen=True)
 class Demand:
-    """What has to hold for an experiment to have shown anything at all."""
+    """What an experiment must contain to prove anything."""
 
     faults: int
-    """Faults that must at least have been injected."""
+    """Minimum number of injected faults."""
     successes: int
-    """Sessions that must at least have ended in the same report as without faults."""
+    """Minimum number of sessions that ended in the same report as without faults."""
 
 
 @dataclass
 class Result:
-    """One experiment: what was done, what became of the sessions, and what the provider charged for it."""
+    """One experiment: what was done, what happened to the sessions, and what the provider charged for it."""
 
     name: str
     did: str
-    """What was broken, for people."""
+    """What was broken, in words for people."""
     sessions: int = 0
     lost: int = 0
-    """Sessions that ended without the report they would have had, or that nobody knows any more."""
+    """Sessions that ended without the report they should have had, or that can no longer be found."""
     stuck: int = 0
-    """Sessions that still ran when the experiment's time was over."""
+    """Sessions still running when the experiment's time was over."""
     different: int = 0
-    """Reports that say something else than without faults."""
+    """Reports that differ from those without faults."""
     faults: int = 0
     successes: int = 0
     in_flight: int = 0
-    """Model calls under way at the moment of the faults, all together."""
+    """Total number of model calls in progress at the moments of the faults."""
     extra_calls: int = 0
-    """Model calls that were charged although their step had been charged before."""
+    """Model calls that were charged although their step had already been charged."""
     books: tuple[str, ...] = ()
-    """Where the sessions' books differ from the provider's; empty if they agree to the cent."""
+    """Differences between the sessions' accounts and the provider's; empty if they agree to the cent."""
     seconds: float = 0.0
     figures: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What else was measured."""
+    """Other measurements."""
     problems: list[str] = field(default_factory=list[str])
-    """What should have held and did not."""
+    """Expectations that were not met."""
     skipped: str = ""
     """Why it could not run here."""
 
     def demand(self, demand: Demand) -> None:
-        """Note what did not hold of what holds in every experiment."""
+        """Record which of the expectations that are common to every experiment were not met."""
         if self.faults < demand.faults:
             self.problems.append(f"only {self.faults} of at least {demand.faults} faults were injected")
         if self.successes < demand.successes:
@@ -59,6 +59,6 @@ class Result:
         self.problems += self.books
 
     def require(self, holds: object, otherwise: str) -> None:
-        """Note what should have held."""
+        """Record a problem unless an expectation is met."""
         if not holds:
             self.problems.append(otherwise)

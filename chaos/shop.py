@@ -1,4 +1,4 @@
-"""A shop for experiments, as a plug-in of a worker: three kinds of tool that act, at a service that keeps a ledger."""
+"""A shop for experiments, as a worker plug-in: three kinds of acting tool, at a service that keeps a ledger."""
 
 import fcntl
 import os
@@ -13,13 +13,13 @@ from chargehand.plugins import Registry
 from chargehand.tools import ToolContext, tool
 
 LEDGER: Final = "CHAOS_LEDGER"
-"""The variable that names the ledger: a line for each effect, which outlives every worker and database."""
+"""Environment variable that names the ledger: one line per effect; it outlives workers and databases."""
 SETTLES: Final = "CHAOS_SETTLES_SECONDS"
-"""The variable for how long after a request the service may still commit it."""
+"""Environment variable for how long after a request the service can still commit it."""
 TOOLS: Final = ("book", "ship", "pay")
 _LONGEST: Final = timedelta(minutes=2)
 ANSWERS_AFTER: Final = 2.0
-"""Seconds from an effect to the answer of the service, in which a worker can be lost."""
+"""Seconds from an effect to the service's answer, in which a worker can be lost."""
 CREW: Final = """
 name = "shop"
 description = "Books, ships and pays orders."
@@ -33,7 +33,7 @@ tools = ["book", "ship", "pay"]
 
 
 def effects(ledger: Path) -> list[str]:
-    """List what was done, in its order: `<tool> <order>`."""
+    """List the effects in order: `<tool> <order>`."""
     return ledger.read_text().splitlines() if ledger.exists() else []
 
 
@@ -43,7 +43,7 @@ def asked(ledger: Path) -> list[str]:
 
 
 def _apply(name: str, order: str, *, once: bool = False) -> str:
-    """Ask the service, a process of its own; an order that ends in `late-20` is committed 20 seconds later."""
+    """Call the service, a separate process; an order that ends in `late-20` is committed 20 seconds later."""
     ledger, late = Path(os.environ[LEDGER]), float(order.partition("late-")[2] or 0)
     _write(ledger.with_suffix(".asked"), f"{name} {order}\n", once=False)
     committing = (sys.executable, "-m", __name__, str(ledger), f"{name} {order}\n", str(late), str(once))
@@ -65,7 +65,7 @@ def _write(ledger: Path, line: str, *, once: bool) -> None:
 
 @tool(capabilities=[], acts=True, time_limit=_LONGEST)
 def book(order: str) -> str:
-    """Book an order; nothing can say afterwards whether it was booked."""
+    """Book an order; it cannot be found out afterwards whether it was booked."""
     return _apply("book", order)
 
 
@@ -88,7 +88,7 @@ def find_shipment(order: str, context: ToolContext) -> str | None:
 
 @tool(capabilities=[], acts=True, idempotent=True, time_limit=_LONGEST)
 def pay(order: str) -> str:
-    """Pay an order, at a bank that pays each order once."""
+    """Pay for an order at a bank that pays each order once."""
     return _apply("pay", order, once=True)
 
 

@@ -1,4 +1,4 @@
-"""The largest sessions that the ceilings allow, beside what Temporal lets a workflow grow to."""
+"""The largest sessions that the ceilings allow, compared with the maximum size of a Temporal workflow."""
 
 import re
 import time
@@ -33,30 +33,30 @@ from workflows.rules.evidence import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_C
 
 _MOST_EVENTS: Final = 51_200 // 4
 _MOST_BYTES: Final = 50 * 1024 * 1024 // 4
-"""A quarter of what ends a workflow."""
+"""A quarter of the size at which a workflow is terminated."""
 _GOAL: Final = 20_000
 _INSTRUCTION: Final = 4_000
 _PLAN: Final = 180_000
-"""Characters of all instructions of a plan: an answer of more than 200,000 is not read."""
+"""Characters of all instructions of a plan: answers of more than 200,000 are not read."""
 _DOCUMENTS: Final = 200
 _CONTENT: Final = 8_000
 _TITLE: Final = 200
 _RESULTS: Final = 5
-"""Of one search: with so many sources that are as long as they may be, its answer is as long as it may be."""
+"""Results of one search: with this many sources of maximum length, its answer has its maximum length."""
 _SOURCE: Final = re.compile(r"https://example\.org/[0-9a-z-]+")
 _LEVEL: Final = re.compile(r"Level (\d) ")
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """A session that is as large as it may be in one direction; every text is as long as it may be."""
+    """A session of maximum size in one direction; every text has its maximum length."""
 
     name: str
     subtasks: int = 1
     rounds: int = 0
-    """In each of which an agent uses as many tools as it may at once."""
+    """Number of rounds; in each, an agent uses the maximum number of tools at once."""
     below: int = 0
-    """Sessions below one another, of which the last has the subtasks."""
+    """Depth of nested sessions, of which the last has the subtasks."""
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         match request.answer:
@@ -75,19 +75,19 @@ class _Shape:
         if level < self.below:
             return plan(subtask("T1", "supervisor", _long(f"Level {level} of the matter.", _INSTRUCTION)))
         most = min(_INSTRUCTION, _PLAN // self.subtasks)
-        agent = "researcher" if self.rounds else "writer"  # who has no tools, so that one turn is enough
+        agent = "researcher" if self.rounds else "writer"  # who has no tools, so one turn is enough
         parts = range(self.subtasks)
         return plan(*(subtask(f"T{part}", agent, _long(f"Part {part} of it.", most)) for part in parts))
 
     def is_whole(self, report: Report) -> bool:
-        """Whether all of it was done; every answer names gaps, so the report is partial."""
+        """Whether everything was done; every answer names gaps, so the report is partial."""
         states = [each.state for each in report.subtasks]
         done = states.count("success") + states.count("partial")
         return report.stop_reason == "partial" and done == (1 if self.below else self.subtasks)
 
 
 def _longest_answer(request: ScriptedRequest) -> ScriptedReply:
-    """Make as many claims as are kept, each on a source of its own, if there are any."""
+    """Make the maximum number of claims, each with a different source, if there are any."""
     read = list(dict.fromkeys(_SOURCE.findall(request.text)))
     findings = [
         FindingDraft(
@@ -119,7 +119,7 @@ def _results(query: str) -> list[dict[str, Any]]:
 
 
 _TURNS: Final[int] = Settings.model_fields["ceilings"].default.max_turns
-"""The operator's ceiling where nothing keeps large payloads elsewhere; a plan and a report are two of them."""
+"""The operator's ceiling if large payloads are not stored elsewhere; a plan and a report take two of them."""
 _LIMITS: Final = {
     "max_turns": _TURNS,
     "max_rounds": 20,
@@ -129,7 +129,7 @@ _LIMITS: Final = {
     "subtask_deadline": 3_600,
 }
 _READERS: Final = (_TURNS - 2) // 3
-"""A plan with more agents that have tools goes back: each is planned with three turns."""
+"""A plan with more agents that have tools is rejected: each is planned with three turns."""
 _SHAPES: Final = (
     _Shape(f"{_READERS} subtasks that read and answer", subtasks=_READERS, rounds=1),
     _Shape(f"{_TURNS - 2} subtasks that answer at once", subtasks=_TURNS - 2),
@@ -140,7 +140,7 @@ _SHORT: Final = (_Shape("20 subtasks that read and answer", subtasks=20, rounds=
 
 
 async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Run sessions that use up the ceilings, with texts as long as they may be, and measure their histories."""
+    """Run sessions that use up the ceilings, with texts of maximum length, and measure their histories."""
     shapes = _SHORT if scale == "short" else _SHAPES
     began = time.monotonic()
     outcomes: list[Outcome] = []
@@ -179,7 +179,7 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
 
 
 async def _sizes(harness: Harness, session: str) -> list[tuple[int, int]]:
-    """Give the events and bytes of every workflow of a session."""
+    """Return the events and bytes of every workflow of a session."""
     request = ListWorkflowExecutionsRequest(namespace="default", query=f"WorkflowId STARTS_WITH '{session}'")
     listed = await harness.chargehand.client.workflow_service.list_workflow_executions(request)
     return [(each.history_length, each.history_size_bytes) for each in listed.executions]

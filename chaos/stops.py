@@ -1,4 +1,4 @@
-"""A worker stopped like a laptop that is closed, and one that is stopped for a deploy."""
+"""A worker suspended like a closed laptop, and one stopped for a deploy."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from chaos.result import Demand, Result, Scale
 
 
 async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Stop the only worker in a call for three heartbeat timeouts, then let it go on."""
+    """Stop the only worker in a call for three heartbeat timeouts, then let it continue."""
     repetitions = {"short": 1, "full": 2, "nightly": 10}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []
@@ -45,7 +45,7 @@ async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
 
 
 async def rolling_restarts(scale: Scale, random: Random, folder: Path) -> Result:
-    """Replace workers one after another by SIGTERM while sessions run: a deploy without a break."""
+    """Replace workers one after another by SIGTERM while sessions run: a deploy without interruption."""
     restarts = {"short": 3, "full": 20, "nightly": 60}[scale]
     began = time.monotonic()
     drains: list[float] = []

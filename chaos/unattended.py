@@ -1,4 +1,4 @@
-"""Work that nobody knows, queues where nobody is, and what `chargehand doctor` says of them."""
+"""Work of unknown types, queues without workers, and what `chargehand doctor` reports about them."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ from chaos.result import Demand, Result, Scale
 
 _NAMED_WITHIN: Final = 30.0
 _APART: Final = "apart"
-"""A task queue without poison, with a worker of its own on the same machine and server."""
+"""A task queue without poison and with a separate worker, on the same machine and server."""
 _MOST_SLOWER: Final = 1.2
 _ROUNDS: Final = 3
 
@@ -25,8 +25,8 @@ _ROUNDS: Final = 3
 async def unknown_types(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Start workflows of a type that no worker knows among ordinary sessions, and ask `doctor` about them.
 
-    Each session beside them has a twin at the same time on a queue of its own, so that whatever else the machine does
-    slows both. Should the slowest of them differ nevertheless, more pairs are run: a hundredth of a hundred is one.
+    Each session beside them has a twin at the same time on a separate queue, so that any other load on the machine
+    slows both. If the slowest of them still differ, more pairs are run: a hundredth of a hundred is one.
     """
     poison, pairs = {"short": (1, 10), "full": (3, 100), "nightly": (10, 300)}[scale]
     began = time.monotonic()
@@ -72,7 +72,7 @@ async def unknown_types(scale: Scale, random: Random, folder: Path) -> Result:  
 
 
 def slowest(seconds: Sequence[float]) -> float:
-    """Give the time within which 99 of 100 were done."""
+    """Return the time within which 99 of 100 were done."""
     return sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1]
 
 
@@ -87,12 +87,12 @@ async def _pairs(harness: Harness, count: int, round_: int) -> list[list[Outcome
 
 
 async def _pair(harness: Harness, name: str) -> list[Outcome]:
-    """Run a session beside the poison and, at the same time, one on the queue without."""
+    """Run one session on the poisoned queue and, at the same time, one on the clean queue."""
     return list(await asyncio.gather(harness.session(f"beside-{name}"), harness.session(f"apart-{name}", queue=_APART)))
 
 
 async def no_worker_at_all(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start a session on a queue without a worker; `doctor` says so, and it goes on when one comes."""
+    """Start a session on a queue without a worker; `doctor` reports it, and it continues when one arrives."""
     count = {"short": 1, "full": 5, "nightly": 20}[scale]
     began = time.monotonic()
     async with open_harness(folder) as harness:
@@ -113,7 +113,7 @@ async def no_worker_at_all(scale: Scale, random: Random, folder: Path) -> Result
 
 
 async def until_missed(harness: Harness) -> float | None:
-    """Ask `doctor` until it says that no worker is there; gives the seconds, None if it never does."""
+    """Ask `doctor` until it reports the missing worker; return the seconds, or None if it never does."""
     began = time.monotonic()
     while time.monotonic() - began < 2 * _NAMED_WITHIN:
         code, said = await doctor(harness)
@@ -124,7 +124,7 @@ async def until_missed(harness: Harness) -> float | None:
 
 
 def require_missed(result: Result, missed: float | None, *, within: float) -> None:
-    """Note how soon `doctor` missed the worker, and whether that is soon enough."""
+    """Record how soon `doctor` missed the worker, and a problem if that is too late."""
     result.figures = {
         **result.figures,
         "noticed by `doctor`, s": "not" if missed is None else f"{missed:.1f}",

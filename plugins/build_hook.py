@@ -1,4 +1,4 @@
-"""Build the plug-ins' wheel without tests, with the worker's imports renamed as in its own wheel."""
+"""Builds the plug-ins' wheel without tests, and with the worker's imports renamed as in its own wheel."""
 
 import runpy
 import shutil

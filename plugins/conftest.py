@@ -1,4 +1,4 @@
-"""The fixtures of the core's tests, for the tests of plug-ins."""
+"""Makes the fixtures of the core's tests available to the tests of plug-ins."""
 
 from tests.conftest import client, install, no_keys
 from tests.workflows.conftest import desk, environment, forgetful, run

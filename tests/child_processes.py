@@ -19,7 +19,7 @@ def children(mark: str) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and waits to be collected does not."""
+    """Whether a process is running; a zombie is not."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     if Path("/proc/self/stat").exists():

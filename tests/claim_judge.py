@@ -1,4 +1,4 @@
-"""The part of a model that judges the claims of a report, as tests play it."""
+"""A scripted judge of a report's claims."""
 
 import re
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.judgements import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
 
 OBJECTION: Final = re.compile(r"Claim \d+ is not what its evidence says\.")
-"""How a claim begins that is an objection of code to the one before it."""
+"""The beginning of a claim that is code's objection to the claim before it."""
 
 
 def claim_judge(
     *, verdict: Verdict = "says", of: str = "", objections: Verdict = "does_not_say"
 ) -> Callable[[ModelCall], JudgeClaimsAnswer]:
-    """Give all claims with these words a verdict, find the others in their evidence, and dismiss what code objects."""
+    """Give claims with these words a verdict, find all others in their evidence, and dismiss code's objections."""
 
     def decide(text: str) -> Verdict:
         if OBJECTION.match(text):

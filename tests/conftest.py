@@ -1,4 +1,4 @@
-"""What every test may use: a real Temporal server with the settings of the embedded one, and no keys."""
+"""Fixtures for all tests: a real Temporal server with the settings of the embedded one, and no keys."""
 
 import gc
 import os
@@ -37,7 +37,7 @@ KEYS = (
     "TEMPORAL_CONFIG_FILE",
 )
 
-# The same examples in every run, so that a failure comes from the change; others, and far more, are tried at night.
+# The same examples in every run, so that failures come from the change; nightly runs try different and many more.
 settings.register_profile(
     "every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
 )
@@ -45,7 +45,7 @@ settings.load_profile("every run")
 # For tests that .ci/run repeats: without plug-ins, and on another Python.
 settings.register_profile("quick", settings.get_profile("every run"), max_examples=10)
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
-# What failed is kept, and tried first the next time.
+# Failing examples are kept, and tried first the next time.
 settings.register_profile(
     "nightly",
     settings.get_profile("every run"),
@@ -57,21 +57,21 @@ settings.register_profile(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option by which tests run as where no plug-in is installed."""
+    """Add the option to run tests as if no plug-in were installed."""
     parser.addoption("--without-plugins", action="store_true", help="run as where no plug-in is installed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect no garbage while tests are imported, and find no plug-ins if that is wanted."""
+    """Disable garbage collection while tests are imported, and hide plug-ins if requested."""
     gc.disable()
     if config.getoption("--without-plugins", default=False):
         plugins.entry_points = EntryPoints().select  # pyright: ignore[reportPrivateImportUsage]  # replaced, not used
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have each process begin with its share of the files that have slow tests, and end with what others may take.
+    """Have each process begin with its share of the files with slow tests, and end with tests that others can take.
 
-    So the run does not end with waiting for one of them, and what the tests of a file share is made once.
+    This avoids waiting for one process at the end, and creates what the tests of a file share only once.
     """
     slow = dict.fromkeys(item.path for item in items if item.get_closest_marker("slow"))
     shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what was imported out of the garbage collector's rounds, which last as long as many a test otherwise."""
+    """Exempt imported objects from garbage collection, whose rounds would otherwise last as long as many tests."""
     gc.freeze()
     gc.enable()
 
@@ -109,13 +109,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make real models and servers unreachable by accident."""
+    """Prevent accidental use of real models and servers."""
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
 
 def temporal_program() -> str:
-    """Find the `temporal` program beside this Python."""
+    """Find the `temporal` program next to this Python, or on the path."""
     program = Path(sys.executable).parent / "temporal"
     return str(program) if program.exists() else str(shutil.which("temporal"))
 
@@ -123,7 +123,7 @@ def temporal_program() -> str:
 @asynccontextmanager
 async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH_ATTRIBUTES) -> AsyncGenerator[Client]:
     """Run a server in memory, with the embedded one's settings and these."""
-    # Each takes a tenth of the server's processor time away: to collect garbage less often, and to run on one core.
+    # Each saves a tenth of the server's processor time: collecting garbage less often, and running on one core.
     os.environ.setdefault("GOGC", "400")
     os.environ.setdefault("GOMAXPROCS", "1")
     options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
@@ -131,7 +131,7 @@ async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",
         dev_server_extra_args=[*options, *search_attributes],
-        dev_server_startup_timeout=timedelta(minutes=1),  # five seconds by default, too few on a busy machine
+        dev_server_startup_timeout=timedelta(minutes=1),  # the default of five seconds is too short on a busy machine
     )
     async with environment:
         address = environment.client.service_client.config.target_host

@@ -1,10 +1,10 @@
-"""Crew files, written from what a test says of them."""
+"""Crew files, written from a test's description."""
 
 from pathlib import Path
 
 
 def crew_text(name: str, /, settings: str = "", **agents: str) -> str:
-    """Write a crew whose agents have these settings; what else a file needs says what they are."""
+    """Write a crew whose agents have these settings; other required fields get placeholder text."""
     head = f'name = "{name}"\ndescription = "The {name} of a test."\nguidance = "Give everything to its agents."\n'
     return f"{head}{settings}\n" + "".join(
         f'[[agents]]\nname = "{agent}"\ndescription = "The {agent} of the {name}."\n'
@@ -14,7 +14,7 @@ def crew_text(name: str, /, settings: str = "", **agents: str) -> str:
 
 
 def crew_folder(folder: Path, name: str, /, settings: str = "", **agents: str) -> Path:
-    """Write such a crew into a folder of its own below this one, which is returned."""
+    """Write such a crew into the folder `crews` below this one, and return that folder."""
     crews = folder / "crews"
     crews.mkdir(parents=True, exist_ok=True)
     (crews / f"{name}.toml").write_text(crew_text(name, settings, **agents), encoding="utf-8")

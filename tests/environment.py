@@ -1,4 +1,4 @@
-"""A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
+"""A worker with scripted backends, on which workflow tests and the recorder of histories run sessions."""
 
 import asyncio
 import os
@@ -69,7 +69,7 @@ def scripted_cards() -> dict[Tier, ModelCard]:
 
 @dataclass(frozen=True)
 class Backends:
-    """What the activities of a test's worker are made of."""
+    """The parts of the activities of a test's worker."""
 
     model: Model
     tools: dict[str, Tool]
@@ -82,7 +82,7 @@ class Backends:
     added: Sequence[Callable[..., Any]] = ()
     """Activities of plug-ins."""
     parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = ()
-    """What else plug-ins add."""
+    """Other additions by plug-ins."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
     settings: Settings | None = None
 
@@ -112,7 +112,7 @@ class Backends:
         )
         for add in self.parts:
             with suppress(StopIteration):
-                add(parts).send(None)  # none of them waits for anything
+                add(parts).send(None)  # none of them actually waits
         tools = {**self.tools, **parts.tools}
         conversations = ConversationStore(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
@@ -159,7 +159,7 @@ class SessionEnvironment:
         return await asyncio.wait_for(session.result(), seconds)
 
     async def start(self, request: SessionRequest, until: SessionState | Held) -> Session:
-        """Start a session, and wait until it is in a state, or a turn that is held is asked for."""
+        """Start a session and wait until it is in a state, or until a held turn is requested."""
         session = await self.chargehand.start(request)
         if isinstance(until, Held):
             await asyncio.wait_for(until.reached.wait(), 60)
@@ -184,13 +184,13 @@ async def open_environment(
     saved: Saved | None = None,
     **of_backends: Any,
 ) -> AsyncGenerator[SessionEnvironment]:
-    """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
+    """Run a worker whose model answers with a function, on its own task queue unless one is named.
 
     Without a client, the server is in memory: `tests.in_memory_temporal` says what it does not do.
 
-    Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
-    deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
-    `acting` names further tools, which change something in the world; `at_once` those that turns use before they end.
+    Without cached workflows, each workflow task replays from the start, which takes twice as long. Nondeterminism is
+    found by `tests/simulation`, which replays every session, and by `tests/replay`.
+    `acting` names additional tools that change something in the world; `at_once`, those that turns use before they end.
     `of_backends` are fields of `Backends`.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"

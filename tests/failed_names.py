@@ -1,4 +1,4 @@
-"""A pytest plugin that keeps the names of failed tests in a file from the moment they fail, whatever ends pytest.
+"""A pytest plugin that writes the names of failed tests to a file as soon as they fail, however pytest ends.
 
 `-p tests.failed_names --failed-names FILE`
 """

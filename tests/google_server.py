@@ -1,4 +1,4 @@
-"""A Google Cloud Storage on loopback, over the real wire: an emulator in a thread of its own."""
+"""A Google Cloud Storage on loopback, over the real wire: an emulator in a separate thread."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ from tests.s3_server import BUCKET, skip_without_buckets
 
 @contextmanager
 def serve_google() -> Generator[Any]:
-    """Serve one empty bucket, and have Google's settings lead to it."""
+    """Serve an empty bucket, and point Google's settings to it."""
     skip_without_buckets()
     from gcp_storage_emulator.exceptions import NotFound
     from gcp_storage_emulator.handlers import objects
@@ -26,7 +26,7 @@ def serve_google() -> Generator[Any]:
     changes = threading.Lock()
 
     def upload_if_absent(request: Any, response: Any, storage: Any) -> None:
-        """Keep to `ifGenerationMatch=0`, which the emulator ignores."""
+        """Honour `ifGenerationMatch=0`, which the emulator ignores."""
         with changes:
             with suppress(NotFound):
                 if request.query.get("ifGenerationMatch") == ["0"]:

@@ -15,7 +15,7 @@ _REFERENCE: Final = b"temporal.api.sdk.v1.ExternalStorageReference"
 _MARKER: Final = "__temporal_external_storage_reference"
 GOOD: Final = b'{"goal": "What is known?"}'
 KEYS: Final = {"one": bytes(32)}
-"""The keys of the workers that are attacked."""
+"""Keys of the attacked workers."""
 ENCODINGS: Final = (
     None,
     b"",
@@ -57,7 +57,7 @@ CONTENTS: Final = (
     b'{"driver_name": "x", "driver_claim": {"claim_data": {}}}',
     b"chargehand\x01" + bytes(100),
     Encryption({"two": bytes(range(32))}, "two").seal(GOOD),
-    Encryption(KEYS, "one").seal(GOOD),  # for another purpose than payloads
+    Encryption(KEYS, "one").seal(GOOD),  # encrypted for a purpose other than payloads
 )
 
 

@@ -1,7 +1,7 @@
-"""A Temporal server in memory, as the SDK's client sees one, with a worker: sessions without processes or sockets.
+"""A Temporal server in memory with a worker, as seen by the SDK's client: sessions without processes or sockets.
 
-It answers the calls that clients make of sessions. It keeps no histories that they could read and lists nothing: tests
-of that are marked `real_server`.
+It answers the calls that clients make for sessions. It keeps no readable histories and lists nothing: tests of that are
+marked `real_server`.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class InMemoryTemporal:
         """Why workflows were terminated."""
         self._changed = asyncio.Event()
         self._round = asyncio.get_running_loop().create_future()
-        """Done once everything has happened that can happen now."""
+        """Done once everything that can happen now has happened."""
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -93,16 +93,16 @@ class InMemoryTemporal:
                 self._server.close()
 
     def skip(self, time: timedelta) -> None:
-        """Let time pass at once."""
+        """Let this much time pass at once."""
         self._began += int(time.total_seconds() * 1e9)
         self._changed.set()
 
     def forget_updates(self) -> None:
-        """Forget what was answered, as a server does with updates of earlier runs."""
+        """Forget answered updates, as a server forgets those of earlier runs."""
         self._server.updates.clear()
 
     async def saved(self) -> Saved:
-        """Copy what the server knows once everything has happened that can happen by now."""
+        """Copy the server's state once everything that can happen by now has happened."""
         await self._until(lambda: True)
         return self._server.saved()
 
@@ -247,7 +247,7 @@ class InMemoryTemporal:
         return execution
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds once everything has happened that can happen by now."""
+        """Let everything happen that can happen by now, and continue until a condition holds."""
         self._changed.set()
         await asyncio.shield(self._round)
         while not holds():
@@ -276,7 +276,7 @@ async def in_memory_client(
 ) -> AsyncGenerator[Client]:
     """Connect the SDK's client to a server in memory whose worker has these activities.
 
-    `saved` is what a server before it knew: everything else of that one is lost.
+    `saved` is the state of an earlier server, which has lost everything else.
     """
     temporal = InMemoryTemporal(activities, forgets=not cached_workflows, saved=saved)
     serving = asyncio.create_task(temporal.run())

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback in a thread of its own, for tests that bring a request handler; ports for others."""
+"""An HTTP server on loopback in a separate thread, for tests with their own request handler; and free ports."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def free_port() -> int:
-    """Choose a port that is free, outside of those that the kernel gives to any connection meanwhile."""
+    """Choose a free port outside the range from which the kernel assigns ports to connections."""
     while True:
         port = SystemRandom().randrange(12_000, 32_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 @dataclass
 class Collector:
-    """A server that answers nothing, and how often it was connected to."""
+    """A server that answers nothing, and the number of connections to it."""
 
     host: str
     connections: int = 0
@@ -29,7 +29,7 @@ class Collector:
 
 @asynccontextmanager
 async def collecting() -> AsyncGenerator[Collector]:
-    """Count every connection to a port on loopback, whether anything is asked over it or not."""
+    """Count connections to a loopback port, whether or not anything is sent over them."""
 
     async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         collector.connections += 1

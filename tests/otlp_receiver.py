@@ -1,4 +1,4 @@
-"""A receiver of OTLP/HTTP on loopback: what a collector would get, decoded."""
+"""A receiver of OTLP/HTTP on loopback, which decodes what a collector would get."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from tests.loopback_http import LoopbackHandler, serve_http
 
 @dataclass
 class Received:
-    """The requests that came, and the spans in them."""
+    """The received requests and their spans."""
 
     url: str = ""
     bodies: list[bytes] = field(default_factory=list[bytes])
@@ -27,7 +27,7 @@ class Received:
 
     @property
     def spans(self) -> list[Span]:
-        """All spans, by when they began."""
+        """All spans by start time."""
         found = (
             span
             for request in self.requests
@@ -60,7 +60,7 @@ def receive_spans() -> Generator[Received]:
 
 
 async def started_trace(client: Client, session: str) -> Any:
-    """Read the carrier of OpenTelemetry that came with the start of a session; None if none came."""
+    """Read the OpenTelemetry carrier that a session was started with; None if there was none."""
     started = await anext(client.get_workflow_handle(session).fetch_history_events())
     fields = started.workflow_execution_started_event_attributes.header.fields
     return json.loads(fields["_tracer-data"].data) if "_tracer-data" in fields else None

@@ -1,4 +1,4 @@
-"""Which cases of a wide parametrisation run every time."""
+"""Selects the cases of a large parametrisation that run every time."""
 
 from collections.abc import Iterable
 from typing import cast

@@ -1,4 +1,4 @@
-"""Bounds of processor time that hold on a machine of any speed, busy or not."""
+"""Limits on processor time that apply on machines of any speed, busy or not."""
 
 import gc
 import time
@@ -11,7 +11,7 @@ _USUAL_SECONDS: Final = 0.0036
 
 
 def slowness() -> float:
-    """Return how many times as long as on the machine of the benchmarks a loop takes here and now; at least 1."""
+    """Return how many times as long a loop takes here and now as on the benchmark machine; at least 1."""
     began = time.thread_time()
     sum(number * number for number in range(_SQUARES))
     return max(1.0, (time.thread_time() - began) / _USUAL_SECONDS)
@@ -30,7 +30,7 @@ def uncollected() -> Generator[None]:
 
 @contextmanager
 def processor_seconds(most: float) -> Generator[None]:
-    """Fail if the block takes more processor time than these seconds of the machine of the benchmarks."""
+    """Fail if the block takes more processor time than this many seconds of the benchmark machine."""
     before = slowness()
     with uncollected():
         began = time.thread_time()

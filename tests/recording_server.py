@@ -1,6 +1,6 @@
-"""A server in memory that keeps histories, so that its worker can be lost, and does what a session alone does not need.
+"""A server in memory that keeps histories, so that its worker can be lost, and has features beyond a session's needs.
 
-`chargehand_plugins.testing` ships the server below it.
+It extends the server that `chargehand_plugins.testing` ships.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ OVER = "workflow execution already completed"
 
 
 class NotDeterministic(AssertionError):  # noqa: N818  # it is raised as a statement of fact
-    """A replay came to other commands than the first time (I13)."""
+    """A replay produced other commands than the first run (I13)."""
 
 
 @dataclass
 class Activation:
-    """Jobs that were handed over together, and the commands that came of them; without what leaves no history."""
+    """Jobs handed over together and the commands they produced, except those that leave no history."""
 
     jobs: list[Job]
     commands: list[bytes]
@@ -38,7 +38,7 @@ class Task:
 
     at: int
     events: int
-    """How many came before it."""
+    """Number of events before it."""
     activations: list[Activation] = field(default_factory=list[Activation])
     flags: set[int] = field(default_factory=set[int])
 
@@ -58,7 +58,7 @@ class RecordedExecution(Execution):
 
     @property
     def is_held_back(self) -> bool:
-        """Whether its instance waits for an update to see what came before."""
+        """Whether its instance learns of the preceding jobs only together with an update."""
         return self._held_back is not None
 
     @property
@@ -71,9 +71,9 @@ class RecordedExecution(Execution):
         return {name: value for name, value in vars(self).items() if name != "instance"}
 
     def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
-        """Hand jobs over and record what came of them, in the latest task.
+        """Hand jobs over and record the resulting commands in the latest task.
 
-        What was held back sees the time of this task, which replays keep to: the SDK compares no times.
+        Held-back jobs see the time of this task, as in replays: the SDK does not compare times.
         """
         task, late, held_back = self.history[-1], self._held_back, list[Job]()
         if late is not None:
@@ -100,11 +100,11 @@ class RecordedExecution(Execution):
     def rebuild(self) -> None:
         """Lose the worker: recreate the instance from its history.
 
-        If the last task had no command, the SDK can hand its jobs out only together with an update that comes next
-        (docs/decisions/0008); so does this.
+        If the last task had no command, the SDK can hand out its jobs only together with the next update
+        (docs/decisions/0008); this does the same.
 
         Raises:
-            NotDeterministic: it came to other commands than the first time.
+            NotDeterministic: the replay produced other commands than the first run.
         """
         if hasattr(self, "instance"):
             self.evict()
@@ -120,10 +120,10 @@ class RecordedExecution(Execution):
         self._replay(self.instance, history)
 
     def replay(self) -> None:
-        """Replay the whole history beside the instance.
+        """Replay the whole history in a second instance.
 
         Raises:
-            NotDeterministic: it came to other commands than the first time.
+            NotDeterministic: the replay produced other commands than the first run.
         """
         own, self.instance = self.instance, self.instantiate()
         try:
@@ -174,7 +174,7 @@ class RecordedExecution(Execution):
 
 @dataclass
 class Update:
-    """An update that a client asked for, and what became of it."""
+    """An update that a client requested, and its result."""
 
     update_id: str
     accepted: bool = False
@@ -196,15 +196,15 @@ class RecordingServer(Server):
 
     updates: dict[str, Update] = field(default_factory=dict[str, Update])
     timers: _Timers = field(default_factory=_Timers)
-    """When timers were started, and how long they are, by run and number."""
+    """Start and duration of timers, by run and number."""
 
     def saved(self) -> Saved:
-        """Copy what a server has in its database; nothing may be on its way."""
+        """Copy what a server has in its database; nothing may be in transit."""
         assert len(self._coming) == sum(when > self.now for when, *_ in self._coming), "something is on its way"
         return deepcopy((self.now, self.executions, self.updates, self.timers))
 
     def load(self, saved: Saved) -> None:
-        """Start from what another server has saved: attempts under way are made again, and workers have no cache."""
+        """Start from another server's saved state: attempts in progress are repeated, and workers have no cache."""
         now, self.executions, self.updates, self.timers = deepcopy(saved)
         for execution in filter(lambda each: each.is_open, self.recorded):
             execution.rebuild()
@@ -225,7 +225,7 @@ class RecordingServer(Server):
 
     @property
     def next_at(self) -> int | None:
-        """When the next thing happens; None if nothing is under way."""
+        """When the next event is due; None if nothing is in progress."""
         return self._coming[0][0] if self._coming else None
 
     def signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> None:
@@ -240,14 +240,14 @@ class RecordingServer(Server):
             self._close(execution, "terminated", None, failure)
 
     def update(self, workflow_id: str, update_id: str, name: str, payloads: Sequence[Payload]) -> Update:
-        """Ask for an update; one of the same id is asked for once."""
+        """Request an update; repeated ids are requested once."""
         if update_id not in self.updates:
             self.updates[update_id] = Update(update_id)
             self.send_update(workflow_id, update_id, name, payloads)
         return self.updates[update_id]
 
     def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
-        """Look at an execution whose task has ended."""
+        """Called with each execution whose task has ended."""
 
     def _new(self, workflow_id: str, workflow_type: str, arguments: Sequence[Payload], **about: Any) -> Execution:
         execution = RecordedExecution(workflow_id, workflow_type, arguments, self.now, **about)
@@ -290,7 +290,7 @@ class RecordingServer(Server):
 
 
 def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) -> set[str]:
-    """Name the updates that their validators refused: those leave nothing in a history."""
+    """Return the updates refused by their validators, which leave nothing in a history."""
     new = {job.do_update.protocol_instance_id for job in given if job.HasField("do_update")}
     responses = [command.update_response for command in commands if command.HasField("update_response")]
     taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}

@@ -1,4 +1,4 @@
-"""An S3 on loopback, over the real wire: moto's server in a thread of its own.
+"""An S3 on loopback, over the real wire: moto's server in a separate thread.
 
 It takes one request at a time: moto looks for an object and stores it in two steps, S3 keeps conditional writes in one.
 """
@@ -25,7 +25,7 @@ def skip_without_buckets() -> None:
 
 @contextmanager
 def serve_s3() -> Generator[Any]:
-    """Serve one empty bucket, and have AWS's settings lead to it."""
+    """Serve an empty bucket, and point AWS's settings to it."""
     skip_without_buckets()
     import boto3
     from moto.server import ThreadedMotoServer
@@ -45,7 +45,7 @@ def serve_s3() -> Generator[Any]:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         with patch.dict(os.environ, settings):
-            # What is stored is the process's, not the server's: another test may have left something.
+            # Stored objects belong to the process, not the server: another test may have left some.
             urllib.request.urlopen(
                 urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
             ).close()

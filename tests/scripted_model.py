@@ -1,11 +1,11 @@
-"""Fakes of the protocols `Model` and `Tool`, and a builder for what the model replies.
+"""Fakes of the protocols `Model` and `Tool`, and a builder for the model's replies.
 
     slow = Held(answer("Late."))
     script = Script().plan(subtask("T1"), subtask("T2")).work("T1", use("search"), answer("Found.")).work("T2", slow)
 
-A script is matched from its last line to its first: what comes later overrides what came before, and a plain `Script()`
-plans nothing, answers "Known." and reports "All of it.". Of several turns in one line, a call is given the one for its
-position: the round of a subtask, the number of rejected plans, or whether a report was criticised.
+A script is matched from its last line to its first: later lines override earlier ones, and a plain `Script()` plans
+nothing, answers "Known." and reports "All of it.". Of several turns in one line, a call gets the one for its position:
+the round of a subtask, the number of rejected plans, or whether a report was criticised.
 """
 
 import asyncio
@@ -57,19 +57,19 @@ from chargehand.contracts import Capability, Source, Usage
 from tests.claim_judge import claim_judge
 
 Turn: TypeAlias = "BaseModel | Held | Exception | Callable[[ModelCall], Turn]"
-"""What a model does when called: a `ModelReply`, or an answer to be wrapped in one; an error to raise; a function."""
+"""A model's response to a call: a `ModelReply`, an answer to wrap in one, an error to raise, or a function."""
 
 Respond: TypeAlias = Callable[[ModelCall], Turn]
 
 COST: Final = Decimal("0.01")
-"""Cost of every scripted reply unless it says otherwise, in dollars."""
+"""Default cost of a scripted reply in dollars."""
 
 _TaskType = TypeVar("_TaskType", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class Held:
-    """A turn that is given once it is released, or after some seconds; by default never."""
+    """A turn that is delivered when released or after some seconds; by default never."""
 
     turn: Turn
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -92,7 +92,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Script:
-    """What a model replies to each kind of task; every method returns a longer script."""
+    """A model's replies to each kind of task; every method returns a longer script."""
 
     lines: tuple[_Line, ...] = ()
 
@@ -109,7 +109,7 @@ class Script:
         return self.on("plan", *turns, when=lambda call: goal in getattr(call.task, "goal", ""))
 
     def work(self, words: str, *turns: Turn, agent: str = "", forced: "Turn | None" = None) -> Self:
-        """Work on subtasks with these words in their instruction, a turn each round; "" is for every subtask.
+        """Work on subtasks with these words in their instruction, one turn per round; "" matches every subtask.
 
         `forced` is for an agent that must answer now.
         """
@@ -134,7 +134,7 @@ class Script:
         return self.on("converse", *turns, when=matches)
 
     def synthesis(self, *turns: Turn) -> Self:
-        """Write the report, then the one that a critic has sent back."""
+        """Write the report, then the one that follows a critic's problems."""
         return self.on("synthesis", *turns)
 
     def refine(self, *turns: Turn) -> Self:
@@ -162,7 +162,7 @@ def _position(call: ModelCall) -> int:
 
 
 def reply_of(turn: Turn, call: ModelCall) -> "ModelReply | Held":
-    """Find out what a turn comes to: a reply, or one that is held; raises what it raises."""
+    """Resolve a turn to a reply or a held turn; raises the turn's exception."""
     while not isinstance(turn, ModelReply | Held):
         if isinstance(turn, Exception):
             raise turn
@@ -294,7 +294,7 @@ def most_expensive(call: ModelCall) -> Decimal:
 
 
 ALLOWANCE: Final = Allowance(turns=16, usd=Decimal("1.50"), minutes=9, max_rounds=10, max_parallel=5)
-"""What a plan's subtasks may use, where that does not matter."""
+"""An allowance for a plan's subtasks, for tests where it does not matter."""
 TODAY: Final = date(2026, 11, 22)
 
 
@@ -371,7 +371,7 @@ def reviewed(
     contradictions: Sequence[ContradictionDraft] = (),
     compatible: Sequence[str] = (),
 ) -> ReviewAnswer:
-    """Name what is missing and add subtasks; without either, the outcomes are enough."""
+    """Name missing parts and add subtasks; without either, the outcomes are sufficient."""
     return ReviewAnswer(
         enough=not subtasks and not missing,
         missing=list(missing),
@@ -396,7 +396,7 @@ def criticised(*problems: str) -> CritiqueAnswer:
 
 
 def graded(*reasons: str) -> GradeAnswer:
-    """Grade criteria in their order: an empty reason meets one."""
+    """Grade criteria in order; an empty reason means that a criterion is met."""
     return GradeAnswer(
         grades=[
             GradeDraft(criterion=number, met=not reason, reason=reason or "It does.")

@@ -12,7 +12,7 @@ from chargehand.session import Session
 
 _LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05
-"""Between two looks, which are queries."""
+"""Pause between two checks that are queries."""
 Answer = TypeVar("Answer")
 
 
@@ -26,7 +26,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float 
 async def eventually(
     ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 60
 ) -> Answer:
-    """Ask until the answer is as it should be, and return that one; fail as `until` does."""
+    """Ask until the answer satisfies the condition, and return that answer; fail as `until` does."""
     answers: list[Answer] = []
 
     async def is_right() -> bool:
@@ -43,7 +43,7 @@ async def until_state(session: Session, state: SessionState) -> None:
 
 
 async def runs_of(client: Client, workflow_id: str, least: int = 1) -> Sequence[WorkflowExecution]:
-    """List the runs of a workflow, the latest first, once the server lists so many."""
+    """List the runs of a workflow, latest first, once the server lists at least this many."""
 
     async def listed() -> list[WorkflowExecution]:
         return [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]

@@ -231,13 +231,13 @@ def crew_folders(settings: Settings) -> list[Path]:
 
 
 def encryption(settings: Settings) -> Encryption | None:
-    """Build the encryption of payloads, documents and conversations; None if it is off."""
+    """Build the encryption of payloads, documents and conversations; None if encryption is off."""
     keys = secret(settings.encryption_keys) or None
     return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
 
 
 def turns_queue(settings: Settings) -> str | None:
-    """Return the task queue of model turns, if they have their own: a rate limit applies to a whole queue."""
+    """Return the task queue of model turns, if they have one: a rate limit applies to a whole queue."""
     is_separate = settings.requests_per_second or "models" in settings.queues
     return queue_name(settings.task_queue, "models") if is_separate else None
 

@@ -1,7 +1,7 @@
 """Health of a worker: a file touched while its event loop runs, for container runtimes, and the loop's lag.
 
-The processes of a group have a file each, and the public one is as old as the oldest of these. A blocked loop
-delays all sessions of the worker; a thread sends heartbeats in the meantime. A process that is blocked for long ends.
+Each process of a group has a file, and the public file is as old as the oldest of these. A blocked loop delays all
+sessions of the worker; a thread sends heartbeats in the meantime. A process that is blocked for too long ends.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from activities.metrics import EVENT_LOOP_LAG
 _EVERY: Final = timedelta(seconds=5)
 """Interval of touching the file. Probes accept a file younger than a minute."""
 FROZEN_AFTER: Final = timedelta(minutes=1)
-"""As probes: an orchestrator may take minutes more to end a process, and others only report it."""
+"""Same as the probes: an orchestrator can take minutes more to end a process; others only report it."""
 _LOOK: Final = timedelta(milliseconds=50)
 _WARN_ABOVE: Final = timedelta(milliseconds=250)
 _WARN_EVERY: Final = timedelta(seconds=10)
@@ -34,7 +34,7 @@ _watchdog: Final = logging.getLogger("chargehand.watchdog")
 
 @asynccontextmanager
 async def health_file(path: Path | None, *, member: int | None = None, members: int = 1) -> AsyncGenerator[None]:
-    """Keep a file fresh until the block is left, and remove it then; without a path, do nothing.
+    """Keep a file fresh until the block exits, and then remove it; without a path, do nothing.
 
     Args:
         path: the file's path.
@@ -93,7 +93,7 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
 async def end_if_frozen(after: timedelta = FROZEN_AFTER) -> None:
     """End this process if its event loop is blocked for too long, and log where each thread is.
 
-    A loop in C may hold Python's lock, so that no signal and no other thread of Python could end it.
+    A loop in C can hold Python's lock, so that no signal and no other Python thread could end it.
     """
     try:
         while True:

@@ -1,7 +1,7 @@
 """Sends the heartbeats of running activities.
 
 They start before any other work of an activity and are sent by the event loop. While the loop is blocked, a
-thread of the process sends them instead, so that the server does not take a busy worker for lost and repeat its
+thread of the process sends them instead, so that the server does not consider a busy worker lost and repeat its
 work.
 """
 

@@ -1,7 +1,7 @@
 """Logs of a worker: one record per line, without keys or the text of users, models and documents.
 
 Exception messages may contain these: an SDK's error has the body of the provider's response, which may quote the prompt
-or the key. Messages are in the session's history and, at DEBUG, in the log. A failed attempt has one record.
+or the key. Messages are in the session's history and, at DEBUG, in the log. A failed attempt produces one record.
 """
 
 import json
@@ -51,7 +51,7 @@ _LONGEST: Final = 6_000
 _LONGEST_FIELD: Final = 1_000
 """Maximum characters of any other field."""
 _CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(/[0-9a-f]{16}(?:-\w+)?)?")
-"""Id of a workflow below a session: session, run, agent or purpose, task."""
+"""Id of a descendant workflow of a session: session, run, agent or purpose, task."""
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _HOST: Final = socket.gethostname()
 _attempts: Final = logging.getLogger("chargehand.attempts")
@@ -72,7 +72,7 @@ def configure_logging(level: str, form: LogFormat = "auto", *, names_process: bo
     if level != "DEBUG":
         for name in _NAME_ADDRESSES:
             logging.getLogger(name).setLevel(logging.WARNING)
-    if is_json:  # where each record has the fields anyway
+    if is_json:  # where each record has the fields in any case
         workflow.logger.workflow_info_on_message = activity.logger.activity_info_on_message = False
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_uncaught
@@ -160,7 +160,7 @@ def correlation(record: logging.LogRecord) -> dict[str, Any]:
             "tenant": info.priority.fairness_key,
         }
     elif failed := cast("dict[str, Any]", getattr(record, "temporal_workflow", {})):
-        # A workflow task that the SDK gave up is logged outside the workflow.
+        # A workflow task that the SDK abandoned is logged outside the workflow.
         fields = {
             **_of_workflow(failed["workflow_id"], failed["run_id"], failed["workflow_type"]),
             "attempt": failed["attempt"],
@@ -230,7 +230,7 @@ def _before(error: BaseException) -> BaseException | None:
 
 
 class LogFailedAttempts(AroundActivities):
-    """Logs and counts failed attempts instead of the SDK, which knows neither trace nor provider."""
+    """Logs and counts failed attempts in place of the SDK, which does not know their trace or provider."""
 
     def __init__(self) -> None:
         logging.getLogger("temporalio.activity").addFilter(_is_new)

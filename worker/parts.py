@@ -22,7 +22,7 @@ class Traffic:
     models: Models
     tools: Mapping[str, Tool]
     absent: Collection[str]
-    """Tools that crews may mention and agents do not get."""
+    """Tools that crews can mention but agents do not get."""
 
 
 TrafficWrapper = Callable[[Traffic], Traffic]

@@ -1,7 +1,7 @@
-"""A group of worker processes on one host, for more cores than one Python process can use.
+"""A group of worker processes on one host, to use more cores than a single Python process can.
 
-The parent only starts processes, forwards signals, and restarts what ends. It forks them where that is safe, so
-that they share the memory of imported modules and start within a fraction of a second.
+The parent only starts processes, forwards signals, and restarts processes that end. Where it is safe, it forks them,
+so that they share the memory of imported modules and start within a fraction of a second.
 """
 
 import logging
@@ -46,7 +46,7 @@ class ProcessGroup:
     """The worker processes of one host, managed by their parent."""
 
     def __init__(self, count: int, work: Work, announce: Callable[[], None]) -> None:
-        """Prepare `number` processes; `announce` is called once, when all of them poll."""
+        """Prepare `count` processes; `announce` is called once, when all of them poll."""
         self._members = [_Member(number) for number in range(count)]
         self._work = work
         self._announce = announce

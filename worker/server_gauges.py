@@ -1,4 +1,4 @@
-"""Gauges of the server's knowledge: open and stuck sessions, and task queues with their workers."""
+"""Gauges of what the server knows: open and stuck sessions, and task queues with their workers."""
 
 import asyncio
 from collections import Counter
@@ -82,7 +82,7 @@ async def _measure_queue(client: Client, queue: Queue, known: set[tuple[str, str
     meter.create_gauge(*QUEUE_POLLERS).set(len(polling), labels)
     builds = Counter(_build(each) for each in polling)
     known |= builds.keys()
-    for name, versioned in known:  # a build that is gone is 0
+    for name, versioned in known:  # a build that no longer exists is 0
         named = {**labels, "build": name, "versioned": versioned}
         meter.create_gauge(*QUEUE_BUILDS).set(builds[name, versioned], named)
 

@@ -82,14 +82,14 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """Seconds for which agents can recall the outcome of a finished subtask."""
     queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
     """Kinds of work with a separate task queue, and how many of each this worker runs at once: a JSON
-    object of `models`, `tools` and `sandboxes`."""
+    object with `models`, `tools` and `sandboxes`."""
     roles: frozenset[Role] = ROLES
     """Kinds of work of this worker: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=500, ge=1, le=1_000)
     """Maximum concurrent model turns and tool calls in each worker process."""
     heartbeat_timeout: int = Field(default=_HEARTBEAT_SECONDS, ge=_HEARTBEAT_SECONDS, le=_MOST_HEARTBEAT_SECONDS)
-    """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,
-    and Temporal Cloud bills each: more seconds cost less, but delay the recovery from a lost worker."""
+    """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats are sent 6 times as
+    often, and Temporal Cloud bills each: more seconds cost less, but delay the recovery from a lost worker."""
     processes: int = Field(default=1, ge=1, le=64)
     """Worker processes on this host, one per core to use."""
     encryption_keys: SecretStr | None = None
@@ -107,17 +107,17 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     storage_results: bool = False
     """Whether reports and responses to queries and updates are stored too; clients then need the same storage."""
     deployment: Annotated[str, Form(r"^[A-Za-z0-9_/-]{1,200}$", "must be letters, digits, _ / and -")] | None = None
-    """The Worker Deployment of this worker, which turns Worker Versioning on."""
+    """The Worker Deployment of this worker; setting it turns Worker Versioning on."""
     build_id: Annotated[str, Form(r"^[A-Za-z0-9_.+-]{1,200}$", "must be letters, digits, _ . + and -")] | None = None
     """The build of this worker; sessions stay on the build they started on. By default, a digest of its code."""
     metrics_address: Annotated[str, Form(r"^\S+:\d{1,5}$", "must be IP:PORT, such as 127.0.0.1:9464")] | None = None
-    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
-    processes, each has the next port."""
+    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Each further
+    process uses the next port."""
     health_file: Path | None = None
-    """A file that this worker touches every five seconds while it polls, for health checks; none by default. Of several
-    processes, all have to poll."""
+    """A file that this worker touches every five seconds while it polls, for health checks; none by default. If there
+    are several processes, all of them must poll."""
     log_format: LogFormat = "auto"
-    """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
+    """`json`, one record per line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Minimum log level; at DEBUG the log contains text of users, models and documents."""
 
@@ -213,7 +213,7 @@ def _settings_with(*extensions: Extension) -> type[Settings]:
     added = [extension.load(type(BaseSettings)) for extension in extensions]
     if not added:
         return Settings
-    kept = {"model_config": Settings.model_config}  # otherwise that of the last base counts
+    kept = {"model_config": Settings.model_config}  # otherwise that of the last base would count
     settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(kept))
     return cast("type[Settings]", settings)
 

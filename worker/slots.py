@@ -1,8 +1,8 @@
 """Activity slots: a worker accepts no more activities than it can start soon.
 
 An activity's heartbeats are due from the moment the server dispatches it. A busy event loop starts it much later,
-so a worker that fills all slots would be taken for lost while working. What is not accepted waits on the
-task queue, where nothing is due and other workers can take it.
+so a worker that fills all slots would be considered lost while working. Activities that are not accepted wait on the
+task queue, where no heartbeat is due and other workers can take them.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from temporalio.worker import (
 POLLS: Final = 20
 """Concurrent activity polls at the server."""
 WORKFLOW_POLLS: Final = 40
-"""The same for workflow tasks, half of them for new workflows. The server writes to disk what none waits for."""
+"""The same for workflow tasks, half of them for new workflows. Tasks that no poll awaits are written to disk."""
 _MOST_AHEAD: Final = POLLS + 1
 """Includes the slot that the SDK reserves for the next poll."""
 _FIRST_AHEAD: Final = 4
@@ -49,7 +49,7 @@ class PacedSlots(CustomSlotSupplier):
     """
 
     def __init__(self, most: int) -> None:
-        """Allow `number` started activities at once."""
+        """Allow `most` started activities at once."""
         self._most = most
         self._ahead = _FIRST_AHEAD
         self._held: set[SlotPermit] = set()
@@ -58,7 +58,7 @@ class PacedSlots(CustomSlotSupplier):
         self._arrived: dict[_Permit, None] = {}
         """Those that have reached the event loop, oldest first."""
         self._fastest: tuple[float, float] | None = None
-        """The smallest difference of this host's monotonic clock to the server's at an activity's start, and when."""
+        """The smallest difference seen between this host's monotonic clock and the server's at a start, and when."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
@@ -93,7 +93,7 @@ class PacedSlots(CustomSlotSupplier):
         return offset - least
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:  # noqa: ARG002  # the SDK's own signature
-        """Wait until one more activity may be polled for."""
+        """Wait until one more activity can be polled for."""
         self._loop = asyncio.get_running_loop()
         while (permit := self._reserve(is_eager=False)) is None:
             self._changed.clear()

@@ -1,4 +1,4 @@
-"""Imports the worker program, a second of CPU time, with garbage collection disabled.
+"""Imports the worker program, which takes a second of CPU time, with garbage collection disabled.
 
 Objects of modules are never freed: scanning them took an eighth of that time, and of each later full collection.
 """

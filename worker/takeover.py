@@ -42,9 +42,9 @@ _FOLDER: Final = "running"
 _SENT_SECONDS: Final = 1.0
 """By then the server has an activity's result; failing a finished attempt has no effect."""
 _OTHERS_KEPT_SECONDS: Final = 86_400
-"""Files of other hosts or earlier boots are kept this long; the server repeats their activities."""
+"""How long files of other hosts or earlier boots are kept; the server repeats their activities."""
 _LONGEST_FILE: Final = 1 << 20
-"""Bytes after which the file is rewritten with running activities only."""
+"""Bytes after which the file is rewritten with only the running activities."""
 _RPC_TIMEOUT: Final = timedelta(seconds=3)
 _AT_ONCE: Final = 16
 _AT_ONCE_AGAIN: Final = timedelta(milliseconds=1)
@@ -58,7 +58,7 @@ class Attempt:
     token: bytes
     run: _Run
     is_over: bool = False
-    """Whether it has ended; the server may not know yet."""
+    """Whether it has ended; the server may not know this yet."""
 
     def line(self, number: int) -> bytes:
         """Serialise it as a line for `_open_attempts`."""
@@ -76,7 +76,7 @@ class RunningActivities(AroundActivities):
         """
         folder = state_dir / _FOLDER
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # It gets its final name, by which other workers find it, only once locked.
+        # It gets its final name, by which other workers find it, only after it is locked.
         descriptor, name = tempfile.mkstemp(prefix=".", dir=folder)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +135,7 @@ class RunningActivities(AroundActivities):
 
 
 async def take_over(client: Client, state_dir: Path) -> None:
-    """Have the server immediately repeat the activities of killed workers of this host."""
+    """Make the server immediately repeat the activities of killed workers of this host."""
     with _abandoned(state_dir / _FOLDER) as attempts:
         if not attempts:
             return
@@ -156,7 +156,7 @@ def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
     host, attempts = _host(), list[Attempt]()
     with ExitStack() as files:
         for path in folder.glob("*"):
-            with suppress(OSError):  # another worker is faster
+            with suppress(OSError):  # another worker was faster
                 file = files.enter_context(_open_plain(path))
                 if path.name.startswith(host):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,7 +168,7 @@ def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
 
 
 def _open_plain(path: Path) -> BinaryIO:
-    """Open a regular file; other kinds could block or lead elsewhere."""
+    """Open a regular file; other kinds could block or redirect elsewhere."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -33,10 +33,10 @@ from workflows.supervisor import SupervisorWorkflow
 
 _logger: Final = logging.getLogger("chargehand.worker")
 _INSIDE: Final = (SettingsError, SupervisorWorkflow, Contract)
-"""One module of each package whose code affects workflow decisions."""
+"""One module from each package whose code affects workflow decisions."""
 _DIGITS: Final = 12
 _CODE: Final = frozenset({".py", ".json", ".md"})
-"""Suffixes of modules, and of the word lists and prompts beside them."""
+"""Suffixes of modules, and of the word lists and prompts next to them."""
 
 
 def build_workers(
@@ -156,7 +156,7 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
 
 @cache
 def own_build() -> str:
-    """Return this build's id, the same wherever the same code is installed; takes some hundredths of a second."""
+    """Return this build's id, the same wherever the same code is installed; takes hundredths of a second."""
     digest = hashlib.sha256()
     for each in _INSIDE:
         package = Path(getfile(each)).parents[each.__module__.count(".") - 1]
@@ -166,7 +166,7 @@ def own_build() -> str:
 
 
 async def check_builds(client: Client, settings: Settings) -> None:
-    """Report other builds that poll the task queue of sessions; refuse a queue that would give this worker nothing.
+    """Report other builds that poll the task queue of sessions; refuse a queue that would give this worker no tasks.
 
     Raises:
         SettingsError: the queue belongs to a versioned deployment, and this worker has none.

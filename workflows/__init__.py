@@ -1,1 +1,1 @@
-"""Workflow code: deterministic decisions only. No clock, randomness, environment, I/O or model SDK."""
+"""Workflow code: only deterministic decisions. No clock, randomness, environment, I/O or model SDK."""

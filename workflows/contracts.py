@@ -29,10 +29,10 @@ from workflows.mailbox.mailbox import Mailbox
 
 
 class ConversationState(Carried):
-    """What is carried over of an agent's conversation; see `workflows.state.agent_conversation`."""
+    """The part of an agent's conversation that is carried over; see `workflows.state.agent_conversation`."""
 
     opening: str = left_out("")
-    """In a conversation with a person, the message that the rounds start from."""
+    """In a conversation with a person, the message with which the rounds begin."""
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
     notes: tuple[Note, ...] = left_out(())
@@ -40,12 +40,12 @@ class ConversationState(Carried):
     """What a person had written when the conversation began."""
     rounds: tuple[Round, ...] = left_out(())
     sources: tuple[Source, ...] = left_out(())
-    """Read in earlier conversations; likewise artifacts and addresses."""
+    """Read in earlier conversations; the same applies to artifacts and addresses."""
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
-    """A gap for each acting call of unknown outcome, or that was not made because of a fault."""
+    """One gap for each acting call whose outcome is unknown, or that was not made because of a fault."""
     kept: str = left_out("")
     """Digest and number of rounds of the part of the conversation that a worker keeps."""
     kept_rounds: int = left_out(0)
@@ -54,7 +54,7 @@ class ConversationState(Carried):
     is_private: bool = left_out(False)
     """Whether the agent has read or was given private text."""
     outgoing: int = left_out(0)
-    """Calls of tools that reach out since private text was read."""
+    """Calls of tools that reach out made since private text was read."""
 
 
 class SubtaskState(Contract):
@@ -75,7 +75,7 @@ class SubtaskState(Contract):
     unusable: Outcome | None = left_out(None)
     """The latest answer, if its data is not valid."""
     answered: Outcome | None = left_out(None)
-    """An answer after which a person has written."""
+    """An answer after which a person sent a message."""
     answered_after: tuple[int, ...] = left_out(())
     """Numbers of the messages that had been read by then."""
 
@@ -126,7 +126,7 @@ class SubtaskRequest(Message):
     """Whether the caller vouches for all of them."""
     inputs: tuple[InputOutcome, ...] = left_out(())
     recallable: tuple[InputOutcome, ...] = left_out(())
-    """Full inputs and what these depend on, for an agent that can recall them."""
+    """Full inputs and their dependencies, for an agent that can recall them."""
     recallable_until: dict[str, datetime] = left_out({})
     """Until when each of them can be recalled, by subtask id."""
     final_instruction: str = left_out("")
@@ -152,12 +152,12 @@ class SubtaskRequest(Message):
     reads: tuple[Capability, ...] = left_out(())
     """Kinds of text that it is given or based on."""
     is_approved: bool = left_out(False)
-    """Whether a person approved the instruction, so that its words may be sent out."""
+    """Whether a person approved the instruction, so that its words can be sent out."""
     state: SubtaskState | None = left_out(None)
     others_act: bool = left_out(False)
     """Whether other agents of the session may have side effects in the meantime."""
     converses: bool = left_out(False)
-    """Whether it answers a message of a conversation, which is in `state`; the conversation is handed back."""
+    """Whether it answers a message of a conversation, which is in `state`; the conversation is passed back."""
     said: tuple[str, ...] = left_out(())
     """For an agent that reaches out: the user's own words, which may be sent even if private text contains them."""
     tenant: str = left_out("default")
@@ -175,7 +175,7 @@ class SubtaskResult(Contract):
     is_private: bool = left_out(False)
     """Whether it is based on private text."""
     outgoing: int = left_out(0)
-    """Calls of tools that reach out, since private text was read, in this attempt and those before."""
+    """Calls of tools that reach out made since private text was read, in this attempt and earlier ones."""
     wasted: Usage = left_out(Usage())
     """The part of its spend on turns without a usable result."""
     notes: tuple[Note, ...] = left_out(())

@@ -1,4 +1,4 @@
-"""Metrics of workflows. A replay does not count again."""
+"""Metrics of workflows. Replays are not counted."""
 
 from collections.abc import Mapping
 from decimal import Decimal

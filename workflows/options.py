@@ -1,4 +1,4 @@
-"""Every timeout and retry policy of the workflows: how activities and children are called, and how long steps wait."""
+"""All timeouts and retry policies of the workflows: how activities and children are called, how long steps wait."""
 
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(millisecon
 _LONGEST_TURN: Final = timedelta(days=7)
 """Time limit of a turn whose workflow has no deadline."""
 MOST_CALLS_OF_A_TURN: Final = 10
-"""Upper limit, whatever the reasons for repeating the call."""
+"""Upper limit, regardless of the reasons for repeating the call."""
 # Unbilled failures are retried until the turn's time is up; the activity ends the retries in all other cases.
 TURN_RETRIES: Final = RetryPolicy(
     # After a lost worker. After a provider error, `activities.turn.retry_policy` sets the delay.
@@ -92,7 +92,7 @@ def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
     return Priority(
         priority_key=request.priority,
         fairness_key=request.tenant,
-        fairness_weight=None if weight == 1 else weight,  # the server's default, which histories need not repeat
+        fairness_weight=None if weight == 1 else weight,  # the server's default, which histories do not need to repeat
     )
 
 
@@ -114,7 +114,7 @@ def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
 def turn(left: timedelta | None) -> ActivityLimits:
     """Build the limits of a model turn; `left` is the time for all its attempts.
 
-    The adapter gives up a silent provider much sooner.
+    The adapter gives up on a silent provider much sooner.
     """
     return _limits(_within(left, _LONGEST_TURN), TURN_RETRIES)
 
@@ -122,7 +122,7 @@ def turn(left: timedelta | None) -> ActivityLimits:
 def tool(left: timedelta) -> ActivityLimits:
     """Build the limits of a tool call; `left` is the time for all its attempts.
 
-    The activity gives up a tool without progress much sooner.
+    The activity gives up on a tool without progress much sooner.
     """
     return _limits(_within(left, timedelta(minutes=10)), _TOOL_RETRIES)
 
@@ -150,13 +150,13 @@ BACKLOG: Final = ActivityLimits(
 )
 """Reads a queue's backlog; without an answer, no agent counts as slow."""
 FIND_ENDED: Final = _limits(timedelta(minutes=2), _OPEN_SESSION_RETRIES)
-"""Looks for ended sessions; repeated regularly, so failures need no retry."""
+"""Looks for ended sessions; repeated regularly, so failures need no retries."""
 COUNT_SPENT: Final = ActivityLimits(
     start_to_close_timeout=timedelta(minutes=10),
     heartbeat_timeout=HEARTBEAT_TIMEOUT,
     retry_policy=_OPEN_SESSION_RETRIES,
 )
-"""Counts what a tenant's sessions have spent, which admission requires."""
+"""Counts the spend of a tenant's sessions, which admission requires."""
 COUNT_AGAIN: Final = timedelta(minutes=1)
 """Minimum interval between two counts."""
 ADD_AGENTS: Final = ActivityLimits(

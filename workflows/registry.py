@@ -1,4 +1,4 @@
-"""The workflows that a worker registers, their runner, and what is around them: refusals, log records and metrics."""
+"""The workflows that a worker registers, their runner, and their interceptors: refusals, log records and metrics."""
 
 import asyncio
 import logging
@@ -78,11 +78,11 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 
 
 class _Sandbox(SandboxedWorkflowRunner):
-    """The SDK's sandbox, entered for workflow code only.
+    """The SDK's sandbox, entered only for workflow code.
 
     The SDK enters it up to four times per payload to determine a converter's serialization context. Our converter does
-    not depend on it, and these entries would take a quarter of a worker's CPU time. External storage gets the
-    storing workflow, or is told that clients read the payload.
+    not depend on it, and these entries would take a quarter of a worker's CPU time. External storage receives the
+    storing workflow, or the information that clients read the payload.
     """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -95,7 +95,7 @@ class _Sandbox(SandboxedWorkflowRunner):
 
 
 class _Instance(WorkflowInstance):
-    """A workflow instance whose task runs to its end even after the SDK gave it up (docs/decisions/0013).
+    """A workflow instance whose task runs to its end even after the SDK has abandoned it (docs/decisions/0013).
 
     The SDK would interrupt the task's thread and meanwhile discard the workflow in another one.
     """
@@ -152,7 +152,7 @@ class RefuseBadInput(WorkflowInboundInterceptor):
     """Prevents bad input from failing a workflow's tasks forever.
 
     Signals with no input or with several are dropped, as the SDK drops those whose input it cannot read, and updates
-    are refused. An exception in a handler ends that message only: it is a bug, and is logged.
+    are refused. An exception in a handler ends only that message: it is a bug, and is logged.
     Current details are rendered when the Web UI queries them.
     """
 
@@ -170,7 +170,7 @@ class RefuseBadInput(WorkflowInboundInterceptor):
             await super().handle_signal(input)
         except FailureError:
             raise
-        except Exception:  # noqa: BLE001  # whatever it is, it must not fail the workflow task for ever
+        except Exception:  # noqa: BLE001  # no exception may fail the workflow task forever
             workflow.logger.exception("signal dropped", extra={"signal": input.signal})
 
     def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
@@ -220,7 +220,7 @@ class ObserveSessions(WorkflowInboundInterceptor):
         try:
             result: object = await super().execute_workflow(input)
         except (asyncio.CancelledError, FailureError) as error:  # others fail the task, which is retried
-            if workflow.in_workflow():  # otherwise the coroutine is discarded with its worker
+            if workflow.in_workflow():  # otherwise the coroutine is discarded together with its worker
                 _log_error(error)
                 if is_counted:
                     metrics.count_error(error, tenant)

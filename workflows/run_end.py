@@ -12,7 +12,7 @@ MOST_BYTES: Final = 4 << 20
 
 
 def is_continue_as_new_due() -> bool:
-    """Whether this run's history is long enough, well below Temporal's limits of 51,200 events and 50 MiB."""
+    """Return whether this run's history is long, well below Temporal's limits of 51,200 events and 50 MiB."""
     info = workflow.info()
     return (
         info.is_continue_as_new_suggested()

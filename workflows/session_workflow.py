@@ -28,7 +28,7 @@ _ENDED = frozenset[SessionState]({"failed", "cancelled"})
 
 
 class SessionWorkflow:
-    """A session, possibly not open yet, and its message handlers."""
+    """A session, which may not be open yet, and its message handlers."""
 
     def __init__(self) -> None:
         self._progress = Progress(session=workflow.info().workflow_id)
@@ -78,7 +78,7 @@ class SessionWorkflow:
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
-        """Settle a reply or act on a request or notice; anything that cannot be genuine is ignored and counted."""
+        """Settle a reply or act on a request or notice; ignore and count anything that cannot be genuine."""
         if not envelope.is_reply:
             await workflow.wait_condition(lambda: self._session is not None or self._progress.state in _ENDED)
         is_expected = self._mailbox.receive(envelope)

@@ -86,7 +86,7 @@ class SubtaskWorkflow:
     async def _make_room(self, request: SubtaskRequest, *, is_first: bool) -> None:
         """Compact a long conversation, and continue a long run as new.
 
-        Between two rounds, no call and no grant request is open.
+        Runs between two rounds, when no call and no grant request is open.
         """
         if self._agent.is_long():
             await self._compact(request)
@@ -104,7 +104,7 @@ class SubtaskWorkflow:
             conversation.begin_anew(result.answer_as(CompactAnswer))
 
     async def _task(self, why_last: str) -> WorkTask:
-        """Ask the agent to go on, or to answer if this is its last or last affordable turn."""
+        """Ask the agent to continue, or to answer if this is its last or last affordable turn."""
         agent, task = self._agent, self._agent.conversation.task()
         why = why_last or ("it kept repeating itself" if agent.is_stuck() else "")
         if not why and agent.request.agent.tools:

@@ -1,4 +1,4 @@
-"""Crews and agents as seen by sessions: checked, with priced models."""
+"""Crews and agents as sessions see them: validated, with priced models."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.limits import OutputTokens, Profile
 
-TURNS_WITH_TOOLS: Final = 3  # to look, to read on and to answer
+TURNS_WITH_TOOLS: Final = 3  # look, read on, and answer
 LEAST_TURNS_OF_SESSION: Final = 3  # to plan, and for an agent that looks and answers
 
 
@@ -67,15 +67,15 @@ class AgentCard(Contract):
     tier: Tier
     fallback: str | None = None
     capabilities: tuple[Capability, ...] = ()
-    """What its tools, as configured here, let it do."""
+    """What the agent can do with its tools, as configured here."""
     input: JsonSchema | None = left_out(None)
     """JSON Schema of the data that subtasks pass to it."""
     output: JsonSchema | None = left_out(None)
-    """JSON Schema of its outcome's data."""
+    """JSON Schema of the data in the agent's outcome."""
     private: tuple[str, ...] = left_out(())
     """Its tools whose answers are private text in this session."""
     outward: dict[str, tuple[str, ...]] = left_out({})
-    """Its tools that send arguments somewhere, each with the arguments that are not sent."""
+    """Its tools that send arguments out, each with the arguments that it does not send."""
     acting: tuple[str, ...] = left_out(())
     """Its tools with side effects."""
     repeatable: tuple[str, ...] = left_out(())
@@ -85,13 +85,13 @@ class AgentCard(Contract):
     approvals: tuple[str, ...] = left_out(())
     """Its tools whose every call needs a person's approval."""
     policy: tuple[Obligation, ...] = left_out(())
-    """Its policy's obligations on its tools; empty if it has none."""
+    """Obligations that the agent's policy imposes on its tools; empty if it has no policy."""
     watched: tuple[Watched, ...] = left_out(())
     """Its tools on whose success a rule of the crew depends."""
     effort: Effort | None = left_out(None)
     """Its reasoning effort; None for the default."""
     model: ModelCard | None = left_out(None)
-    """Its model, if not its tier's."""
+    """The agent's model, if it differs from its tier's."""
     rounds: int | None = left_out(None)
     """Maximum rounds of an attempt."""
     profile: Profile = left_out("standard")
@@ -111,7 +111,7 @@ class AgentCard(Contract):
 
     @property
     def planned_turns(self) -> int:
-        """Turns that a plan of several subtasks needs for it."""
+        """Turns that a plan with several subtasks needs for this agent."""
         return min(TURNS_WITH_TOOLS, self.rounds or TURNS_WITH_TOOLS) if self.tools else 1
 
 
@@ -137,9 +137,9 @@ class CrewCard(Contract):
     effort: Effort | None = left_out(None)
     """The supervisor's reasoning effort for plans and reports; None for the default."""
     strategy: Strategy | None = left_out(None)
-    """How outcomes become the report; the plan says if absent."""
+    """How outcomes become the report; if absent, the plan decides."""
     nested: str | None = left_out(None)
-    """The crew of nested sessions; this one if absent."""
+    """The crew of nested sessions; if absent, this crew."""
     confidence_threshold: int = left_out(0)
     """Routes below this confidence are not used."""
     routing: Routing = left_out(Routing())

@@ -36,16 +36,16 @@ SubtaskField = Literal["input", "tier", "deadline", "max_output_tokens"]
 
 
 class SlowQueue(TypedByPeople):
-    """The replacement of an agent while the oldest task of a queue waits too long."""
+    """The replacement for an agent while the oldest task of a queue has been waiting too long."""
 
     after: UpToADay
     """Maximum wait of that task: seconds, or ISO 8601 such as `PT30S`."""
     queue: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    """The Temporal task queue to check; that of the session's model turns if absent."""
+    """The Temporal task queue to check; if absent, the queue of the session's model turns."""
     agent: Name | None = None
     """The agent that then gets the subtask."""
     tier: Tier | None = None
-    """The subtask's model tier then."""
+    """The subtask's model tier in that case."""
 
     @model_validator(mode="after")
     def _has_one_backup(self) -> Self:
@@ -79,7 +79,7 @@ class Routing(TypedByPeople):
 
 
 class CustomAgents(TypedByPeople):
-    """What a planner may design its own agents from."""
+    """The tools and limits for agents that a planner designs itself."""
 
     tools: Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
     """Tools that such agents may have; none with side effects."""
@@ -94,20 +94,20 @@ class Agent(TypedByPeople):
     description: Description
     """What it is good for; shown to the planner."""
     prompt: Prose
-    """How it works and what a good answer is."""
+    """How the agent works, and what makes a good answer."""
     tools: tuple[Name, ...] = ()
     """Its tools. Agents may share a tool that only reads; one with side effects belongs to a single agent."""
     capabilities: tuple[Capability, ...] = ()
-    """What its tools may let it do, depending on how they are configured; never all three at once."""
+    """What the tools can let the agent do, depending on their configuration; never all three at once."""
     approve: tuple[Name, ...] = ()
     """Its tools whose every call needs a person's approval, in addition to those that always do."""
     policy: Annotated[tuple[ToolRule, ...], Field(max_length=100)] = ()
     """Rules for its tools. If there are any, calls of tools without a rule are denied."""
     tier: Tier = Tier.MEDIUM
     model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] | None = None
-    """The provider's name of its model, replacing its tier's; the price must be known."""
+    """The provider's name for the agent's model, which replaces its tier's model; its price must be known."""
     effort: Effort | None = None
-    """Its reasoning effort, on models that support it; the crew's if absent."""
+    """The reasoning effort, on models that support it; if absent, the crew's."""
     reviews: bool = False
     """Whether it reviews its inputs and answers with issues: severity, location, problem, suggestion.
     """
@@ -128,7 +128,7 @@ class Agent(TypedByPeople):
     sees_goal: bool = True
     """Whether it reads the user's request for context, in addition to its instruction and inputs."""
     confidence_threshold: Confidence | None = None
-    """Replaces the crew's threshold."""
+    """Replaces the crew's threshold for this agent."""
     slow: SlowQueue | None = None
     """Its replacement while a task queue is slow."""
 
@@ -169,9 +169,9 @@ class Crew(TypedByPeople):
     policy_mode: PolicyMode = "enforce"
     """`report` allows calls that violate the agents' policies, and records them in the trace."""
     profile: Profile | None = None
-    """Profile of requests that set none; `standard` if absent."""
+    """Profile of requests that do not set one; `standard` if absent."""
     limits: Limits = Limits()
-    """Limits of requests that set neither a profile nor this limit; absent ones are the profile's."""
+    """Limits for requests that set neither a profile nor this limit; absent limits come from the profile."""
     approval: Literal["none", "plan"] = "none"
     """`plan` requires a person's approval of every plan, whatever the request says."""
     review: Literal["auto", "always", "never"] = "auto"
@@ -183,13 +183,13 @@ class Crew(TypedByPeople):
     subtask_limits: bool = False
     """Whether the planner may set the model tier, time and output tokens of a subtask, within the session's limits."""
     nested: Name | None = None
-    """The crew of nested sessions; this crew if absent."""
+    """The crew of nested sessions; if absent, this crew."""
     routing: Routing = Routing()
     """Routing of requests to agents without a plan."""
     custom: CustomAgents | None = None
     """Has a model design agents for each request before planning; if absent, there are only the agents below."""
     code_review: CodeReviewRules | None = None
-    """For a code review crew: the report consists of checked findings, and no model writes it."""
+    """For a code review crew: the report consists of checked findings and is not written by a model."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
     """Statement about the limits of such work in every report, such as that it is not legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()

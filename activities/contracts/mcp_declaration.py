@@ -38,7 +38,7 @@ class OAuthClient(TypedByPeople):
     """Client credentials with which an authorization server issues tokens (`client_credentials`)."""
 
     issuer: WebAddress
-    """The address of the authorization server; the credentials are sent nowhere else."""
+    """The address of the authorization server, the only place to which the credentials are sent."""
     client_id: Variable
     """The variable of the worker's environment that holds the id."""
     client_secret: Variable
@@ -49,7 +49,7 @@ class McpDeclaration(TypedByPeople):
     """An MCP server, and which of its tools the crew's agents may have."""
 
     name: ServerName
-    """Its tools are called `<name>_<tool>`."""
+    """The server's name; agents see its tools as `<name>_<tool>`."""
     command: _Text | None = None
     """The program of a stdio server, started with the worker."""
     args: Annotated[tuple[_Text, ...], Field(max_length=50)] = ()
@@ -63,8 +63,8 @@ class McpDeclaration(TypedByPeople):
     oauth: OAuthClient | None = None
     """The client that gets tokens for `url` by OAuth."""
     headers: Annotated[dict[_Header, _HeaderValue], Field(max_length=20)] = {}
-    """Further headers for `url`: each name with the variable that holds its value, or a text with the calling
-    user's credential in it, such as `Bearer ${credential:crm}`. Those are sent with calls only."""
+    """Additional headers for `url`: each name with the variable that holds its value, or a text that contains the
+    calling user's credential, such as `Bearer ${credential:crm}`. The latter are sent only with calls."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=40)] = ()
     """The tools that the crew may use, by the server's names; all others are omitted."""
     resources: Annotated[tuple[_Text, ...], Field(max_length=40)] = ()
@@ -81,9 +81,9 @@ class McpDeclaration(TypedByPeople):
     """Whether the server may ask a person during a call, in sessions that allow questions. Its calls are then made
     one at a time, and a call with a question is repeated with the answer."""
     start_seconds: Annotated[float, Field(ge=1, le=120)] = 20
-    """How long the server may take to start and to list its tools."""
+    """Maximum time for the server to start and list its tools."""
     call_seconds: Annotated[float, Field(ge=1, le=600)] = 60
-    """How long a call may take."""
+    """Maximum duration of a call."""
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -116,7 +116,7 @@ class McpDeclaration(TypedByPeople):
 
     @property
     def resource_tool(self) -> str:
-        """The name, for agents, of the tool that reads `resources`."""
+        """The name under which agents see the tool that reads `resources`."""
         return f"{self.name}_read_resource"
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""How quotations are compared with the text of their source, whatever its typesetting."""
+"""Comparison of quotations with the text of their source, regardless of typesetting."""
 
 import re
 import unicodedata

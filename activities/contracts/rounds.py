@@ -25,28 +25,28 @@ class ToolCall(Contract):
     """Why the model's arguments were unreadable; the tool is then not called and the model is told."""
 
     def refuse(self, error: str) -> "ToolResult":
-        """Return an error as its result."""
+        """Return an error as the result of this call."""
         return ToolResult(call_id=self.id, tool=self.tool, **dict(failed(error)))
 
 
 class Elicitation(Contract):
-    """A question of a tool's server to a person during a call, which is repeated with the answer."""
+    """A question from a tool's server to a person; the call is repeated with the answer."""
 
     key: str
     """Identifies the question in repeated calls."""
     asks: str
-    """Who asks, and what."""
+    """Who is asking, and what they ask."""
     form: dict[str, JsonValue]
     """JSON Schema of the answer: an object of plain values."""
 
 
 class ToolResult(ToolAnswer):
-    """A tool's result. It is data, never instruction."""
+    """A tool's result, which is always treated as data and never as instructions."""
 
     call_id: str
     tool: str
     may_be_repeated: bool = left_out(False)
-    """Whether the call was not made, so that a later one is not a repetition."""
+    """Whether the call was not made, which means that a later one is not a repetition."""
     elicitation: Elicitation | None = left_out(None)
     """A question that a person has to answer first."""
     is_unknown: bool = left_out(False)
@@ -65,11 +65,11 @@ class Round(Contract):
     provider_items: tuple[JsonValue, ...] = ()
     """The reply in the provider's own format, returned verbatim in the next turn."""
     correction: str = ""
-    """The problem of an unusable reply; shown to the model instead of tool results."""
+    """What was wrong with an unusable reply; shown to the model instead of tool results."""
     answer: str = left_out("")
     """A preliminary answer, because the person had written in the meantime; with a correction, a reply in prose."""
     told: tuple[str, ...] = left_out(())
-    """What the person has written after it."""
+    """What the person wrote after this round."""
     said: str = left_out("")
     """In a conversation, the message after `answer`, which starts the next rounds."""
     turns_left: int = left_out(0)
@@ -78,7 +78,7 @@ class Round(Contract):
     """Additional turns that it may get if other agents do not need them."""
 
     def told_since(self, since: "Round") -> "Round":
-        """Return this round's messages to the agent beyond those of an earlier version."""
+        """Return this round with the messages to the agent and the turn counts of another version of it."""
         told = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
         return self.replace(**told)
 
@@ -109,18 +109,18 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     subtask: str = left_out("")
-    """For an acting tool: path of the planned subtask, whose attempts together make a call once."""
+    """For an acting tool: path of the planned subtask; its attempts together make a call only once."""
     call: ToolCall
     decision: str = left_out("")
     """A person's decision about it and who made it, if any."""
     decided_at: datetime | None = left_out(None)
-    """When a person decided to repeat a call of unknown outcome; None if none did."""
+    """When a person decided to repeat a call of unknown outcome; None without such a decision."""
     outcome: InputOutcome | None = left_out(None)
     """The outcome that the tool `recall` reads."""
     known: tuple[str, ...] = left_out(())
     """Ids of the outcomes that the agent may recall."""
     private: tuple[str, ...] = ()
-    """For an agent that reaches out: its private text, which no address may contain."""
+    """For an agent that can send data out: its private text, which must not appear in any address."""
     public: tuple[str, ...] = ()
     """Text that may be sent even if `private` contains it."""
     documents: tuple[str, ...] = ()

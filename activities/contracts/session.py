@@ -30,7 +30,7 @@ class AdmissionTerms(Contract):
     ledger: str
     """Workflow id of its tenant's ledger."""
     key: str
-    """The run that opened the session, by which the ledger identifies it in later runs too."""
+    """The run that opened the session; the ledger identifies the session by it, also in later runs."""
 
 
 class SessionTerms(Contract):
@@ -58,7 +58,7 @@ class EarlierWork(Contract):
     documents: tuple[str, ...] = left_out(())
     """Documents that can be read in addition to the request's."""
     reads: tuple[Capability, ...] = left_out(())
-    """Kinds of text that its report is based on."""
+    """Kinds of text on which its report is based."""
 
 
 class NoticeStep(Contract):
@@ -67,11 +67,11 @@ class NoticeStep(Contract):
     channel: str
     """Name of a channel configured by the operator."""
     after: timedelta = timedelta(0)
-    """Delay after the start of the wait, unless it has ended by then."""
+    """Delay after the start of the wait; nothing is sent if the wait has ended by then."""
 
 
 class SessionFacts(Contract):
-    """Facts about a request, read once at its start."""
+    """Facts about a request, read once when the session starts."""
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
@@ -89,7 +89,7 @@ class SessionFacts(Contract):
     is_listed: bool = left_out(False)
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
-    """Whether large payloads are stored outside histories, so that payloads of any size are possible."""
+    """Whether large payloads are stored outside histories, which allows payloads of any size."""
     tool_queues: ToolQueues = left_out(ToolQueues())
     """Separate task queues of tool calls, if any."""
     recall_for: timedelta = left_out(timedelta(hours=1))
@@ -100,7 +100,7 @@ class SessionFacts(Contract):
     """The ledger that admits the session, if its tenant has limits."""
 
     notices: tuple[NoticeStep, ...] = left_out(())
-    """Notifications for waits for a person."""
+    """Notifications sent while the session waits for a person."""
 
     @field_serializer("terms", "ceilings")
     def _write_whole(self, value: Contract) -> dict[str, JsonValue]:
@@ -138,7 +138,7 @@ class RunningDuplicateRequest(Contract):
 
 
 class RunningDuplicate(Contract):
-    """How a child of an earlier run ended; `duplicate` if it is not one."""
+    """How a child of an earlier run ended; `duplicate` if it is not such a child."""
 
     ended: Literal["completed", "failed", "cancelled", "terminated", "duplicate"]
     result: JsonValue = None

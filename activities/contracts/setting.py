@@ -27,7 +27,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def of(cls, specs: Mapping[str, ToolSpec], *, has_web: bool, has_documents: bool, profile: Profile) -> "Setting":
-        # With neither, all agents keep their tools, whose answers state that there are no documents.
+        # With neither, all agents keep their tools, which answer that there are no documents.
         is_idle = has_web and not has_documents
         idle = {name for name, spec in specs.items() if spec.needs_documents and is_idle}
         return cls(has_web, has_documents, profile, frozenset(idle))

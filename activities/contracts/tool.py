@@ -17,7 +17,7 @@ READING_CHARACTERS: Final = 25_000
 
 
 class NeedsInput(ToolAnswer):
-    """The answer of a tool whose server asks a person; nothing was changed."""
+    """The answer of a tool whose server has a question for a person; nothing was changed."""
 
     ok: bool = False
     elicitation: Elicitation
@@ -48,9 +48,9 @@ class ToolSpec(Contract):
     name: str
     description: str
     parameters: dict[str, JsonValue]
-    """JSON Schema of the arguments: an object with all properties required and no additional ones."""
+    """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
     stays_here: tuple[str, ...] = ()
-    """Arguments that a tool that reaches out never sends, and that may therefore be private."""
+    """Arguments that a tool with external access never sends, and that may therefore be private."""
     acts: bool = left_out(False)
     """Whether it has side effects; such a call is applied once."""
     own_step: bool = left_out(False)
@@ -71,7 +71,7 @@ class ToolSpec(Contract):
     reserved_bytes: int = left_out(0)
     """Bytes reserved in the prompt for a description not known yet."""
     time_limit_seconds: float | None = left_out(None)
-    """Maximum duration of a call; None if only its silence is limited."""
+    """Maximum duration of a call; None if only time without progress is limited."""
     credentials: tuple[str, ...] = left_out(())
     """Names of the calling user's credentials that it needs."""
     settles_within_seconds: float | None = left_out(None)
@@ -102,7 +102,7 @@ def look_up_of(tool: Tool) -> LookUp | None:
 
 @dataclass(frozen=True)
 class WrappedTool:
-    """Base of the wrappers of a tool, which describe it unchanged."""
+    """Base class of tool wrappers, which leave the tool's description unchanged."""
 
     tool: Tool
 

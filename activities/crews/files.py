@@ -1,4 +1,4 @@
-"""Crew files: reading and checking them."""
+"""Reading and validation of crew files."""
 
 import logging
 from collections import Counter
@@ -35,9 +35,9 @@ Tools = Mapping[str, Collection[Capability]]
 def load_crews(
     folders: Iterable[Path], tools: Tools, absent: Collection[str] = (), acting: Collection[str] = ()
 ) -> dict[str, Crew]:
-    """Read every `*.toml` of the folders, later folders replacing crews of the same name. Raises `CrewError`.
+    """Read every `*.toml` of the folders; later folders replace crews of the same name. Raises `CrewError`.
 
-    `absent` are tools that agents name but do not get in this installation, `acting` those with side effects.
+    `absent` are tools that agents name but do not get in this installation; `acting` are tools with side effects.
     """
     crews: dict[str, Crew] = {}
     files: dict[str, Path] = {}
@@ -95,7 +95,7 @@ class CheckedCrew(Contract):
     """All reasons why it is unusable; empty if it is usable."""
     warnings: tuple[str, ...] = ()
     crew: Crew | None = None
-    """The crew without absent tools."""
+    """The crew without the tools that are absent here."""
 
 
 def check_crews(
@@ -161,7 +161,7 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
 
 
 def crew_warnings(crew: Crew) -> list[str]:
-    """List what is allowed but unwise."""
+    """List settings that are allowed but unwise."""
     count = len(crew.agents)
     is_planned = not any("*" in rule.match for rule in crew.routing.rules)
     warning = (
@@ -187,7 +187,7 @@ def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
 
 
 def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting: Collection[str]) -> list[str]:
-    """List what a crew's nested sessions lose because none of its own agents may do it."""
+    """List what nested sessions lose because none of the crew's own agents may do it."""
     nested = crews.get(crew.nested) if crew.nested else None
     if nested is None:
         return []

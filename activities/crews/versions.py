@@ -1,6 +1,6 @@
-"""Crew versions: a session keeps the version it started with, whatever versions workers have since.
+"""Crew versions: a session keeps the version it started with, even if workers have other versions later.
 
-The worker that opens the session stores the version under its digest, for workers that have another one.
+The worker that opens the session stores the version under its digest, for workers that have a different one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MOST_KEPT: Final = 100
 
 
 class _Version(Contract):
-    """A session's version: its crew and those of its nested sessions, their tools, and the models."""
+    """A session's version: its crew, the crews of its nested sessions, their tools, and the models."""
 
     crews: dict[str, Crew]
     tools: dict[str, ToolSpec]
@@ -36,14 +36,14 @@ class _Version(Contract):
     named: dict[str, ModelCard] = {}
 
     def content(self) -> bytes:
-        # Unset fields of a crew are left to the request. Keys keep their order, which is that of
+        # A request decides what a crew leaves unset. Keys keep their order, which is also that of
         # the prompt: a call repeated by another worker has to be identical.
         return json.dumps(self.model_dump(mode="json", exclude_unset=True)).encode()
 
 
 @dataclass(frozen=True)
 class PinnedCrew:
-    """A crew of one version, with tools as described to its agents, and its models."""
+    """A crew of one version, with its models, and its tools as described to its agents."""
 
     crew: Crew
     specs: Mapping[str, ToolSpec]
@@ -99,7 +99,7 @@ class CrewVersions:
         return await self._store_version(name, version.replace(crews={**version.crews, name: crew}))
 
     async def find(self, reference: str) -> PinnedCrew:
-        """Find the crew of a reference, by default in this worker's own version. Raises `CrewUnavailable` otherwise."""
+        """Find the crew of a reference; without a digest, in this worker's own version. Raises `CrewUnavailable`."""
         name, _, digest = reference.partition("@")
         if not digest and name in self._crews:
             version = self._version(name)
@@ -118,7 +118,7 @@ class CrewVersions:
             del self._known[next(iter(self._known))]
         if name not in version.crews:
             raise _unavailable(name, "is not a crew that the session began with")
-        # Tools keep their descriptions from the start; those unknown then have their current ones.
+        # Tools keep their initial descriptions; tools unknown at that time get their current ones.
         specs = {
             tool: self._tools[tool].spec if spec.reserved_bytes and tool in self._tools else spec
             for tool, spec in version.tools.items()

@@ -1,6 +1,6 @@
-"""Store bytes under their own SHA-256, in a directory or bucket that clients write to and workers read from.
+"""Storage of bytes under their SHA-256, in a directory or bucket that clients write to and workers read from.
 
-With a key they are stored encrypted and read into memory as a whole; without one a directory streams them.
+With a key, content is stored encrypted and read into memory as a whole; without one, a directory streams it.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class ArtifactStore:
         return self._path(digest).is_file()
 
     def size(self, digest: str) -> int:
-        """Bytes of the content under this digest. Raises `ArtifactError`."""
+        """Return the size in bytes of the content under this digest. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).stat().st_size
             mark_used(self._path(digest))
@@ -81,8 +81,8 @@ class ArtifactStore:
     def open(self, digest: str, copy_to: Path) -> Path:
         """Return the path of the verified content on this machine. Raises `ArtifactError`.
 
-        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
-        the caller.
+        The path is that of the stored file or, if the content had to be decrypted, `copy_to`: only this user can read
+        that copy, and the caller removes it.
         """
         if self._encryption:
             content = self.read(digest)
@@ -141,7 +141,7 @@ class BucketStore:
         if not self._cache.has(digest):
             size = self._size_there(digest)
             if size is None:
-                return self._cache.size(digest)  # raises that it is missing
+                return self._cache.size(digest)  # raises if it is missing
             if not self._encryption:
                 return size
             # Encrypted content has to be decrypted to be measured.
@@ -225,7 +225,7 @@ def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> byte
 
 @contextmanager
 def _explain_errors() -> Generator[None]:
-    """Raise `ArtifactError` for a bucket that cannot be used, and for content that is encrypted with another key."""
+    """Raise `ArtifactError` for a bucket that cannot be used, or content encrypted with a different key."""
     try:
         yield
     except BucketError as error:

@@ -1,4 +1,4 @@
-"""A short description of a session's documents, from which plans are made and which models read."""
+"""A short description of a session's documents, used for planning and shown to models."""
 
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
@@ -10,13 +10,13 @@ class Column(Contract):
     """A column of a table."""
 
     name: str
-    """As written in SQL, unquoted."""
+    """The column's name in SQL, unquoted."""
     title: str = ""
-    """As written in the document."""
+    """The column's title in the document."""
     type: str
     """DuckDB type: VARCHAR, BIGINT, DOUBLE, DATE, …"""
     examples: tuple[str, ...] = ()
-    """Distinct values as text, the most frequent first, 20 at most; all of them if `distinct` is not larger."""
+    """Distinct values as text, most frequent first, at most 20; all values if `distinct` is not larger."""
     distinct: int = 0
 
 
@@ -24,9 +24,9 @@ class Table(Contract):
     """A table for `query_data`."""
 
     name: str
-    """As written in SQL, unquoted; unique in the session: letters, digits and `_`."""
+    """The table's name in SQL, unquoted; unique in the session: letters, digits and `_`."""
     document: str
-    """Name of the document it comes from."""
+    """Name of the document that contains the table."""
     sheet: str = ""
     rows: int = 0
     columns: tuple[Column, ...] = ()
@@ -38,18 +38,18 @@ class DocumentEntry(Contract):
     name: str
     """Relative path, unique in the session."""
     kind: str
-    """As `activities.documents.formats.registry` names it: pdf, docx, csv, picture, txt, …"""
+    """The type according to `activities.documents.formats.registry`: pdf, docx, csv, picture, txt, …"""
     bytes: int = 0
     units: int = 0
     """Pages of a PDF, lines of a text, rows of a table."""
     headings: tuple[str, ...] = ()
-    """Titles in reading order, 40 at most."""
+    """Titles in reading order, at most 40."""
     opening: str = ""
-    """Its first words, 200 characters at most."""
+    """The document's first words, at most 200 characters."""
     pictures: tuple[int, ...] = left_out(())
-    """Pages or paragraphs that are pictures, which only a model that sees can read."""
+    """Pages or paragraphs that are pictures, which only a vision model can read."""
     problem: str = ""
-    """Why it could not be read, in words for the user; empty if it could."""
+    """Why it could not be read, worded for the user; empty if it could."""
 
 
 class Catalog(Contract):
@@ -75,7 +75,7 @@ class Catalog(Contract):
         return Catalog(documents=tuple(entries))
 
     def own_words(self) -> Iterator[str]:
-        """List the user's own words in this description."""
+        """List the words in this description that are the user's own."""
         for entry in self.documents:
             yield from (entry.name, entry.opening, *entry.headings)
         for table in self.tables:

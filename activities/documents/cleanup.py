@@ -1,6 +1,6 @@
-"""Remove files that have not been used for long: indexes, cached artifacts, records of downloads.
+"""Removal of files that have not been used for a long time: indexes, cached artifacts, records of downloads.
 
-Using a file updates its modification time, at most hourly; a file with an old time is unused.
+Using a file updates its modification time, at most once an hour; a file with an old time is unused.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _MOST_AT_ONCE: Final = 2_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}(\.json)?")
 _REMOVING: Final = ".removing-"
 _LEFT_OVER: Final = (_REMOVING, ".draft-")
-"""What a killed process leaves behind."""
+"""Name prefixes of files left behind by a killed process."""
 
 
 def mark_used(path: Path) -> bool:
-    """Update the time of a file or folder; False if it is gone."""
+    """Update the modification time of a file or folder; False if it is gone."""
     try:
         if time.time() - path.stat().st_mtime > _MARKED_EVERY_SECONDS:
             os.utime(path)
@@ -44,7 +44,7 @@ async def keep_swept(folders: Sequence[Path], unused_for: timedelta) -> None:
 
 
 def sweep(folders: Iterable[Path], unused_for: timedelta) -> int:
-    """Remove unused files named by a digest in these folders, a bounded number at once; returns how many.
+    """Remove unused files named by a digest in these folders, a limited number per call; return how many.
 
     `unused_for` must be well above an hour.
     """
@@ -73,7 +73,7 @@ def _remove(path: Path, before: float) -> bool:
     try:
         path.rename(aside)
         if aside.stat().st_mtime >= before:
-            # It has just been used.
+            # It was used in the meantime.
             aside.rename(path)
             return False
         if aside.is_dir():

@@ -53,9 +53,9 @@ class Download(Contract):
 
 @dataclass
 class Downloads:
-    """All downloads of a worker, recorded in a directory that workers may share.
+    """All downloads of a worker, recorded in a directory that workers can share.
 
-    Documents are read over HTTPS, and over HTTP from the `allowed_hosts` that the operator opens to agents.
+    Documents are read over HTTPS, and over HTTP only from the `allowed_hosts` to which the operator gives access.
     """
 
     artifacts: Artifacts
@@ -69,9 +69,9 @@ class Downloads:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE), init=False)
 
     async def fetch_all(self, urls: Iterable[str]) -> dict[str, Download | str]:
-        """Download what is not stored yet; the value for a URL that cannot be read is its problem.
+        """Download URLs that are not stored yet; for a URL that cannot be read, the value is its problem.
 
-        For a day, every session gets the same content for a URL.
+        For one day, every session gets the same content for a URL.
         """
         wanted = list(dict.fromkeys(urls))
         fetching = (self._under_way.run(url, partial(self._fetch, url)) for url in wanted)

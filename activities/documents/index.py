@@ -52,7 +52,7 @@ class IndexWriter:
         self._passages = 0
 
     def add(self, number: int, name: str, unit: Unit, rows: Iterable[Part | Block]) -> None:
-        """Add one document; its passages are found from now on."""
+        """Add one document; from then on its passages can be found."""
         self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, unit))
         remaining = iter(rows)
         while batch := list(islice(remaining, _BATCH)):
@@ -89,7 +89,7 @@ class Row(NamedTuple):
 
     id: int
     rank: float
-    """Best first: the more negative, the better."""
+    """BM25 rank: the more negative, the better."""
     document: str
     unit: Unit
     first: int
@@ -101,7 +101,7 @@ class Row(NamedTuple):
 
 
 class IndexReader:
-    """One connection to a finished index; for one thread."""
+    """A connection to a finished index, for use by one thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -121,7 +121,7 @@ class IndexReader:
         return [Row(*row) for row in rows]
 
     def places(self, document: str) -> list[str]:
-        """List the sheets of a workbook, in their order; an empty name for any other document with text."""
+        """List the sheets of a workbook in order; any other document with text has one with an empty name."""
         rows = self._connection.execute(
             "SELECT place FROM parts JOIN documents ON documents.id = parts.document WHERE name = ?"
             " GROUP BY place ORDER BY min(parts.rowid)",
@@ -130,7 +130,7 @@ class IndexReader:
         return [str(place) for (place,) in rows]
 
     def parts(self, document: str, place: str, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
-        """Read the parts of a document from `first` on; None if the document is not indexed."""
+        """Read the parts of a document, starting at `first`; None if the document is not indexed."""
         found = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
         if found is None:
             return None

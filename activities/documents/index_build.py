@@ -1,4 +1,4 @@
-"""Build the index of one set of documents: fetch, parse, index, load tables, describe."""
+"""Builds the index of one set of documents: fetch, parse, index, load tables, describe."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ _SECONDS_A_TABLE: Final = 30
 _LEAST_FREE_BYTES: Final = 1 << 20
 """A disk with less free space counts as full."""
 _BUSY: Final = 4
-"""Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
+"""Wall-clock time per second of processor time; a table that times out on a busy machine stays lost."""
 
 
 def picture_file(document: str, page: int) -> str:
@@ -42,12 +42,12 @@ def picture_file(document: str, page: int) -> str:
 
 
 class LibraryBuild:
-    """One build into an empty directory of its own."""
+    """A single build, into an empty directory."""
 
     def __init__(self, directory: Path, sources: DocumentSources, listing: Listing) -> None:
         self._directory = directory
         self._inputs = directory / "inputs"
-        """Copies of the documents, and what is parsed from them; removed at the end."""
+        """Copies of the documents and the files parsed from them; removed at the end."""
         self._sources = sources
         self._files = listing.files
         self._skipped = list(listing.skipped)
@@ -97,7 +97,7 @@ class LibraryBuild:
         try:
             await asyncio.shield(taking)
             async with aclosing(parse_in_child(self._jobs, self._inputs)) as results:
-                # While some documents go into the index, the child parses the next.
+                # While some documents are added to the index, the child parses the next ones.
                 async for answers in results:
                     await asyncio.shield(taking)
                     taking = asyncio.ensure_future(asyncio.to_thread(self._take_all, answers, writer))
@@ -186,7 +186,7 @@ class LibraryBuild:
                 else:
                     self._skipped.append(f"{document}{f' ({sheet.name})' if sheet.name else ''}: {loaded}")
             self._count_rows(number, tables)
-        # Later it is opened read-only.
+        # From now on, the database is opened read-only.
         await child.ask({"database": str(database), "close": True}, _BUSY * _SECONDS_A_TABLE)
         return tables
 
@@ -202,7 +202,7 @@ class LibraryBuild:
 
 
 async def _load_table(child: ChildProcess, database: Path, table: str, document: str, sheet: Sheet) -> Table | str:
-    """Load one table; returns its problem if it cannot be loaded."""
+    """Load one table; return its problem if it cannot be loaded."""
     question = {
         "database": str(database),
         "table": table,
@@ -229,6 +229,6 @@ async def _load_table(child: ChildProcess, database: Path, table: str, document:
 
 
 def _require_space(directory: Path) -> None:
-    """Blame the worker's disk, not a document, for what goes wrong on a full one: it is tried again."""
+    """Attribute failures on a full disk to the worker and not to a document, so that they are retried."""
     if shutil.disk_usage(directory).free < _LEAST_FREE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))

@@ -1,4 +1,4 @@
-"""A session's documents, ready to be searched, read and asked: indexed once for each set of documents."""
+"""A session's documents, ready to be searched, read and queried: indexed once per set of documents."""
 
 import asyncio
 import hashlib
@@ -49,7 +49,7 @@ class Reading(Contract):
     sources: tuple[Source, ...] = ()
     """One for each page, or one for everything that was read."""
     is_cut: bool = False
-    """Whether a single page, line, paragraph or row was longer than fits; the rest of it cannot be read."""
+    """Whether a single page, line, paragraph or row was too long to fit; the rest of it cannot be read."""
 
 
 class OpenLibrary:
@@ -70,14 +70,14 @@ class OpenLibrary:
     async def read(self, document: str, first: int | None = None, last: int | None = None) -> Reading:
         """Read pages, lines, paragraphs or rows `first` to `last`, as many as fit; `next` states where to continue.
 
-        The document is named as `resolve` says, with a place at which to begin if there is no `first`. Raises
+        The document is named as in `resolve`; a place in that name is the start if `first` is missing. Raises
         `UnknownDocumentError`.
         """
         named = self._named(document)
         return await asyncio.to_thread(self._read, named, first or named.first, last)
 
     async def picture(self, name: str) -> bytes | None:
-        """Read a picture, as `photo.png#page=1` or `plan.docx#paragraph=7` names it; None if it is gone."""
+        """Read a picture by its place, such as `photo.png#page=1` or `plan.docx#paragraph=7`; None if gone."""
         document, _, place = name.rpartition("#")
         path = self._directory / picture_file(document, int(place.partition("=")[2]))
         try:
@@ -183,9 +183,9 @@ class DocumentLibrary:
         self._builds = SingleFlight[OpenLibrary]()
 
     async def open(self, documents: tuple[str, ...]) -> OpenLibrary:
-        """Open the documents of these URIs, and index them if no worker has yet.
+        """Open the documents of these URIs, and index them if no worker has done so yet.
 
-        Documents that cannot be read are in the catalog with their problem.
+        The catalog lists documents that cannot be read, each with its problem.
         """
         listing = await self.sources.find(documents)
         key = await asyncio.to_thread(_key, listing)
@@ -238,7 +238,7 @@ def _key(listing: Listing) -> str:
 
 @cache
 def _duckdb_version() -> str:
-    """Part of the key, since only later versions of DuckDB can read its files."""
+    """Return DuckDB's version, which is part of the key since only later versions can read its files."""
     from importlib import metadata
 
     return metadata.version("duckdb")
@@ -258,7 +258,7 @@ def _read_catalog(directory: Path) -> Catalog | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        # The disk was full or the machine lost power: build it again.
+        # The disk was full or the machine lost power, so the index has to be built again.
         shutil.rmtree(directory, ignore_errors=True)
         return None
 
@@ -272,7 +272,7 @@ def _pieces(part: Part, unit: Unit) -> list[Part]:
 
 
 def _place(index: IndexReader, named: Named) -> str:
-    """Find a sheet, whatever the case of its name; without one, the first."""
+    """Find a sheet, ignoring case; without a name, the first sheet."""
     places = index.places(named.document)
     if named.sheet is None or named.sheet in places:
         return named.sheet or (places[0] if places else "")
@@ -286,7 +286,7 @@ def _place(index: IndexReader, named: Named) -> str:
 
 
 def _fit(pieces: list[Part]) -> tuple[list[Part], bool]:
-    """Take as many pieces as fit into one reading; the beginning of the first, and True, if it alone is too long."""
+    """Take as many pieces as fit into one reading; if the first alone is too long, return its beginning and True."""
     length = 0
     count = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Find the files of a session's document URIs, and read nothing outside the folders that the operator allows."""
+"""Finds the files of a session's document URIs, and reads nothing outside the folders the operator allows."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _NONE: Final[Mapping[str, Download | str]] = {}
 
 
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
-"""Lone surrogates, from names that are not UTF-8; no index or report can hold them."""
+"""Lone surrogates, from names that are not UTF-8; indexes and reports cannot store them."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class DocumentFile:
     """Relative path, unique in the session."""
     bytes: int
     identity: str
-    """Changes when the content may have changed."""
+    """A value that changes whenever the content may have changed."""
     place: Beneath | None = None
-    """Where it is, for a file below an allowed folder."""
+    """The file's location, if it is below an allowed folder."""
     digest: str = ""
-    """Its SHA-256, for an artifact."""
+    """The SHA-256 of an artifact."""
     problem: str = ""
     """Why it cannot be read."""
 
@@ -56,7 +56,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class DocumentSources:
-    """Resolves `artifact:` and `file:` URIs, and `https:` URIs if it is given `downloads`."""
+    """Resolves `artifact:` and `file:` URIs and, if `downloads` is given, `https:` URIs."""
 
     artifacts: Artifacts
     allowed_roots: tuple[Path, ...] = ()
@@ -90,7 +90,7 @@ class DocumentSources:
         """Return a private path with the file's content. Raises `ArtifactError` or `OSError`."""
         if file.place is None:
             return self.artifacts.open(file.digest, copy_to)
-        # Since the listing it may have been replaced by a link or a pipe, or a folder above it by a link.
+        # Since it was listed, it may have been replaced by a link or pipe, or a folder above it by a link.
         descriptor = open_below(file.place)
         with os.fdopen(descriptor, "rb") as source:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -208,7 +208,7 @@ def _as_text(name: str) -> str:
 
 
 def _unique_name(name: str, folder: str, taken: set[str]) -> str:
-    """Make a name unique: with its folder, and then with a number, if another file has it already."""
+    """Make a name unique by adding its folder and then a number, if another file already has the name."""
     if name not in taken:
         return name
     longer = f"{folder}/{name}" if folder else name

@@ -1,4 +1,4 @@
-"""Resolve the document that a model names: by its name, however spelled, or a ref or table name shown to it."""
+"""Resolves the document that a model names: by its name in any spelling, or a ref or table name shown to it."""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ _MARKS: Final = "[]()`\"'<>“”‘’ \t\r\n"
 
 
 class UnknownDocumentError(Exception):
-    """No document of this name is in the library, or it could not be read; the message says what there is."""
+    """The library has no document of this name, or could not read it; the message lists the alternatives."""
 
 
 class Named(NamedTuple):
-    """A document, and the place in it that was named."""
+    """A document, and the place in it to which the name refers."""
 
     document: str
     sheet: str | None = None
@@ -28,10 +28,10 @@ class Named(NamedTuple):
 
 
 def resolve(text: str, catalog: Catalog) -> Named:
-    """Find the document that a text names. Raises `UnknownDocumentError`, which lists the candidates.
+    """Find the document to which a text refers. Raises `UnknownDocumentError`, which lists the candidates.
 
-    Names count without case, folder or extension if they are unambiguous. `handbook.md#L10-L14`, `q3.pdf#page=2` and
-    `prices.xlsx#Sheet1!2-40` name the place as well, and the name of a table its sheet.
+    Case, folder and extension are ignored if the name is unambiguous without them. `handbook.md#L10-L14`,
+    `q3.pdf#page=2` and `prices.xlsx#Sheet1!2-40` also name the place; a table's name also names its sheet.
     """
     asked = text.strip().strip(_MARKS)
     names = [entry.name for entry in catalog.documents]
@@ -70,7 +70,7 @@ def _document(asked: str, names: list[str]) -> str | None:
 
 
 def _divisions(asked: str) -> Iterator[tuple[str, str]]:
-    """Divide at each `#`, from the right: a name may contain one."""
+    """Split at each `#`, starting from the right, since a name may contain one."""
     at = asked.rfind("#")
     while at > 0:
         yield asked[:at], asked[at + 1 :]
@@ -111,4 +111,4 @@ _FORMS: Final[tuple[Callable[[str], str], ...]] = (
     lambda name: PurePosixPath(name).name,
     lambda name: PurePosixPath(name).stem,
 )
-"""From exact to loose: unchanged, without its extension, without its folder, without both."""
+"""From strict to lenient: unchanged, without the extension, without the folder, without both."""

@@ -1,7 +1,7 @@
-"""What the parser of a document type returns, and the file in which it crosses from the child process to the worker.
+"""The result of a document parser, and the file that carries it from the child process to the worker.
 
-The file has JSON lines, so that a large document is never in memory as a whole: the first line describes the document,
-each further line is a part to read or a passage to find. Imports almost nothing, since child processes start often.
+The file consists of JSON lines, so that a large document is never in memory as a whole: the first line describes the
+document, each further line is a part to read or a passage to find. Imports little, since child processes start often.
 """
 
 import json
@@ -22,7 +22,7 @@ class UnreadableError(Exception):
 
 
 class NotADocumentError(Exception):
-    """The file is of a format that is not supported; the message says which."""
+    """The file is not of a supported format; the message says what it is."""
 
 
 class Source(NamedTuple):
@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A paragraph, list, table or listing of the document, or a passage made of some of them."""
+    """A paragraph, list, table or listing of the document, or a passage composed of several."""
 
     text: str
     first: int
@@ -61,7 +61,7 @@ class Sheet(NamedTuple):
     """A table of the document, written as a UTF-8 CSV file with one header line."""
 
     name: str
-    """Of the sheet; empty for a CSV file."""
+    """Name of the sheet; empty for a CSV file."""
     path: str
     delimiter: str = ","
     header: bool = True
@@ -86,7 +86,7 @@ class Parsed:
     sheets: list[Sheet] = field(default_factory=list[Sheet])
     pictures: list[PictureFile] = field(default_factory=list[PictureFile])
     unread: str = ""
-    """The part that cannot be read, in words for the user."""
+    """The part that cannot be read, worded for the user."""
 
 
 class HeadingPath:
@@ -115,22 +115,22 @@ class Result(NamedTuple):
     unit: Unit = "line"
     units: int = 0
     headings: tuple[str, ...] = ()
-    """In reading order, 40 at most."""
+    """Titles in reading order, at most 40."""
     opening: str = ""
-    """Its first words, 200 characters at most."""
+    """The document's first words, at most 200 characters."""
     sheets: tuple[Sheet, ...] = ()
     pictures: tuple[PictureFile, ...] = ()
     unread: str = ""
-    """The part that cannot be read, in words for the user."""
+    """The part that cannot be read, worded for the user."""
     problem: str = ""
-    """Why it could not be read, for the user."""
+    """Why the document could not be read, worded for the user."""
     unsupported: str = ""
     """Why the file is not a document."""
     path: Path | None = None
     """The file with its parts and passages."""
 
     def rows(self) -> Iterator[Part | Block]:
-        """Parts first, then passages."""
+        """Yield the parts first, then the passages."""
         if self.path is None:
             return
         with self.path.open(encoding="utf-8") as file:
@@ -142,7 +142,7 @@ class Result(NamedTuple):
 
 def describe(parsed: Parsed) -> Result:
     """Summarize a parsed document."""
-    # A document without prose opens with its first block, unless it is loaded as a table, whose columns are listed.
+    # A document without prose opens with its first block, unless that is a table whose columns are listed anyway.
     others = [] if parsed.sheets else parsed.blocks
     opening = next((block.text for block in (*(each for each in parsed.blocks if each.kind == "text"), *others)), "")
     return Result(

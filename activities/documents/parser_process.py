@@ -1,6 +1,6 @@
-"""Parse untrusted documents one after the other, in a limited child process started by `activities.documents.parsing`.
+"""Parses untrusted documents one by one in a limited child process started by `activities.documents.parsing`.
 
-Each question names files and where to write the results, so that no large document passes through the pipe.
+Each request names files and where to write the results, so that no large document passes through the pipe.
 """
 
 from importlib import import_module
@@ -21,7 +21,7 @@ _ROWS_A_PIECE: Final = 300
 
 
 def parse(question: dict[str, Any]) -> dict[str, Any]:
-    """Parse each file and write its result where the question says."""
+    """Parse each file and write its result to the path in the request."""
     allowance = Allowance(question["first_seconds"], question["most_seconds"])
     for file in allowance.over(question["files"]):
         source = Source(file["name"], Path(file["path"]), Path(file["tables"]))

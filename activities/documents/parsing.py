@@ -1,4 +1,4 @@
-"""Parse documents in a limited child process: the worker itself never parses a byte of an untrusted file."""
+"""Parses documents in a limited child process: the worker itself never parses any untrusted file."""
 
 import asyncio
 import shutil
@@ -15,7 +15,7 @@ from activities.documents.parsed import Result, read_result
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 _FIRST_SECONDS: Final = 7
-"""Processor time until the first piece of a document is read, and between two pieces."""
+"""Processor time up to the first piece of a document, and between two pieces."""
 _MOST_SECONDS: Final = 30
 _SECONDS_A_MEGABYTE: Final = 2
 _MOST_IN_A_GROUP: Final = 50
@@ -31,7 +31,7 @@ class Job:
     path: Path
     bytes: int
     number: int
-    """Of the document in its session; names the files that are written for it."""
+    """Number of the document in its session; part of the names of the files written for it."""
 
 
 Answer: TypeAlias = tuple[Job, Path | str]
@@ -50,7 +50,7 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
         while waiting:
             group = waiting.popleft()
             seconds = max(_most_seconds(job.bytes) for job in group)
-            # Twice as long by the clock, since the processor may be shared.
+            # Twice the processor time, since the processor may be shared.
             timeout = 2 * seconds + 2
             question = {
                 "files": [_question(job, directory) for job in group],
@@ -72,7 +72,7 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
 
 @asynccontextmanager
 async def parse_alone(name: str, content: bytes) -> AsyncGenerator[Result]:
-    """Parse content from outside a session by the suffix of its name; the written files exist within the block."""
+    """Parse content from outside a session by its name's suffix; the files written exist only within the block."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-parsed-"))
     try:
         job = Job(format_of(name), name, folder / name, len(content), 0)
@@ -111,5 +111,5 @@ def _result_path(job: Job, directory: Path) -> Path:
 
 
 def _most_seconds(size: int) -> int:
-    """Processor time for a file that is read piece by piece; a small file that needs long was made to."""
+    """Return the maximum processor time for a file; a small one that takes long was made to do so."""
     return min(_MOST_SECONDS, _FIRST_SECONDS + _SECONDS_A_MEGABYTE * (size >> 20))

@@ -1,4 +1,4 @@
-"""Cut documents into passages: the few sentences that are found, quoted and cited together."""
+"""Divides documents into passages: the few sentences that are found, quoted and cited together."""
 
 import re
 from bisect import bisect_right
@@ -22,7 +22,7 @@ _SENTENCE_END: Final = re.compile(
 _PLACE: Final = re.compile(r"(?:(L)|(page|paragraph)=|(.*)!)(\d{1,12})(?:-L?(\d{1,12}))?", re.DOTALL)
 _LETTERS: Final = re.compile(r"[\W_]+")
 _FIELD: Final = re.compile(r"\W*[^\W\d_][\w /-]{1,40}[*_]*:[*_]*\s+\w")
-"""`Owner: Marta Ilves`: short, yet worth finding."""
+"""A field such as `Owner: Marta Ilves`: short, but worth finding."""
 _LINE_END: Final = re.compile(r"\n")
 _NO_SENTENCE_END: Final = re.compile(
     r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|Mr|Mrs|Ms|Dr|Prof|St|No|no|Nr|Fig|fig|Sec|Eq|approx|etc|pp|Inc|Ltd)\.\s*$"
@@ -30,7 +30,7 @@ _NO_SENTENCE_END: Final = re.compile(
 
 
 def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Block]:
-    """Join short blocks under one heading and split long ones at the ends of sentences."""
+    """Join short blocks under the same heading, and split long ones at sentence ends."""
     waiting: Block | None = None
     is_first = True
     for block in blocks:
@@ -47,7 +47,7 @@ def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Block]:
 
 
 def reference(document: str, unit: Unit, first: int, last: int, place: str = "") -> str:
-    """Name a place for people: `handbook.md#L10-L14`, `q3.pdf#page=2`, `prices.xlsx#Sheet1!2-40`."""
+    """Format a place for people: `handbook.md#L10-L14`, `q3.pdf#page=2`, `prices.xlsx#Sheet1!2-40`."""
     match unit:
         case "line":
             return f"{document}#L{first}" if first == last else f"{document}#L{first}-L{last}"
@@ -58,7 +58,7 @@ def reference(document: str, unit: Unit, first: int, last: int, place: str = "")
 
 
 class Place(NamedTuple):
-    """The place that a reference names."""
+    """The place to which a reference points."""
 
     document: str
     unit: Unit
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 def parse_reference(ref: str, documents: Iterable[str]) -> Place | None:
-    """Read what `reference` wrote of one of these documents; None for anything else."""
+    """Parse a reference that `reference` wrote for one of these documents; None for anything else."""
     for document in sorted(documents, key=len, reverse=True):
         if ref.startswith(f"{document}#") and (match := _PLACE.fullmatch(ref, len(document) + 1)):
             line, unit, sheet, first, last = match.groups()
@@ -95,7 +95,7 @@ def _split(block: Block, *, counts_lines: bool) -> Iterator[Block]:
 
 
 def _sentences(text: str, kind: BlockKind) -> Iterator[tuple[int, int]]:
-    """Spans that follow each other without a gap; lines instead of sentences for tables and listings."""
+    """Yield the contiguous spans of sentences or, for tables and listings, of lines."""
     start = 0
     matches = (_SENTENCE_END if kind == "text" else _LINE_END).finditer(text)
     ends = (match.end() for match in matches if not _NO_SENTENCE_END.search(text, match.start() - 8, match.end()))

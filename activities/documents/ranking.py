@@ -1,4 +1,4 @@
-"""Find the passages that answer a question, and say how much of the question each of them covers."""
+"""Finds the passages that answer a question, and rates how much of the question each one covers."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _MOST_WORDS: Final = 32
 _MOST_PAIRED: Final = 6
 """Number of the highest-weighted words that are paired to find those near each other."""
 _NEAR: Final = 5
-"""How many words may come between two that are near each other."""
+"""Maximum number of words between two words that count as near each other."""
 _SHORTEST_PREFIX: Final = 4
 _REPEATS_ABOVE: Final = 0.6
 _ASIDE: Final = re.compile(
@@ -37,12 +37,12 @@ class Passage(Contract):
     heading: str
     """Titles above it, outermost first, joined by ` > `."""
     text: str
-    """Verbatim, 900 characters at most."""
+    """Verbatim text, at most 900 characters."""
     kind: str = "text"
     """text, code or table."""
     score: float
     coverage: float
-    """Weighted share, 0 to 1, of the question's words found here."""
+    """Weighted share, 0 to 1, of the question's words that occur in the passage."""
 
 
 class SearchResult(Contract):
@@ -55,16 +55,16 @@ class SearchResult(Contract):
 
 @dataclass(frozen=True)
 class _Matches:
-    """The passages with each word of the question, by passage id, and the words' weights."""
+    """The words' weights, and the ids of the passages with each word of the question."""
 
     words: Sequence[tuple[float, set[int]]]
     pairs: Sequence[tuple[float, set[int]]]
-    """Two words near each other weigh as much as the more common one."""
+    """Pairs of words near each other, weighted like the more common word."""
     in_text: set[int]
 
 
 def search(index: IndexReader, question: str, limit: int, document: str | None) -> SearchResult:
-    """Rank passages by BM25, coverage, words near each other, kind and place; leave repeats out."""
+    """Rank passages by BM25, coverage, word proximity, kind and place; omit near-duplicates."""
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return SearchResult()
@@ -95,7 +95,7 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
 
 
 def _expression(word: str, language: str) -> str:
-    """Match the word in any form; the index itself has English stems only, others are matched by their beginning."""
+    """Match a word in any form: the index has English stems only, so other languages match by prefix."""
     start = stem(word, language)
     if language == "de" and len(start) > _SHORTEST_PREFIX + 1:
         start = start.removesuffix("t")  # the stemmer leaves `unterschreibt` unchanged
@@ -117,7 +117,7 @@ def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) ->
     coverage = _share(row.id, matches.words)
     score = 0.5 * row.rank / best_rank + 0.5 * coverage + 0.2 * _share(row.id, matches.pairs)
     if row.id not in matches.in_text:
-        # Words in the text itself answer; words in the titles above only say what it is about.
+        # Words in the text answer the question; words in the titles above only state the subject.
         score *= 0.6
     if row.kind == "code" and not wants_code:
         score *= 0.7
@@ -149,7 +149,7 @@ def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
     chosen_words: list[frozenset[str]] = []
     for passage in passages:
         own = frozenset(words(passage.text))
-        figures = frozenset(word for word in own if any(map(str.isdigit, word)))  # of another year, or another branch
+        figures = frozenset(word for word in own if any(map(str.isdigit, word)))  # they may differ by year or branch
         if any(figures <= other and len(own & other) > _REPEATS_ABOVE * len(own | other) for other in chosen_words):
             continue
         chosen.append(passage)

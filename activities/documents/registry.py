@@ -1,4 +1,4 @@
-"""Where documents are stored and read: the settings, and the objects that a worker builds from them."""
+"""The settings for storing and reading documents, and the objects that a worker builds from them."""
 
 import tempfile
 from pathlib import Path
@@ -32,7 +32,7 @@ class DocumentSettings(BaseSettings):
     document_roots: tuple[DirectoryPath, ...] = ()
     """Folders of this host that requests may name as `file:` documents, as a JSON list."""
     page_hosts: frozenset[Host] = frozenset()
-    """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
+    """Internal hosts, `name:port` or `name` for ports 80 and 443, whose pages agents may read, as a JSON list."""
 
 
 CACHES = ("indexes", "fetched-artifacts", "downloads", "conversations")
@@ -40,7 +40,7 @@ CACHES = ("indexes", "fetched-artifacts", "downloads", "conversations")
 
 
 def require_writable(state_dir: Path) -> None:
-    """Create the state directory for this user alone, unless it exists. Raises `SettingsError`."""
+    """Create the state directory, accessible to this user only, unless it exists. Raises `SettingsError`."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=state_dir):
@@ -62,12 +62,12 @@ def artifact_store(settings: DocumentSettings, encryption: Encryption | None) ->
 
 
 def lasting_store(settings: DocumentSettings, name: str, store: Artifacts, encryption: Encryption | None) -> Artifacts:
-    """Return the store that all workers share, or else one of this host alone, in a folder of the state directory."""
+    """Return the store shared by all workers or, without one, this host's own in a folder of the state directory."""
     return store if settings.artifacts else ArtifactStore(settings.state_dir / name, encryption)
 
 
 def effect_record(settings: DocumentSettings, encryption: Encryption | None) -> Record:
-    """Open the record of what sessions do and pay: where all workers read artifacts, or else in the state directory."""
+    """Open the record of what sessions do and pay, in the shared artifact store or else the state directory."""
     try:
         return Record(settings.artifacts or settings.state_dir, encryption)
     except BucketError as error:
@@ -75,6 +75,6 @@ def effect_record(settings: DocumentSettings, encryption: Encryption | None) -> 
 
 
 def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLibrary:
-    """Build the library of a worker."""
+    """Build a worker's document library."""
     downloads = Downloads(store, settings.state_dir / "downloads", settings.page_hosts)
     return DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots, downloads)

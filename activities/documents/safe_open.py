@@ -1,7 +1,7 @@
-"""Open and walk files below a folder that the operator allows, safe against links that appear in the meantime.
+"""Opens and walks files below a folder that the operator allows, safely even if links appear in the meantime.
 
-Between the check and the use of a path, another process may replace a part of it by a link. So no file is opened by its
-path: each step is opened relative to the one before it, and no step may be a link.
+Between the check and the use of a path, another process could replace part of it by a link. Files are therefore not
+opened by path: each step is opened relative to the previous one, and no step may be a link.
 """
 
 import os
@@ -17,9 +17,9 @@ class Beneath(NamedTuple):
     """A place below an allowed folder."""
 
     root: Path
-    """The allowed folder, without links."""
+    """The allowed folder, with links resolved."""
     parts: tuple[str, ...]
-    """Steps from there; none was a link when the path was resolved."""
+    """Path components below the folder; none was a link when the path was resolved."""
 
     @property
     def path(self) -> Path:
@@ -32,7 +32,7 @@ class Beneath(NamedTuple):
 def locate(location: str, roots: tuple[Path, ...]) -> Beneath | None:
     """Find an absolute path below one of the allowed folders; None if it is elsewhere or does not exist.
 
-    Links that stay within the folder are followed, here only.
+    Links that stay within the folder are followed, but only here.
     """
     try:
         if not Path(location).is_absolute():
@@ -63,10 +63,10 @@ def open_below(place: Beneath) -> int:
 
 
 class Entry(NamedTuple):
-    """A file that a walk found."""
+    """A file found by a walk."""
 
     parts: tuple[str, ...]
-    """Steps from the folder of the walk."""
+    """Path components below the folder of the walk."""
     status: os.stat_result
     is_regular: bool
 

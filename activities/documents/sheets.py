@@ -1,4 +1,4 @@
-"""Write the tables of a document as CSV files, each with one header line."""
+"""Writes a document's tables as CSV files, each with one header line."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ _RULE: Final = re.compile(r"[\s|:-]+")
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number; years count as column titles."""
+    """Whether a cell is a number; years are not, since they can be column titles."""
     try:
         value = float(text.replace(",", "."))
     except ValueError:
@@ -26,7 +26,7 @@ def is_number(text: str) -> bool:
 
 
 def header_at(rows: Sequence[Sequence[str]]) -> int | None:
-    """Find the first row with as many words as most rows have cells, or else two, and nothing that looks like data."""
+    """Find the first row without data that has as many cells as most rows or, failing that, at least two."""
     filled = [sum(map(bool, row)) for row in rows[:_WIDTH_WITHIN_ROWS]]
     usual = Counter(count for count in filled if count > 1).most_common(1)
     for least in (usual[0][0], 2) if usual else ():
@@ -40,7 +40,7 @@ def header_at(rows: Sequence[Sequence[str]]) -> int | None:
 
 
 def notes_below(rows: Sequence[Sequence[str]], width: int) -> int:
-    """Count the last rows that are text below a table: one cell each or, after an empty row, few cells."""
+    """Count the last rows that are notes below a table: one cell each or, after an empty row, few cells."""
     filled = [sum(map(bool, row)) for row in rows]
     after = len(rows)
     while after and (filled[after - 1] == 0 or (filled[after - 1] == 1 and width > 2)):
@@ -59,7 +59,7 @@ def write_sheet(name: str, header: Sequence[str], data: Sequence[Sequence[str]],
 
 
 def sheets_of(blocks: Sequence[Block], tables: Path) -> Iterator[Sheet]:
-    """Write the tables of a text, each with its titles in the first row and as many cells in every row."""
+    """Write the tables of a text, each with titles in row one and equally many cells per row."""
     number = 0
     for (kind, heading), run in groupby(blocks, lambda block: (block.kind, block.heading)):
         lines = [line.strip() for block in run for line in block.text.split("\n")] if kind == "table" else []
@@ -68,7 +68,7 @@ def sheets_of(blocks: Sequence[Block], tables: Path) -> Iterator[Sheet]:
         if has_bars:
             rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
         found = [[*alike] for _, alike in groupby(rows, len)]
-        # Where one row differs, such as a merged total, what is left would be half of a table.
+        # If one row differs, such as a merged total, the rest would only be half of a table.
         if all(len(table) > 1 and header_at(table) == 0 and all(table[0]) for table in found):
             for header, *data in found:
                 path = tables.with_name(f"{tables.name}-{number}.csv")

@@ -25,7 +25,7 @@ LOCKED: Final = {
     "threads": "2",
     "temp_directory": "",
 }
-"""Settings of every connection: no extensions, no variables of Python, no files for what exceeds the memory."""
+"""Settings of every connection: no extensions, no access to Python variables, no temporary files."""
 
 
 def sql_name(text: str, taken: set[str], fallback: str) -> str:

@@ -1,6 +1,6 @@
-"""Load CSV files into a DuckDB file and describe them, in a limited child process.
+"""Loads CSV files into a DuckDB file and describes them, in a limited child process.
 
-Started by `activities.documents.index_build`. Later queries open the file read-only, so that a query starts as fast
+Started by `activities.documents.index_build`. Later queries open the file read-only, which makes them start as fast
 over large tables as over small ones.
 """
 
@@ -26,9 +26,9 @@ _MONEY: Final = rf"{_SIGNED}(\d{{1,3}}([,'’]\d{{3}})+|\d+)(\.\d+)?\s*({_CURREN
 _COMMA_MONEY: Final = rf"{_SIGNED}([1-9]\d{{0,2}}([.\x{{a0}}\x{{202f}} ]\d{{3}})+|\d+)(,\d+)?\s*({_CURRENCY})?\)?\s*"
 """As written in French, German and Spanish; an ambiguous value is read like the rest of the table."""
 _GROUPED: Final = rf"{_SIGNED}[1-9]\d{{0,2}}(\.\d{{3}})+\s*({_CURRENCY})?\)?\s*"
-"""Whole thousands or three decimals."""
+"""Either whole thousands or a number with three decimals."""
 _WHOLE: Final = r"[1-9]\d{0,2}"
-"""A value without decimals, so that `1.240` beside it has none either."""
+"""A value without decimals, which indicates that `1.240` in the same column has none either."""
 _DECIMAL: Final = r"[-+]?(\d+\.\d{1,2}|0\.\d+)"
 
 
@@ -36,8 +36,8 @@ _connection: duckdb.DuckDBPyConnection | None = None
 
 
 def load(question: dict[str, Any]) -> dict[str, Any]:
-    """Load one CSV file as a table and answer its rows and columns, or the problem."""
-    global _connection  # noqa: PLW0603 - one child loads the tables of one library
+    """Load one CSV file as a table and return its rows and columns, or the problem."""
+    global _connection  # noqa: PLW0603 - one child process loads all tables of one library
     if _connection is None:
         _connection = duckdb.connect(question["database"], config={**LOCKED, "memory_limit": "1GB"})
     if question.get("close"):
@@ -54,7 +54,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
     table, path = question["table"], quoted_text(question["path"])
     header = f"header={str(question['header']).lower()}, nullstr={_EMPTY}, max_line_size=4000000, sample_size=-1"
     delimiter = f"{header}, delim={quoted_text(question['delimiter'])}"
-    # Ragged lines keep their cells, and if that fails every value as text: half of the rows would give wrong sums.
+    # Keep the cells of ragged lines, or else every value as text: dropping rows would give wrong sums.
     ragged = f"{delimiter}, null_padding=true, strict_mode=false"
     last = f"{ragged}, all_varchar=true"
     for options in (header, ragged, last):
@@ -68,7 +68,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
             break
     points = [title for title, kind in _kinds(connection) if kind == "DOUBLE"]
     if points:
-        # `1.420` may be a thousand and more.
+        # `1.420` may mean 1,420.
         types = ", ".join(f"{quoted_text(title)}: 'VARCHAR'" for title in points)
         source = f"read_csv({path}, {options}, types={{{types}}})"
         connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM {source}")
@@ -89,7 +89,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
 def _selected(
     connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], points: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
-    """Write the columns, and list their titles, with the currency of amounts; several are in a column beside them."""
+    """Write columns and list titles with their currency; several currencies go into an additional column."""
     selected: list[str] = []
     titles: dict[str, str] = {}
     grouped = {title for title, _, kind in named if kind == "VARCHAR" and _is_grouped(connection, title)}
@@ -113,7 +113,7 @@ def _selected(
 
 
 def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool:
-    """Whether the lines were taken whole, as happens when they have different numbers of cells."""
+    """Whether lines were not split into cells, which happens if their numbers of cells differ."""
     columns = connection.execute("DESCRIBE raw").fetchall()
     if len(columns) != 1:
         return False
@@ -135,12 +135,12 @@ def _count(connection: duckdb.DuckDBPyConnection, title: str, form: str) -> int:
 
 
 def _is_grouped(connection: duckdb.DuckDBPyConnection, title: str) -> bool:
-    """Whether every point in a column of texts may separate thousands."""
+    """Whether every point in a text column may be a thousands separator."""
     return 0 < _count(connection, title, _GROUPED) == _count(connection, title, "(?s).*\\..*")
 
 
 def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, others: Collection[str]) -> bool:
-    """Whether a column of texts can only be read as amounts with commas before their decimals."""
+    """Whether some text column can only be read as amounts with decimal commas."""
     texts = [title for title, kind in _kinds(connection) if kind == "VARCHAR" and title not in others]
     for column in map(quoted_name, texts):
         matched = f"count(*) FILTER (regexp_full_match({column}, $1))"
@@ -152,7 +152,7 @@ def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, others: Collectio
 
 
 def _expression(connection: duckdb.DuckDBPyConnection, title: str, *, has_commas: bool) -> tuple[str, list[str]]:
-    """Write the column as a number if all of it is one or is money; and list its currencies."""
+    """Write a column as a number if all its values are numbers or amounts, and list its currencies."""
     column = quoted_name(title)
     forms = (_COMMA_MONEY, _MONEY) if has_commas else (_MONEY, _COMMA_MONEY)
     point = f"regexp_replace({column}, '[^0-9.]', '', 'g')"

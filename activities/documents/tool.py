@@ -76,14 +76,14 @@ class SearchDocuments:
 
 
 def _source(ref: str, parts: Sequence[Passage]) -> Source:
-    """Make one source of the passages of one place, such as a page; the best of them names it."""
+    """Combine the passages of one place, such as a page, into a source titled after the best passage."""
     return Source(
         ref=ref, title=parts[0].heading or parts[0].document, quote=PASSAGE_GAP.join(part.text for part in parts)
     )
 
 
 class ReadDocument:
-    """Reads a stretch of one document."""
+    """Reads a section of one document."""
 
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(

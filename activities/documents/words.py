@@ -48,18 +48,18 @@ _REQUEST_WORDS: Final = frozenset(
 
 
 def spaced(text: str) -> str:
-    """Set characters of scripts that are written without spaces apart, so that each is a word."""
+    """Separate the characters of scripts written without spaces, so that each is a word."""
     return _CJK.sub(r" \1 ", text) if _CJK.search(text) else text
 
 
 def words(text: str) -> list[str]:
-    """All words in order, in lower case and without accents, as the index has them."""
+    """List all words in order, in lower case and without accents, as the index stores them."""
     folded = unicodedata.normalize("NFKD", spaced(text).casefold())
     return _WORD.findall("".join(character for character in folded if not unicodedata.combining(character)))
 
 
 def language_of(text: str) -> str:
-    """Name the language whose function words and letters a text uses most; English or German if it is close."""
+    """Name the language whose function words and letters a text uses most; English or German on a near tie."""
     found, lower = words(text), text.casefold()
 
     def score(language: str) -> int:
@@ -71,7 +71,7 @@ def language_of(text: str) -> str:
 
 @cache
 def function_words(language: str) -> frozenset[str]:
-    """List the words of a language that carry no meaning of their own."""
+    """List the words of a language that have no meaning by themselves."""
     if language == "en":
         return _FUNCTION_WORDS
     from stop_words import get_stop_words
@@ -81,13 +81,13 @@ def function_words(language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def stem(word: str, language: str) -> str:
-    """Cut the ending off a word in lower case."""
-    return _stemmer(LANGUAGES[language])().stemWord(word)  # its own, since one holds the word it works on
+    """Strip the ending of a lower-case word."""
+    return _stemmer(LANGUAGES[language])().stemWord(word)  # not shared: a stemmer stores its current word
 
 
 @cache
 def _stemmer(language: str) -> type:
-    """Load the stemmer of one language; the package itself loads those of all, which takes a fifth of a second."""
+    """Load the stemmer of one language; the package itself loads all of them, which takes a fifth of a second."""
     found = find_spec("snowballstemmer")
     assert found is not None
     package = ModuleType("_stemmers")
@@ -98,13 +98,13 @@ def _stemmer(language: str) -> type:
 
 
 def variants(word: str) -> tuple[str, ...]:
-    """List a word and its British or American spelling; one that does not exist finds nothing."""
+    """List a word and its British or American spelling; a spelling that does not exist finds nothing."""
     pairs = (*_SPELLINGS, *((new, old) for old, new in _SPELLINGS)) if len(word) > 4 else ()
     return tuple(dict.fromkeys((word, *(new.join(word.rsplit(old, 1)) for old, new in pairs if old in word[2:]))))
 
 
 def content_words(question: str) -> list[str]:
-    """The words that say what is asked for, in order, each once; all of them if none would be left."""
+    """List the distinct words that state what is asked for, in order; all words if none would be left."""
     found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
     empty = function_words(language_of(question))
     telling = [

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class AddressRefusedError(Exception):
-    """The address may not be read from; the message says why, for the agent."""
+    """The address must not be read from; the message says why, for the agent."""
 
 
 # The standard library's `is_private` and `is_global` differ between Python versions and miss several of these.
@@ -45,7 +45,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def reason_to_refuse(address: str) -> str | None:
-    """Return why an IP address may not be read from; None if it is public."""
+    """Return why an IP address must not be read from; None if it is public."""
     try:
         parsed = _unwrapped(ip_address(address))
     except ValueError:

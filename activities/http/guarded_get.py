@@ -33,10 +33,10 @@ SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearr
 
 
 class GuardedGet:
-    """Sends single GET requests, without cookies, kept connections, or proxies from the environment."""
+    """Sends single GET requests without cookies, persistent connections, or proxies from the environment."""
 
     def __init__(self, backend: "GuardedBackend", limits: FetchLimits, **headers: str) -> None:
-        """Send these headers, whose names are written with underscores."""
+        """Configure the headers to send; their names are written with underscores."""
         self._backend = backend
         self._limits = limits
         named = [(name.replace("_", "-").title(), value) for name, value in headers.items()]
@@ -46,7 +46,7 @@ class GuardedGet:
     async def get(self, address: str, check: Callable[[URL], None], take: Take[T]) -> T:
         """Follow redirects to a response of status 200 and return the result of `take`. Raises `FetchError`.
 
-        `check` raises `FetchError` for URLs that may not be requested.
+        `check` raises `FetchError` for URLs that must not be requested.
         """
         seconds = self._limits.total.total_seconds()
         try:
@@ -98,8 +98,8 @@ async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
 class GuardedBackend(AsyncNetworkBackend):
     """Resolve a host once, refuse it if any of its addresses is not public, and connect to a checked address.
 
-    Checking at the connection covers redirects, unusual notations, and DNS names that change between the check and
-    the connection. TLS still verifies the host name. `allowed_hosts` are internal servers that the operator opens.
+    Checking at connection time covers redirects, unusual notations, and DNS names that change between check and
+    connection. TLS still verifies the host name. `allowed_hosts` are internal servers that the operator allows.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class GuardedBackend(AsyncNetworkBackend):
         return _SmallReads(await self._dial.connect_tcp(last, port, timeout, local_address, socket_options))
 
     def is_internal(self, host: str, port: int) -> bool:
-        """Whether the operator allows a host."""
+        """Whether a host is internal and allowed by the operator."""
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
 

@@ -25,7 +25,7 @@ class FetchLimits(Contract):
     total: timedelta = timedelta(seconds=20)
     """Total time: name resolution, connections, redirects and body."""
     connect: timedelta = timedelta(seconds=5)
-    """Time for one attempt to connect."""
+    """Time for one connection attempt."""
 
 
 class Fetched(Contract):
@@ -35,7 +35,7 @@ class Fetched(Contract):
     """The final URL, after redirects."""
     media_type: str
     charset: str = ""
-    """As the server states it, or empty."""
+    """The charset stated by the server, or empty."""
     suffix: str = ""
     """The document format according to content type and content, such as `.pdf`; empty for text."""
     last_modified: str = ""

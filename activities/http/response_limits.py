@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from activities.processes.stall_timeout import note_progress
 
 MOST_ERROR_BYTES: Final = 64_000
-"""Maximum read of an unsuccessful response's body; the status suffices otherwise."""
+"""Maximum length read of an unsuccessful response's body; beyond that, the status suffices."""
 _NOT_ENCODED: Final = frozenset({"", "identity"})
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 _MISCONFIGURED: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
@@ -21,7 +21,7 @@ _Look = Callable[[bytes], None] | None
 
 
 class BodyRefused(Exception):  # noqa: N818  # reads as a statement of fact
-    """A response's body is refused: it is too long, or has an unrequested compression."""
+    """A response body is refused: it is too long, or uses a compression that was not requested."""
 
 
 def limit_client(

@@ -1,7 +1,7 @@
-"""Abilities of models by name: reasoning effort, temperature, and maximum output per turn.
+"""What models support, by name: reasoning effort, temperature, and maximum output per turn.
 
-The price list lacks them. The first pattern matching the whole name counts, with or without the prefix that a
-gateway adds (`openai/gpt-6-sol`); nothing is assumed about an unknown model.
+The price list does not contain this. The first pattern that matches the whole name counts, with or without the prefix
+that a gateway adds (`openai/gpt-6-sol`); nothing is assumed about an unknown model.
 """
 
 import re
@@ -15,7 +15,7 @@ class Abilities:
     takes_temperature: bool | None = None
     """Whether it accepts a sampling temperature in a turn without an effort; None if unknown."""
     max_output_tokens: int | None = None
-    """The most that it can write in one turn; None if that is unknown."""
+    """Maximum tokens that it can write in one turn; None if unknown."""
 
 
 _CLOUD: Final = re.compile(r"^(?:\w+\.)*(?:anthropic|openai)\.")
@@ -59,17 +59,17 @@ def can_see(model: str) -> bool:
 
 
 def is_bound_with_tools(model: str) -> bool:
-    """Whether chat servers bind a model to a schema while it has tools: OpenAI does; Gemini's and Groq's refuse it."""
+    """Whether chat servers enforce a schema while a model has tools: OpenAI's do; Gemini's and Groq's refuse."""
     return bool(_BOUND_WITH_TOOLS.fullmatch(_bare(model)))
 
 
 def caps_completion(model: str) -> bool:
-    """Whether chat servers cap a model's output by `max_completion_tokens`: these of OpenAI refuse `max_tokens`."""
+    """Whether a model's output is capped by `max_completion_tokens`; OpenAI refuses `max_tokens` for it."""
     return bool(_CAPS_COMPLETION.fullmatch(_bare(model)))
 
 
 def reasons_without_tools(model: str) -> bool:
-    """Whether OpenAI's chat API refuses a model tools unless its effort is `none`; gateways have ways around that."""
+    """Whether OpenAI's chat API refuses tools for a model unless its effort is `none`; gateways work around that."""
     return bool(_REASONS_WITHOUT_TOOLS.fullmatch(model))
 
 

@@ -31,7 +31,7 @@ BASE_URL: Final = "https://api.anthropic.com"
 
 Block = dict[str, Any]
 _CACHED: Final[Block] = {"type": "ephemeral"}
-"""The cheapest cache: five minutes, written at 1.25 times the input price."""
+"""The cheapest cache: it lasts five minutes, and writing costs 1.25 times the input price."""
 _COUNTED: Final = frozenset({"model", "system", "messages", "tools", "tool_choice", "thinking", "output_config"})
 """The parts of a request that determine its input tokens."""
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
@@ -104,7 +104,7 @@ def _is_batch(call: ModelCall) -> bool:
 
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
-    """Build the request, with the parts that stay the same from turn to turn first."""
+    """Build the request, starting with the parts that stay the same from turn to turn."""
     schema = call.answer_schema
     body: dict[str, Any] = {
         "model": call.model,
@@ -112,7 +112,7 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         "system": [{"type": "text", "text": call.system, "cache_control": _CACHED}],
         "messages": _messages(call),
         "output_config": {"format": {"type": "json_schema", "schema": schema}},
-        # Priority capacity has other prices than were reserved.
+        # The reservation does not cover the prices of priority capacity.
         "service_tier": "standard_only",
         "stream": True,
     }
@@ -123,13 +123,13 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         body["temperature"] = min(call.temperature, 1.0)  # its highest
     if tools := _tools(call):
         body["tools"] = tools
-        # Also in the turn that must answer, whose prompt says so: another choice would lose the prompt cache.
+        # Also when the model must answer, as its prompt then says: another choice would lose the prompt cache.
         body["tool_choice"] = {"type": "auto"}
     return cast("MessageCreateParamsStreaming", body)
 
 
 def _tools(call: ModelCall) -> list[Block]:
-    # Not as `strict` tools: of seven or more, the provider may refuse the grammar as too large.
+    # Not `strict` tools: with seven or more, the provider may refuse the grammar as too large.
     listed: list[Block] = [
         {"name": tool.name, "description": tool.description, "input_schema": strict(tool.parameters)}
         for tool in call.tools
@@ -220,7 +220,7 @@ class MessageFold:
             case "content_block_delta":
                 self._grow(_index(event), _mapping(event, "delta"))
             case "message_delta":
-                # First, so that the cost is known whatever else is wrong with the event.
+                # First, so that the cost is known even if the rest of the event is unusable.
                 self._use(event.get("usage"))
                 self._message |= _mapping(event, "delta")
             case "message_stop":
@@ -233,7 +233,7 @@ class MessageFold:
                     code, text, is_final=code not in _RETRYABLE_CODES, possibly_billed=bool(self._message)
                 )
             case _:
-                pass  # `ping`, and future events
+                pass  # `ping`, and events added in the future
         return False
 
     def is_complete(self) -> bool:
@@ -322,7 +322,7 @@ def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCal
     for block in content:
         match block.get("type"):
             case "tool_use":
-                # Calls beyond the maximum have no result, which the provider would require.
+                # Calls beyond the maximum have no result, but the provider requires one.
                 if call := next(read, None):
                     arguments = {} if call.malformed else block.get("input")
                     kept.append({**block, "id": call.id, "name": call.tool, "input": arguments})

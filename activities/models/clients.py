@@ -33,7 +33,7 @@ CONNECT_SECONDS: Final = 10.0
 _WARM_UP_SECONDS: Final = 2.0
 """Maximum time that a worker's start waits for a provider."""
 COUNT_SECONDS: Final = 10.0
-"""If a provider does not count a prompt, or name a model, within this time, it is not waited for."""
+"""Maximum time to wait for a provider to count a prompt or to confirm a model's name."""
 
 
 _STREAMED: Final = {"X-Stainless-Raw-Response": "stream"}
@@ -64,13 +64,13 @@ class ProviderModel(ABC, Generic[ClientType]):
     provider: ClassVar[str]
     """The provider's name in reports and prices."""
     lists_models: ClassVar[bool] = True
-    """Whether it tells which models it has, by the name by which they are called."""
+    """Whether it can list its models under the names used in calls."""
     api_key: str = ""
     """Redacted from all errors."""
     base_url: str = ""
-    """Empty for the provider's own address."""
+    """The provider's address; empty for its default."""
     price_list: str = ""
-    """The provider whose known prices apply; empty for `provider`."""
+    """The provider whose known prices apply; if empty, `provider`."""
     prices: Overrides | None = None
     """Prices by model, overriding known ones. Without a price, the cost of calls is unknown."""
     reasoning_models: Mapping[str, bool] = field(default_factory=dict[str, bool])
@@ -109,7 +109,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         return call if takes_effort and call.model not in self._refused_effort else _without_effort(call)
 
     async def _send_with_effort(self, client: ClientType, call: ModelCall) -> JsonValue:
-        """Send a call, and again without its effort if the provider refuses that, which is free of charge."""
+        """Send a call; if the provider refuses its effort, which is free of charge, send it again without."""
         try:
             return await self._send(client, call)
         except Exception as error:
@@ -181,7 +181,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         return await receive(request, fold, patience=patience, whole_seconds=seconds, on_event=follow)
 
     async def warm_up(self) -> ClientType:
-        """Return the client, creating it on first use. SDK and prices take seconds to load, hence threads."""
+        """Return the client, creating it on first use: in threads, since SDK and prices take seconds to load."""
         async with self._making:
             if self._client is None:
                 await asyncio.to_thread(load_prices)
@@ -190,10 +190,10 @@ class ProviderModel(ABC, Generic[ClientType]):
             return self._client
 
     async def check(self, model: str) -> None:
-        """Ask the provider whether it has a model, free of charge, if it tells.
+        """Ask the provider, free of charge, whether it has a model; skip this if it cannot list models.
 
         Raises:
-            ProviderError: it does not, it refuses the key, or it is not reachable.
+            ProviderError: it lacks the model, refuses the key, or is not reachable.
         """
         if not self.lists_models:
             return
@@ -202,12 +202,12 @@ class ProviderModel(ABC, Generic[ClientType]):
             await client.models.retrieve(model, timeout=COUNT_SECONDS)
 
     async def connect(self) -> None:
-        """Create the client and open a connection to the provider, by a request without key and free of charge."""
+        """Create the client and open a connection to the provider with a free request that has no key."""
         client = await self.warm_up()
         assert self._network, "the client is made with it"
         try:
             await self._network.get(client.base_url, timeout=_WARM_UP_SECONDS)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the first call meets it and tells
+        except Exception as error:  # noqa: BLE001  # whatever it is, the first call will report it
             _logger.warning("the model provider is not reachable yet", extra={"problem": type(error).__name__})
 
     async def aclose(self) -> None:
@@ -220,10 +220,10 @@ class ProviderModel(ABC, Generic[ClientType]):
 
 @asynccontextmanager
 async def _post(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
-    """Post by the SDK's low-level request, which adds address, key and typed errors without parsing body and reply.
+    """Send a request through the SDK's low-level method, which adds address, key and typed errors but parses nothing.
 
-    Its `create` methods validate the body, which costs more than the rest of a call. The stream is read
-    directly from the network client, which bounds and decodes it, without the SDK's layers.
+    The SDK's `create` methods validate the body, which costs more than the rest of a call. The stream is read directly
+    from the network client, which bounds and decodes it, bypassing the SDK's layers.
     """
     options = {"headers": {**call.headers, **_STREAMED}, "timeout": make_timeout(call.timeout_seconds)}
     response = await client.post(path, cast_to=object, body=body, options=options)
@@ -257,7 +257,7 @@ def _without_effort(call: ModelCall) -> ModelCall:
 def _load_httpx() -> None:
     """Load httpx completely, since the SDKs check for it at each reply and must not find it partially loaded.
 
-    E2B's SDK and tools of one's own load it in other threads, at their first use.
+    E2B's SDK and custom tools load it in other threads, when first used.
     """
     with suppress(ImportError):
         import_module("httpx")

@@ -1,6 +1,6 @@
-"""Classify a provider's failures, by HTTP status and by base class of the SDKs; `retry_policy` decides what follows.
+"""Classifies a provider's failures by HTTP status and by the SDKs' base classes; `retry_policy` decides what follows.
 
-No SDK is imported: classes are identified by name, which a test checks against the SDKs' exports.
+No SDK is imported: classes are identified by name, and a test checks the names against the SDKs' exports.
 """
 
 import re
@@ -27,7 +27,7 @@ _LONGEST_ADDRESS: Final = 2_000
 
 
 class ProviderFault(Contract):
-    """The facts of a failure, for the details of the error in the history; free of user text."""
+    """The facts of a failure, for the error details in the history; contains no user text."""
 
     provider: str
     model: str = ""
@@ -53,9 +53,9 @@ class ProviderError(Exception):
         is_final: bool = False,
         retry_after: timedelta | None = None,
     ) -> None:
-        """Classify a failure: `kind` is the error type for the workflow if the turn is given up.
+        """Classify a failure: `kind` is the error type that the workflow sees if the turn is given up.
 
-        It is final if a retry cannot help; `retry_after` is the wait requested by the provider, if any.
+        The failure is final if a retry cannot help; `retry_after` is the wait requested by the provider, if any.
         """
         super().__init__(message)
         self.message = message
@@ -87,7 +87,7 @@ class Verdict(Enum):
     """What an error implies for retries."""
 
     BY_STATUS = auto()
-    """It is an HTTP status."""
+    """The HTTP status decides."""
     UNREACHED = auto()
     """The request never arrived: retryable, and nothing was billed."""
     UNANSWERED = auto()
@@ -129,12 +129,12 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "UnreadableReply": Verdict.UNREADABLE,
     "BodyRefused": Verdict.UNUSABLE,
 }
-"""Verdicts by class name; any other class has that of its nearest base class in this table."""
+"""Verdicts by class name; any other class has the verdict of its nearest base class in this table."""
 _PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "pydantic_ai", "builtins", __name__.partition(".")[0]})
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
 _POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 502, 504, 520, 524})
-"""A gateway timed out waiting for the model. Error responses of the provider itself, 500 included, are free."""
+"""A gateway timed out while waiting for the model. The provider's own errors, including 500, are free."""
 _FINAL_CODES: Final = frozenset(
     {
         "insufficient_quota",
@@ -287,7 +287,7 @@ def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
 
 def _headers(error: BaseException) -> Mapping[str, str]:
     response = getattr(error, "response", error)
-    # The transport's own mapping, which ignores the case of names.
+    # The transport's own mapping ignores case.
     return cast("Mapping[str, str]", getattr(response, "headers", None) or {})
 
 
@@ -330,9 +330,9 @@ def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secre
 
 
 def _words(error: BaseException) -> str:
-    """Find the provider's own message, which the SDK's message wraps in the whole body."""
+    """Extract the provider's own message; the SDK's message contains the whole body."""
     body: Any = getattr(error, "body", None)
-    if isinstance(body, list) and body:  # as Gemini writes it
+    if isinstance(body, list) and body:  # in Gemini's format
         body = cast("list[Any]", body)[0]
     if isinstance(body, Mapping):
         inner: Any = cast("Mapping[str, Any]", body)

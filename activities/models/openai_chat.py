@@ -1,8 +1,8 @@
 """Models of any OpenAI-compatible server, through Chat Completions: llama.cpp, Ollama, vLLM, and many clouds.
 
-Such servers vary in compliance. If tools are offered, the prompt states the answer's schema and the request
-does not, because many servers then refuse a schema or never call a tool. A reply of another shape is corrected
-in a request without tools. OpenAI's own models get both in each request.
+Servers differ in how far they comply. When tools are offered, the prompt rather than the request states the answer's
+schema, because with both, many servers refuse the schema or never call a tool. A reply of another shape is corrected in
+a request without tools. OpenAI's own models get both in each request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "openai-compatible"
 _LISTS_NO_MODELS: Final = frozenset({404, 405, 501})
-"""What servers answer that do not tell which models they have."""
+"""Answers of servers that cannot list their models."""
 
 Entry = dict[str, Any]
 _NOT_TAKEN_BACK: Final = frozenset({"annotations", "audio", "function_call", "refusal"})
@@ -85,10 +85,10 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 
 
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
-    """Build the request, with the parts that stay the same from turn to turn first."""
+    """Build the request, starting with the parts that stay the same from turn to turn."""
     schema = call.answer_schema
     is_bound = is_bound_with_tools(call.model)
-    # After an unusable reply no tool is listed, since only then do most servers enforce the schema.
+    # After an unusable reply, no tools are listed, since most servers enforce the schema only then.
     is_corrected = isinstance(call.task, WorkTask) and bool(call.task.rounds and call.task.rounds[-1].correction)
     lists_tools = bool(call.tools) if is_bound else call.may_use_tools and not is_corrected
     system = call.system
@@ -118,7 +118,7 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        if not call.may_use_tools:  # tools and schema begin the prompt, and stay, so that its cache holds
+        if not call.may_use_tools:  # tools and schema begin the prompt, so they stay the same to keep its cache valid
             body["tool_choice"] = "none"
     if is_bound or not lists_tools:
         body["response_format"] = {
@@ -166,7 +166,7 @@ class _CallPieces:
     names: list[str] = field(default_factory=list[str])
     arguments: list[str] = field(default_factory=list[str])
     others: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Other fields that the server requires back: Gemini signs its thoughts in `extra_content`."""
+    """Other fields that the server requires back, such as Gemini's signed thoughts in `extra_content`."""
 
     @property
     def whole(self) -> JsonValue:
@@ -292,7 +292,7 @@ def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> 
     if not (isinstance(content, str) or is_parts):
         del kept["content"]
     asked = cast("list[JsonValue]", message["tool_calls"])
-    # Calls beyond the maximum have no result, which servers would require.
+    # Calls beyond the maximum have no result, but servers require one.
     returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=False)]
     return {**kept, "role": "assistant", "tool_calls": returned}
 

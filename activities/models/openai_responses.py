@@ -100,7 +100,7 @@ _COUNTED: Final = frozenset({"model", "instructions", "input", "tools", "tool_ch
 
 
 def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
-    """Build the request, with the parts that stay the same from turn to turn first."""
+    """Build the request, starting with the parts that stay the same from turn to turn."""
     body: dict[str, Any] = {
         "model": call.model,
         "instructions": call.system,
@@ -117,7 +117,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
         "store": False,
         "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": call.cache_key,
-        # Other tiers have other prices than were reserved.
+        # The reservation does not cover the prices of other tiers.
         "service_tier": "default",
         "stream": True,
     }
@@ -136,7 +136,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        # Also in the turn that must answer, whose prompt says so: another choice could lose the prompt cache.
+        # Also when the model must answer, as its prompt then says: another choice could lose the prompt cache.
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = True
     return cast("ResponseCreateParamsStreaming", body)
@@ -263,7 +263,7 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
         item = {name: value for name, value in whole.items() if not (is_unsealed and name == "id")}
         match item.get("type"):
             case "function_call":
-                # Calls beyond the maximum have no result, which the provider would require.
+                # Calls beyond the maximum have no result, but the provider requires one.
                 if call := next(read, None):
                     arguments = "{}" if call.malformed else item.get("arguments")
                     kept.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})

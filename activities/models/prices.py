@@ -1,6 +1,6 @@
-"""Model prices, from the offline snapshot of genai-prices or the operator's settings; never from the network.
+"""Model prices from the offline snapshot of genai-prices or the operator's settings, and never from the network.
 
-Used before a call for its maximum cost, and after it for its actual cost.
+They determine a call's maximum cost before it, and its actual cost after it.
 """
 
 import re
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
 Overrides = Mapping[str, tuple[Decimal, ...]]
-"""The operator's own prices: model to US dollars per million input, output and, if it is another price, cached input
-tokens; 0 for a model of one's own."""
+"""The operator's own prices: model to US dollars per million input, output and, if priced differently, cached input
+tokens; 0 for a self-hosted model."""
 
 _MILLION: Final = Decimal(1_000_000)
 _LONGEST_SESSION: Final = timedelta(days=8)
@@ -29,7 +29,7 @@ _LONGEST_SESSION: Final = timedelta(days=8)
 @dataclass(frozen=True)
 class Tokens:
     input: int
-    """All input tokens, those read from and written to a cache included."""
+    """All input tokens, including those read from and written to a cache."""
     cached: int
     cache_written: int
     """Input tokens written to the provider's cache with its shortest lifetime."""

@@ -28,13 +28,13 @@ class ProviderJob:
     """A provider's asynchronous job for a call, as seen by one attempt of the activity."""
 
     id: str
-    """Id of a job started by an earlier attempt; empty if none."""
+    """Id of the job that an earlier attempt started; empty if none."""
     remember: Callable[[str], Awaitable[None]]
     """Journals a new job's id; once it returns, the next attempt can find the id."""
     is_unwanted: Callable[[], Awaitable[bool]]
     """Whether no later attempt would use the job of a cancelled call."""
     patience_seconds: float | None = None
-    """Time before the caller cancels the job; None for as long as the activity lives."""
+    """Time after which the caller cancels the job; None if it waits as long as the activity lives."""
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """Clean-up to run once the job's result is journalled."""
 
@@ -69,9 +69,9 @@ class ModelCall(BaseModel):
     """Sampling temperature, for models that support it in turns without an effort; None for the model's default."""
     timeout_seconds: float
     idempotency_key: str
-    """Identifies the call across attempts; sent to providers that accept one."""
+    """Identifies the call across attempts; sent to providers that accept such a key."""
     urgency: Literal["now", "batch"] = "now"
-    """`batch` allows hours at a lower price; providers without batches answer immediately."""
+    """`batch` accepts hours of delay for a lower price; providers without batches answer immediately."""
     live: Callable[[Callable[[], str]], None] | None = None
     """Called at each stream event with a function that returns the text so far; None if not followed."""
     job: ProviderJob | None = None
@@ -98,8 +98,8 @@ class ModelCall(BaseModel):
     def may_use_tools(self) -> bool:
         """Whether the model may call tools in this turn.
 
-        If a provider can forbid their use, forbidden tools are still listed, so that the beginning of the prompt stays
-        the same and the cache remains valid.
+        If a provider can forbid the use of tools, forbidden ones are still listed: the beginning of the prompt then
+        stays the same, and the cache remains valid.
         """
         return bool(self.tools) and not (isinstance(self.task, WorkTask) and self.task.must_answer)
 
@@ -121,7 +121,7 @@ class ModelCall(BaseModel):
 
     @property
     def shared_prefix(self) -> bytes:
-        """The prompt up to the last breakpoint shared with other calls; empty if none is shared."""
+        """The prompt up to the last breakpoint that other calls share; empty if there is none."""
         first = self.messages[0]
         shared = first.text[: first.shared]
         return to_json([self.model, self.system, self.tools, self.answer_schema, shared]) if shared else b""
@@ -143,7 +143,7 @@ class ModelReply(Content):
     """A provider's normalised reply."""
 
     model: str
-    """The model that answered, by the provider's name."""
+    """The provider's name for the model that answered."""
     provider: str
     usage: Usage | None = None
     """Tokens and cost; None if not reported, in which case the call is charged at its reservation."""
@@ -171,5 +171,5 @@ class CountsInput(Protocol):
     """A model whose provider counts the tokens of a prompt before the call, free of charge."""
 
     async def count_input(self, call: ModelCall) -> int:
-        """Count the input tokens of a call; a failure of the provider is raised as by `Model.complete`."""
+        """Count the input tokens of a call; provider failures are raised as in `Model.complete`."""
         ...

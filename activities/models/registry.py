@@ -39,9 +39,9 @@ class ModelSettings(BaseSettings):
     fallback_provider: str | None = None
     """The provider to use while the main one is unavailable; by default `provider`, with `fallback_models`."""
     fallback_models: dict[Tier, str] = {}
-    """Model names by tier, as `models`, of the fallback provider."""
+    """The fallback provider's model names by tier, in the same form as `models`."""
     prices: dict[str, _OwnPrices] = {}
-    """Dollars per million input, output and, if it is another price, cached input tokens by model name, as a JSON
+    """Dollars per million input, output and, if priced differently, cached input tokens by model name, as a JSON
     object; 0 for local models."""
     output_tokens: OutputCaps = OutputCaps()
     """Maximum output tokens of one turn, thinking included, as a JSON object by purpose: plan, work, report,
@@ -53,7 +53,7 @@ class ModelSettings(BaseSettings):
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns started per second by all workers together, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
-    """Seconds of silence of a provider after which a call is abandoned; by default a minute (for
+    """Seconds without output from a provider after which a call is abandoned; by default a minute (for
     `openai_compatible`, three until the first output). Longer in proportion above 8,000 output tokens."""
     answer_tokens: int | None = Field(default=None, ge=64)
     """Maximum output tokens of a call to `openai_compatible`, for models that may never stop."""
@@ -120,7 +120,7 @@ MODELS: Final = Backend(
 
 
 def model_backend() -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
-    """Return the providers, with those of plug-ins."""
+    """Return the providers, including those of plug-ins."""
     return with_added(MODELS, installed().model_providers, lambda each: partial(_added, each))
 
 
@@ -158,7 +158,7 @@ def _models(
     *,
     most: int | None = None,
 ) -> Models:
-    """Load the SDK during the worker's start instead of the first call, and close its client at the end."""
+    """Load the SDK when the worker starts rather than at the first call, and close its client at the end."""
     adapter = replace(
         adapter,
         prices=settings.prices,
@@ -174,9 +174,9 @@ def _models(
 def priced_models(
     adapter: Model, provider: str, names: Mapping[Tier, str], settings: ModelSettings, *, most: int | None = None
 ) -> Models:
-    """Price the model of each tier, named by defaults or settings, by the provider's price list or the settings.
+    """Price the model of each tier, named by defaults or settings, from the provider's price list or the settings.
 
-    `most` are the output tokens of a call, if not known from the models' names.
+    `most` is the maximum output tokens of a call, where the models' names do not determine it.
 
     Raises:
         SettingsError: a tier has no model, or its price is unknown.

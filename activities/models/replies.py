@@ -37,7 +37,7 @@ _MOST_LEVELS: Final = 64
 _MOST_VALUES: Final = 300_000
 """Maximum lists and objects of a reply or event, since parsing them blocks everything else."""
 _SMALL: Final = 50_000
-"""Size that is processed faster than a switch to a thread and back."""
+"""Size up to which processing is faster than switching to a thread and back."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 20_000_000
 """Twice the largest existing context window; higher counts are wrong."""
@@ -67,7 +67,7 @@ async def parse(content: bytes) -> JsonValue:
 
 
 def _is_dense(content: bytes) -> bool:
-    """Whether a text has too many lists and objects; strings are excluded only if there are very many."""
+    """Whether a text has too many lists and objects; brackets in strings are only excluded if needed."""
     if _opened(content) <= _MOST_VALUES:
         return False
     outside, texts = _STRING.subn(b"", content, count=_MOST_VALUES)
@@ -120,7 +120,7 @@ def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
 
 
 def within(value: object, *path: str) -> Any:  # JSON from outside; callers check what they find
-    """Follow a path into nested objects; None where it ends early."""
+    """Follow a path into nested objects; None if it ends early."""
     for name in path:
         if not isinstance(value, Mapping):
             return None
@@ -151,9 +151,9 @@ def read_content(
     offered: Collection[str],
     items: Callable[[Sequence[ToolCall]], tuple[JsonValue, ...]],
 ) -> Content:
-    """Return the content of a reply: its text, and its calls unless its stop reason makes it unusable.
+    """Return the content of a reply: its text, and its calls unless its stop reason makes them unusable.
 
-    `items` gives the provider's own form of a reply with these calls.
+    `items` builds the provider's own form of a reply with these calls.
     """
     # If no tools may be used, calls are ignored: the turn must answer.
     calls = tool_calls(uses, offered) if stop is None and offered else ()
@@ -166,7 +166,7 @@ def read_content(
 
 
 def own_items(items: Sequence[JsonValue], types: Collection[str]) -> list[dict[str, Any]]:
-    """Return items that this provider wrote; none if another did, whose items are rendered from our own fields."""
+    """Return the items if this provider wrote them, else none: other items are rendered from our own fields."""
     is_own = all(str(within(item, "type")) in types for item in items)
     return [dict(cast("Mapping[str, Any]", item)) for item in items] if is_own else []
 
@@ -174,8 +174,8 @@ def own_items(items: Sequence[JsonValue], types: Collection[str]) -> list[dict[s
 def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
     """Read the tool calls of a reply in order.
 
-    If there are too many calls, the first extra one reports that to the model; others are dropped. `uses` has id,
-    name and arguments of each, which are JSON text or already parsed.
+    If there are too many, the first excess call reports that to the model, and the others are dropped. `uses` holds
+    each call's id, name and arguments, which are JSON text or already parsed.
     """
     uses = uses[: MOST_CALLS + 1]
     calls: list[ToolCall] = []
@@ -226,7 +226,7 @@ def _arguments(written: object) -> dict[str, JsonValue] | str:
 def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
     """Return a reply in the provider's own format, or nothing if it is too large to keep.
 
-    The reply is then returned to the provider in our own format.
+    In that case it is sent back to the provider in our own format.
     """
     if len(items) > _MOST_ITEMS or depth(list(items)) > _MOST_LEVELS:
         return ()

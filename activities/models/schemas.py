@@ -102,7 +102,7 @@ def with_data(schema: Schema, data: JsonSchema) -> Schema:
     """Add the property `data` with a custom schema: in the strict dialect if possible, as JSON text otherwise.
 
     Args:
-        schema: of an answer, as built by `answer_schema`.
+        schema: the schema of an answer, as built by `answer_schema`.
         data: the custom schema, which the prompt also describes; data may also be null.
     """
     text: Schema = {"type": "string", "description": "data as JSON text"}
@@ -164,7 +164,7 @@ def _of_type(schema: Mapping[str, JsonValue], kind: JsonValue) -> dict[str, Json
 
 
 class _Definitions(NamedTuple):
-    """The definitions of a schema, and the remaining number of parts when they are expanded."""
+    """The definitions of a schema, and how many parts may still be expanded."""
 
     named: Mapping[str, Any]
     parts: Iterator[int]

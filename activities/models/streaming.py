@@ -1,6 +1,6 @@
-"""Receive a streamed reply event by event, so that a silent connection is noticed in seconds.
+"""Receives a streamed reply event by event, which makes a silent connection noticeable within seconds.
 
-Lines are read here and not by the SDKs, which drop the keep-alive events of a thinking model.
+Lines are read here rather than by the SDKs, which drop the keep-alive events of a thinking model.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _LONGEST_EVENT_BYTES: Final = 4_000_000
 _EVENTS_AT_ONCE: Final = 100
 """Number of events processed before yielding to the event loop."""
 _USUAL_OUTPUT_TOKENS: Final = 8_000
-"""Up to this output cap, patience is as configured."""
+"""The output cap up to which patience is as configured."""
 _DRAIN_SECONDS: Final = 0.25
 """Time for a response to end properly, so that its connection can be reused."""
 
@@ -36,7 +36,7 @@ class Patience:
     """Between two lines: events or keep-alives."""
 
     def for_output(self, tokens: int) -> "Patience":
-        """Return more patience for a call with a larger output cap, which may think longer."""
+        """Return more patience for a call with a larger output cap, since the model may think longer."""
         factor = max(1.0, tokens / _USUAL_OUTPUT_TOKENS)
         return Patience(self.first_seconds * factor, self.gap_seconds * factor)
 
@@ -66,7 +66,7 @@ class Fold(Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the model has written anything, thoughts and tool calls included."""
+        """Whether the model has written anything, including thoughts and tool calls."""
         ...
 
     @property
@@ -126,7 +126,7 @@ async def _body(
                 is_last = fold.take(await _event(data))
             except ReportedError:
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever a provider sends is read to its end, which prices it
+            except Exception as error:  # noqa: BLE001  # bad events must not stop the reading: the end has the price
                 described = str(error) if isinstance(error, UnreadableReply | BodyRefused) else type(error).__name__
                 problem, is_last = problem or described, False
             if is_last:
@@ -142,7 +142,7 @@ async def _body(
 
 
 async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[Sequence[bytearray]]:
-    """Yield the lines of each piece; single bytes do not count as progress until they complete a line."""
+    """Yield the lines of each piece; single bytes count as progress only when they complete a line."""
     begun = bytearray()
     async for chunk in response.stream:
         begun += chunk
@@ -157,7 +157,7 @@ async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenera
 
 
 async def _events(pieces: AsyncIterator[Sequence[bytearray]]) -> AsyncIterator[bytes]:
-    """Yield the data of events up to the end or OpenAI's end marker."""
+    """Yield the data of events until the stream ends or OpenAI's end marker arrives."""
     data: list[bytearray] = []
     length = 0
     async for lines in pieces:

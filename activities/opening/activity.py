@@ -39,7 +39,7 @@ from chargehand.search_attributes import missing_attributes
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
-"""Maximum total of document names, which every turn and tool call repeats in the history."""
+"""Maximum total length of document names, which the history repeats for every turn and tool call."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 _MOST_UNREAD: Final = 100
 _PROBLEM_CHARACTERS: Final = 400
@@ -50,7 +50,7 @@ _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 class SearchAttributesCheck:
     """Checks whether the namespace has the search attributes of sessions; setting an unknown one blocks a workflow.
 
-    The result is cached unless they are missing.
+    The result is cached unless attributes are missing.
     """
 
     _are_there: bool = False
@@ -82,7 +82,7 @@ class SessionActivities:
     request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
     """Plug-ins' checks, which return the problems of a request."""
     document_checks: Sequence[Callable[[str], bool]] = ()
-    """Plug-ins' checks whether a tool reads documents of a name, even without words."""
+    """Checks from plug-ins: whether a tool reads a named document, even one without words."""
     listing: SearchAttributesCheck | None = None
     """Looks up the search attributes of sessions; None to not use them."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
@@ -92,7 +92,7 @@ class SessionActivities:
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
-        """Look up the crew, check the request against the operator's ceilings, and index its documents."""
+        """Look up the crew, check the request against the operator's ceilings, and index the documents."""
         request = opening.request
         pinned = await self.crews.pin(request.crew, request.delegation.crew_version if request.delegation else "")
         if pinned is None:
@@ -144,7 +144,7 @@ class SessionActivities:
         return AddedAgents(crew=self._card(extended, asked.request, settle_terms(asked.request, pinned.crew)))
 
     async def unread(self, documents: tuple[str, ...], models: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return a gap for each unreadable document; refuse a request if all are unreadable."""
+        """Return a gap for each unreadable document; refuse the request if no document can be read."""
         if self.library is None or not documents:
             return ()
         catalog = (await self.library.open(documents)).catalog
@@ -160,7 +160,7 @@ class SessionActivities:
         return tuple(f"{said[each.startswith(parts)]}: {each}" for each in unread)
 
     def _read_documents(self, catalog: Catalog) -> set[str]:
-        """List the documents that have words or rows, or a tool that reads them."""
+        """List the documents that have words or rows, or that a tool can read."""
         with_rows = {table.document for table in catalog.tables if table.rows}
         return with_rows | {
             entry.name
@@ -179,7 +179,7 @@ class SessionActivities:
         ]
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
-        """Return a tool's capabilities in a session; trusted documents are not private."""
+        """Return a tool's capabilities in a session, in which trusted documents do not count as private."""
         is_public = request.vouches_for_documents and not spec.reads_elsewhere
         return self.tools[spec.name].capabilities.difference(READS_DOCUMENTS if is_public else ())
 
@@ -213,14 +213,14 @@ class SessionActivities:
             effort=agent.effort or crew.effort or EFFORTS.get(terms.profile),
             profile=terms.profile,
             rounds=min(terms.limits.max_rounds, agent.rounds or terms.limits.max_rounds),
-            # If the request sets a tier for the agent, that tier's model applies.
+            # A tier that the request sets for the agent takes precedence over the agent's model.
             model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
             capabilities=tuple(sorted(capabilities_of(agent, able))),
             private=tuple(tool for tool in agent.tools if "reads_private" in able[tool]),
             outward={tool: specs[tool].stays_here for tool in agent.tools if "reaches_out" in able[tool]},
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
             repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
-            # A tool that can send something out may be used at once too: of that one, the workflow says when.
+            # Tools that can send something out are included: the workflow decides when they may run at once.
             at_once=tuple(each for each in agent.tools if each not in apart),
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
@@ -248,7 +248,7 @@ def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile, work: type
 
 
 def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Profile) -> int:
-    """Return the maximum bytes of a system text in any setting."""
+    """Return the maximum size of a system text in bytes, over all settings."""
     settings = (Setting(web, documents, profile) for web in (True, False) for documents in (True, False))
     return max(len(task_type.system_text(crew, agent, setting).encode()) for setting in settings)
 
@@ -270,7 +270,7 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
 
 
 def _without_pictures(catalog: Catalog) -> Catalog:
-    """Return gaps for content that only a vision model can read."""
+    """Mark the documents that only a vision model can read as unreadable."""
     seen = [
         entry.replace(problem="It is a picture, and no model of this worker sees: use text.")
         if entry.pictures and len(entry.pictures) >= entry.units

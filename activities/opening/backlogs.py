@@ -19,7 +19,7 @@ _RECENT: Final = timedelta(minutes=2)
 class BacklogActivities:
     @activity.defn(name=ActivityType.READ_BACKLOG)
     async def read_backlog(self, request: BacklogRequest) -> Backlog:
-        """Read the age of a queue's oldest activity task; 0 if none waits."""
+        """Read the age of a queue's oldest activity task; 0 if no task is waiting."""
         described = await describe_queue(activity.client(), request.queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
         return Backlog(age=described.stats.approximate_backlog_age.ToTimedelta())
 

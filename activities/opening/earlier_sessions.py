@@ -29,9 +29,9 @@ _SESSION_CHARACTERS: Final = 300
 
 
 async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierWork | None:
-    """Read the report of the session that a request follows, and its documents.
+    """Read the report and the documents of the session that a request follows.
 
-    Raises `InvalidInput` if the session does not exist or has no report accessible to this one.
+    Raises `InvalidInput` if the session does not exist or has no report that this session can access.
     """
     if request.follows is None:
         return None
@@ -60,7 +60,7 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
 
 
 async def _request_of(client: Client, earlier: Session, tenant: str) -> SessionRequest:
-    """Return the request of an ended session; another tenant's counts as nonexistent."""
+    """Return the request of an ended session; a session of another tenant counts as nonexistent."""
     try:
         found = (await describe(client, earlier.id)).workflow_execution_info
     except RPCError as error:

@@ -35,10 +35,10 @@ class ChildDiedError(ChildError):
 
 
 class ChildProcess:
-    """A Python module in a child process with an empty environment that answers JSON lines.
+    """A Python module that answers JSON lines in a child process with an empty environment.
 
-    It is started on entry or the first question, and again after a failure; leaving or closing it kills it. Use it
-    in the event loop's thread, since on Linux a child dies with the thread that started it.
+    It starts on entry or at the first question, and again after a failure; leaving or closing it kills it. Use it only
+    in the event loop's thread: on Linux, a child dies with the thread that started it.
     """
 
     def __init__(self, module: str) -> None:

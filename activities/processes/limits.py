@@ -43,7 +43,7 @@ def allow_processor_seconds(seconds: float) -> None:
 class Allowance:
     """CPU time that grows with progress: little for work without results, more for a large document.
 
-    The process is killed when it is used up.
+    The process is killed when the time is used up.
     """
 
     def __init__(self, first_seconds: float, most_seconds: float) -> None:

@@ -9,13 +9,13 @@ from typing import Final
 Progress = Callable[[], None]
 """Called on progress, in the event loop's thread."""
 _SLACK: Final = 0.02
-"""Tolerated excess of a silence, since resetting a timer costs more than handling most pieces."""
+"""Tolerated excess over the limit, since resetting a timer costs more than processing most pieces."""
 _note: Final[ContextVar[Progress | None]] = ContextVar("progress", default=None)
 
 
 @asynccontextmanager
 async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerator[Progress]:
-    """Raise `TimeoutError` after a silence, before or between progress reports; yield the function that reports it."""
+    """Raise `TimeoutError` if progress is not reported for too long; yield the function that reports it."""
     loop = asyncio.get_running_loop()
     allowed = first_seconds
 
@@ -45,7 +45,7 @@ async def stall_limit(first_seconds: float, gap_seconds: float) -> AsyncGenerato
 
 @asynccontextmanager
 async def tool_stall_limit(seconds: float) -> AsyncGenerator[None]:
-    """Raise `TimeoutError` after a silence of a tool call, whose helpers report progress."""
+    """Raise `TimeoutError` if a tool call is silent for too long; the call's helpers report progress."""
     async with stall_limit(seconds, seconds) as progress:
         token = _note.set(progress)
         try:

@@ -1,6 +1,6 @@
-"""Files that tools wrote: given safe names and media types, and stored as artifacts for the user.
+"""Files written by tools: given safe names and media types, and stored as artifacts for the user.
 
-The files are untrusted: nothing here opens, unpacks or runs them.
+The files are untrusted: they are never opened, unpacked or run here.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from chargehand.contracts import Artifact, Contract
 from chargehand.shared_files import safe_name, unique_name
 
 MOST_FILES: Final = 10
-"""Files of one tool call."""
+"""Maximum files of one tool call."""
 MOST_BYTES: Final = 10 * 1024 * 1024
-"""Size of a file."""
+"""Maximum size of a file."""
 MOST_BYTES_TOGETHER: Final = 20 * 1024 * 1024
 
 _MAGIC: Final = {
@@ -45,7 +45,7 @@ class ToolOutput(Contract):
     """A file as a tool wrote it."""
 
     name: str
-    """As the tool named it; not a safe file name."""
+    """The name given by the tool; not a safe file name."""
     content: bytes
     title: str = ""
     """What it shows, for the user."""
@@ -78,7 +78,7 @@ async def store_outputs(store: Artifacts, files: Sequence[ToolOutput]) -> tuple[
 
 
 def media_type(name: str, content: bytes) -> str:
-    """Return the media type that the name claims if the content agrees, and a generic one otherwise."""
+    """Return the media type implied by the name if the content agrees, and a generic one otherwise."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in _MAGIC:
         claimed, magic = _MAGIC[suffix]

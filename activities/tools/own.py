@@ -1,4 +1,4 @@
-"""The operator's own tools: added by plug-ins, and checked as a whole when a worker starts."""
+"""The operator's own tools: added by plug-ins, and all checked together when a worker starts."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,11 +54,11 @@ class FunctionTool:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it lets an agent do, as its author declares it."""
+        """What the tool lets an agent do, as declared by its author."""
         return self.definition.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Call the function. The cause of an `ApplicationError` may hold secrets; models see its type alone."""
+        """Call the function. The cause of an `ApplicationError` may contain secrets; models see only its type."""
         try:
             return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
         except Exception as error:
@@ -74,7 +74,7 @@ class FunctionTool:
 
 
 def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
-    """Collect the tools that plug-ins add to those whose names are taken. Raises `PluginError`, `SettingsError`."""
+    """Collect the tools that plug-ins add; names in `taken` are refused. Raises `PluginError`, `SettingsError`."""
     found: dict[int, _Definition] = {}
     for extension in extensions:
         loaded = extension.load(object)
@@ -97,9 +97,9 @@ async def open_own_tools(
     closing: AsyncExitStack,
     replaced: Mapping[Provider, object] | None = None,
 ) -> dict[str, Tool]:
-    """Build tools, whose synchronous functions share threads, and open each dependency that is not replaced, once.
+    """Build tools, whose synchronous functions share threads, and open each dependency once unless it is replaced.
 
-    All is closed with `closing`. Raises `SettingsError`.
+    Everything is closed with `closing`. Raises `SettingsError`.
     """
     if not definitions:
         return {}

@@ -1,6 +1,6 @@
 """The tools `recall`, which returns outcomes of earlier subtasks in full (a task shows what fits), and `note`.
 
-An agent can recall what its subtask depends on, and what that depends on; nothing else is handed to the tool.
+An agent can recall the outcomes on which its subtask depends, directly or indirectly; the tool gets no others.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ class RecallContext(CallContext):
     """The context of a call of `recall`."""
 
     outcome: InputOutcome | None = left_out(None)
-    """What is recalled; None if the agent may recall no outcome of that id."""
+    """The requested outcome; None if the agent may not recall an outcome with that id."""
     known: tuple[str, ...] = left_out(())
-    """What the agent may recall."""
+    """Ids of the outcomes that the agent may recall."""
 
 
 class Recall:
     """Reads an outcome page by page: its text, findings and data, then its sources, then the text of its files."""
 
     capabilities = frozenset[Capability]()
-    """None of its own: what an outcome is based on counts as given to its reader."""
+    """None, because the sources of an outcome already count as given to its reader."""
     spec = ToolSpec(
         name=RECALL,
-        own_step=True,  # the workflow gives it the outcome
+        own_step=True,  # the workflow passes it the outcome
         description=(
             "Read the outcome of an earlier subtask in full: its text, findings, data and gaps, then its sources "
             "with the passages kept of them, then the text of its files. Use it when your task shows an outcome "

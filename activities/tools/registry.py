@@ -34,7 +34,7 @@ def build_tools(
     page_hosts: frozenset[str],
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
-    """Build every tool, by the name under which models call it."""
+    """Build every tool, keyed by the name under which models call it."""
     read_page = ReadPage(page_hosts)
     closing.push_async_callback(read_page.close)
     tools: tuple[Tool, ...] = (
@@ -57,6 +57,6 @@ def choose_pages(search: Choice) -> Choice:
 
 
 def absent_tools(chosen: Mapping[str, Choice], tools: Mapping[str, Tool]) -> frozenset[str]:
-    """Name the tools that crews may mention and agents do not get."""
+    """List the tools that crews may mention but agents do not get."""
     off = {"read_page"} if chosen["pages"].adapter == _OFF else set[str]()
     return (_TOOLS_OF_PLUGINS - tools.keys()) | off

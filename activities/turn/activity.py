@@ -64,7 +64,7 @@ from chargehand.wire import ActivityType, ErrorType
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _KEPT_PROSE_CHARACTERS: Final = 20_000
-"""Of an agent, whose words may be all that comes of its subtask."""
+"""Maximum characters kept of an agent's text, which may be the only result of its subtask."""
 _BRIEF_SECONDS: Final = 0.1
 """Time that a paid reply waits for the disk before a heartbeat records it, which costs the server an extra write."""
 _COUNT_MARGIN: Final = 50
@@ -78,7 +78,7 @@ class TurnActivities:
     crews: CrewVersions
     models: Models
     tool_activities: ToolActivities
-    """The tools of agents, of which quick ones run within a turn."""
+    """Runs the agents' tools; quick ones run within a turn."""
     library: DocumentLibrary
     conversations: ConversationStore
     pause: Pause = pause_after
@@ -99,7 +99,7 @@ class TurnActivities:
         async with open_journal() as record:
             if record.entry.result is not None:
                 note({SpanAttribute.FROM_JOURNAL: True})
-                # A tool that ran at once may have lost the worker.
+                # A tool that ran within the turn may have caused the loss of the worker.
                 result = record.entry.result.replace(lost_workers=1)
                 return await take_over(self.tool_activities.acting.record, request.session, result)
             earlier = await self._discarded.at_this_step() if request.after_reset else None
@@ -107,7 +107,7 @@ class TurnActivities:
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
             record.entry = record.entry.replace(is_waiting=True)
-            if ".again-" in activity.info().activity_id:  # a worker may be lost again, before the next heartbeat
+            if ".again-" in activity.info().activity_id:  # another worker may be lost before the next heartbeat
                 await record.record(record.entry)
             call = await self._prepare(request, record)
             describe_call(call, self.models.card(request.tier, request.model_name).provider)
@@ -216,7 +216,7 @@ class TurnActivities:
         return counted + counted // _COUNT_MARGIN + _COUNT_MARGIN
 
     def _outward_words(self, task: PlanTask, catalog: Catalog, crew: Crew, result: TurnResult) -> str:
-        """Return a subtask whose agent reaches out and whose instruction repeats words of the documents."""
+        """Return the problem of a subtask that would send out words of the documents; empty if there is none."""
         answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
         for subtask in answer.subtasks if answer else ():
             agent = crew.agent(subtask.agent)
@@ -315,10 +315,10 @@ def _for_another_model(call: ModelCall, name: str) -> ModelCall:
 
 
 def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
-    """Interpret a reply so that it can be recorded; it is paid for, whatever is wrong with it."""
+    """Interpret a reply in a form that can be recorded; it is paid for, however unusable it may be."""
     try:
         if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
-            raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
+            raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # handled like any other unusable reply
         result = interpret(reply, call.answer_type, call.data_schema, call.task.refs)
         converter = activity.payload_converter()
         converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
@@ -404,7 +404,7 @@ def interpret(
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
-    """Drop an agent's references beyond the maximum sources of one answer."""
+    """Drop the references of an agent's answer that exceed the maximum number of sources."""
     if not isinstance(answer, AgentAnswer):
         return answer
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)

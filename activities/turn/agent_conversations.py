@@ -22,12 +22,12 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 
 _LEAST_BYTES: Final = 1_000
-"""Minimum JSON size of a conversation that is stored, including its next round; smaller ones are sent again."""
+"""Minimum JSON size for storing a conversation with its next round; smaller ones are sent again."""
 _LEAST_BYTES_BEFORE: Final = 4_000
 """The same without that round, which is then sent."""
 _logger = logging.getLogger("chargehand.turns")
 _LEVEL: Final = 1
-"""A tenth larger than at the default level, in a third of the time, which recurs in every turn."""
+"""zlib level: a tenth larger than by default, in a third of the time, which recurs in every turn."""
 
 
 class ConversationStore:

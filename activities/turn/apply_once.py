@@ -1,10 +1,10 @@
-"""Acting calls, each applied once.
+"""Acting calls, each of which is applied only once.
 
 The intent is recorded before the tool is called, and the answer after it: by a synchronous heartbeat, and in the record
-outside Temporal, which survives a restored database. An attempt that finds an answer returns it. One that finds
-only an intent follows a lost worker, a fault or a restore: whether the tool was called is then unknown, so the tool is
-asked, and not called again unless nothing was applied, it is idempotent, or a person decided
-so. Of two workers that record the same attempt, one calls the tool.
+outside Temporal, which survives a restored database. An attempt that finds an answer returns it. If it finds only an
+intent, because of a lost worker, a fault or a restore, it is unknown whether the tool was called. The tool is then
+asked, and is called again only if nothing was applied, it is idempotent, or a person decided so. If two workers record
+the same attempt, only one calls the tool.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Entry(Contract):
 
 @dataclass
 class CallTimes:
-    """Durations of acting tools' calls in this process, from which settling times are estimated."""
+    """Durations of calls of acting tools in this process, used to estimate settling times."""
 
     shortest_doubt: timedelta = SHORTEST_DOUBT
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -58,7 +58,7 @@ class CallTimes:
         self._calls.setdefault(tool, deque(maxlen=_CALLS)).append(time)
 
     def doubt(self, tool: str) -> timedelta:
-        """Return how long “not applied” is doubted: twice the longest recent call."""
+        """Return how long the answer “not applied” is in doubt: twice the longest recent call."""
         return max(self.shortest_doubt, *(2 * time for time in self._calls.get(tool, ())), timedelta(0))
 
 
@@ -126,7 +126,7 @@ async def apply_once(
             attempt=secrets.token_hex(8),
             at=pulse().now(),
         )
-        # Raises in an attempt that the server has given up, so that only another one acts.
+        # Raises if the server has given up this attempt, so that only another one acts.
         await pulse().record(Entry(begun_at=begun.at))
         try:
             is_begun = await calls.begin(begun)
@@ -141,7 +141,7 @@ async def apply_once(
 
 @contextmanager
 def certain_failures() -> Generator[None]:
-    """Tell a failure before the tool was called, by this attempt or an earlier one, from one of unknown outcome.
+    """Distinguish failures before the tool was called, by this or an earlier attempt, from those of unknown outcome.
 
     Raises:
         ApplicationError: `ToolNotCalled`.
@@ -158,7 +158,7 @@ def certain_failures() -> Generator[None]:
 
 
 def _doubtful_since(entry: Entry, last: Call | None, decided_at: datetime | None) -> datetime | None:
-    """Return the start of the last call of unknown outcome that no person has decided about since."""
+    """Return the start of the last call of unknown outcome about which no person has decided since."""
     begun = [entry.begun_at, last.begun.at if last and last.answer is None else None]
     return max((at for at in begun if at and (decided_at is None or at > decided_at)), default=None)
 
@@ -190,9 +190,9 @@ async def _make(
 async def _find_outcome(
     tool: Tool, arguments: Mapping[str, JsonValue], context: ToolContext, begun_at: datetime, times: CallTimes
 ) -> LookUpResult:
-    """Find out the outcome of a started call; None if it may be made again.
+    """Determine the outcome of a started call; None if it may be made again.
 
-    Its request may still be in flight, so “not applied” counts only after `settles_within`.
+    Its request may still be in flight, so “not applied” is final only after `settles_within`.
     """
     spec, look_up = tool.spec, look_up_of(tool)
     if look_up is None:

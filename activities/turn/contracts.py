@@ -15,7 +15,7 @@ _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
 class Counted(Contract):
-    """The provider's token count of the beginning of a conversation: a prompt and its reply."""
+    """A provider's token count of the beginning of a conversation: a prompt and its reply."""
 
     model: str
     """The model whose tokens were counted."""
@@ -43,9 +43,9 @@ class TurnRequest(Contract):
     profile: Profile = left_out("standard")
     """The session's profile, which affects lengths and notes."""
     today: date
-    """The workflow's start, as stated to the model."""
+    """The date on which the workflow started, as stated to the model."""
     max_input_tokens: int
-    """The call is refused before it is paid for if its input could be longer."""
+    """Maximum input tokens; a call that may have more is refused before it is paid for."""
     counted: Counted | None = left_out(None)
     """The provider's count of this conversation; only later parts are bounded by bytes."""
     max_output_tokens: int
@@ -53,11 +53,11 @@ class TurnRequest(Contract):
     effort: Effort = left_out("medium")
     """Reasoning effort, if the model supports it."""
     after_reset: bool = left_out(False)
-    """Whether this run resulted from a reset, so that the turn may already have been taken."""
+    """Whether this run is the result of a reset, so that the turn may have been taken already."""
     urgency: Literal["now", "batch"] = left_out("now")
     """Whether the provider may answer later at a lower price."""
     live_text: LiveTexts = left_out("report")
-    """Whether its text is followed although it is not the report."""
+    """Whether followers can read the text although it is not the report."""
     at_once: tuple[str, ...] = left_out(())
     """Tools that may run within the turn; the workflow runs all others."""
     provider_failures: int = left_out(0)

@@ -1,7 +1,7 @@
-"""Results from before a `workflow reset`, so that turns are not paid again and children not started again.
+"""Results from before a `workflow reset`, so that no turn is paid and no child started a second time.
 
-A reset starts a new run from the middle of an old one. The old run's history still has every later call, with
-its request and its result.
+A reset starts a new run from the middle of an old one. The old run's history still contains every later call, with its
+request and its result.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class DiscardedTurns:
 
 
 async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str, DiscardedTurn]:
-    """Collect the turns of all runs before the newest reset, the latest per step."""
+    """Collect the turns of all runs before the newest reset, keeping the latest for each step."""
     turns: dict[str, DiscardedTurn] = {}
     base: str | None = run_id
     while base is not None:

@@ -1,8 +1,8 @@
-"""What is kept of a paid call, so that it is not paid again: its journal, and its charge.
+"""The journal and the charge of a paid call, which are kept so that it is not paid again.
 
-The journal outlives the worker that made the call. A reply after which work remains is recorded by a synchronous
-heartbeat on arrival, so that the next attempt finds it and does not pay again. Later heartbeats repeat the entry,
-because the server keeps only the last one. The charge is kept in the record outside Temporal, which survives a
+The journal outlives the worker that made the call. If work remains after a reply, the reply is recorded by a
+synchronous heartbeat on arrival, so that the next attempt finds it and does not pay again. Later heartbeats repeat the
+entry, because the server keeps only the last one. The charge is kept in the record outside Temporal, which survives a
 restored database.
 """
 
@@ -38,7 +38,7 @@ _logger: Final = logging.getLogger("chargehand.turns")
 _CANCEL_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 _LONGEST_LIVE: Final = 6_000
-"""Maximum final characters of text in a heartbeat, below the size for external storage."""
+"""Maximum length of the end of the text in a heartbeat, below the size for external storage."""
 
 
 class Entry(Contract):
@@ -79,7 +79,7 @@ class Journal:
         _unrecorded[self._step] = self.entry
 
     async def record(self, entry: Entry) -> None:
-        """Write an entry; on return it is stored on the server.
+        """Write an entry; when this returns, the server has stored it.
 
         Raises:
             AsyncActivityCancelledError: the attempt was cancelled.
@@ -94,7 +94,7 @@ class Journal:
         return (self.entry,)
 
     def publish(self, live: LiveText) -> None:
-        """Publish text being written in the next heartbeat."""
+        """Publish the text written so far with the next heartbeat."""
         self.entry = self.entry.replace(live=live)
         self._pulse.beat()
 
@@ -114,7 +114,7 @@ class Journal:
 
     @property
     def patience_seconds(self) -> float:
-        """Time that a call may run so that it can be cancelled before this activity times out."""
+        """Time that a call may take and still be cancelled before this activity times out."""
         info = activity.info()
         # Both times are by the server's clock, since this host's may be wrong.
         waited = info.started_time - info.scheduled_time
@@ -123,13 +123,13 @@ class Journal:
         return max(0.0, left - (time.monotonic() - self._opened_at) - min(_CANCEL_SECONDS, left / 4))
 
     async def clean_up(self) -> None:
-        """Run the clean-up actions that wait until the attempt's end is recorded."""
+        """Run the clean-up actions that had to wait until the attempt's end was recorded."""
         for action in self._afterwards:
             await action()
 
 
 async def _is_unwanted() -> bool:
-    """Whether a cancelled attempt is the last; one that timed out or whose worker shuts down is not."""
+    """Whether a cancelled attempt is the last: not if it timed out or its worker is shutting down."""
     details = activity.cancellation_details()
     if details is None or details.cancel_requested:
         return details is not None
@@ -168,8 +168,8 @@ async def open_journal() -> AsyncGenerator[Journal]:
 def live_report(task: Task, journal: Journal, texts: LiveTexts) -> Callable[[Callable[[], str]], None] | None:
     """Return a publisher of the text so far, for a turn that writes the report, a reply, or other followed text.
 
-    It publishes a few times a second. That adds nothing to the history, is encrypted like every payload, and only
-    serves followers: it is gone once the reply is recorded, and the next attempt starts anew.
+    It publishes a few times a second. The text is encrypted like every payload, adds nothing to the history, and only
+    serves followers: it is discarded once the reply is recorded, and the next attempt starts from nothing.
     """
     is_read = texts == "agents" or isinstance(task, ConverseTask)
     is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
@@ -208,7 +208,7 @@ def _text_of(written: str, field: str) -> str:
 async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
     """Record the charge of a call.
 
-    Return the unbooked cost of the same turn from before a restore of the database.
+    Return the cost of the same turn from before a restore of the database, if it is not booked yet.
     """
     info = activity.info()
     charge = Charge(
@@ -233,9 +233,9 @@ async def record_charge(record: Record, request: TurnRequest, reply: ModelReply)
 
 
 async def take_over(record: Record, session: str, result: TurnResult) -> TurnResult:
-    """Return a stored reply to the running turn, which books its charge if the paying history is lost.
+    """Return a stored reply to the running turn, which books its charge if the history that paid it is lost.
 
-    If the session was already told of the charge, it is booked, and the reply costs nothing more.
+    If the charge has been booked already, the reply costs nothing more.
     """
     info = activity.info()
     turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)

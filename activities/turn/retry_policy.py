@@ -1,8 +1,8 @@
 """The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure.
 
-A failure that was certainly not billed is retried by Temporal until the activity's time is up, however often.
-One that may have been billed returns to the workflow, which charges it before repeating the call; the third ends the
-turn. `activities.models.failures` decides which is which.
+Temporal retries a failure that was certainly not billed until the activity's time is up, with no limit on attempts. A
+failure that may have been billed returns to the workflow, which charges it before repeating the call; the third one
+ends the turn. `activities.models.failures` decides which is which.
 """
 
 import logging
@@ -27,7 +27,7 @@ BILLED_FAILURES: Final = 3
 """Number of possibly billed failures after which a turn is given up."""
 _WAITING: Final = "waiting"
 _LONGEST_PAUSE: Final = timedelta(seconds=4)
-"""Maximum delay after a provider has recovered; breakers protect one that is down."""
+"""Maximum pause, hence the longest delay after a provider recovers; breakers protect one that is down."""
 
 
 class Freshness:
@@ -68,7 +68,7 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
 
 
 def refuse_after_lost_attempt(entry: Entry) -> None:
-    """Fail after a lost attempt, so that the workflow charges it before the call is repeated.
+    """Fail if an earlier attempt was lost, so that the workflow charges it before the call is repeated.
 
     A provider's background job is resumed instead, free of charge.
     """
@@ -87,12 +87,12 @@ Pause = Callable[[int], timedelta]
 
 
 async def decide_retry(failure: ProviderError, record: Journal, billed_before: int, pause: Pause) -> ApplicationError:
-    """Turn a provider's failure into the error that ends this attempt, which decides about retries.
+    """Convert a provider's failure into the error that ends this attempt and determines whether it is retried.
 
-    The journal counts unbilled failures, the workflow possibly billed ones: `billed_before`.
+    The journal counts unbilled failures; the workflow counts possibly billed ones and passes `billed_before`.
     """
     if failure.fault.possibly_billed:
-        # A final failure uses up all allowed ones.
+        # A final failure counts as all the failures allowed.
         count = BILLED_FAILURES if failure.is_final else billed_before + 1
         seconds = (failure.retry_after or pause(count)).total_seconds()
         return non_retryable_error(ErrorType.OUTCOME_UNKNOWN, failure.message, count, seconds, failure.fault)

@@ -1,7 +1,7 @@
-"""Prompt prefixes shared by calls of this worker: other calls wait for the first token of the first one.
+"""Prompt prefixes shared by calls of this worker: later calls wait for the first token of the first one.
 
-A provider can read a prefix from its cache once it answers the call that wrote it. Simultaneous calls would
-each write it, at more than the price of plain input.
+A provider can read a prefix from its cache once it has started to answer the call that wrote it. Simultaneous calls
+would all write it, which costs more than plain input.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from activities.models.protocol import ModelCall
 from activities.single_flight import Newest
 
 _LIFE_SECONDS: Final = 300.0
-"""Minimum lifetime of cached prefixes at providers after their last use."""
+"""Minimum time for which providers keep cached prefixes after their last use."""
 _LONGEST_WAIT: Final = 10.0
 """Maximum wait from the start of the first call; an unstreamed reply may take longer."""
 _SHARE_OF_TIME: Final = 4
-"""A call waits at most this fraction (1 divided by this) of its time."""
+"""A call waits at most its time divided by this."""
 BYTES_PER_TOKEN: Final = 4
 _REMEMBERED: Final = 1_000
 
@@ -41,7 +41,7 @@ class SharedPrefixes:
 
     @asynccontextmanager
     async def take_turn(self, call: ModelCall, least_tokens: int) -> AsyncGenerator[ModelCall]:
-        """Wait for the first call, if any, and yield the call, which then reports its own first token.
+        """Wait for the first call, if any, and yield the call with a callback that reports its own first token.
 
         Args:
             call: a call about to be made.

@@ -1,7 +1,7 @@
-"""Adaptive limit of a model's concurrent calls in this worker, learned from throttled and failed calls.
+"""Adaptive limit on a model's concurrent calls in this worker, learned from throttled and failed calls.
 
-A throttled call waits as long as the provider requests; others go on, fewer at a time. Only when most calls fail
-are calls reduced to one probe at a time.
+A throttled call waits as long as the provider requests; other calls continue, but fewer at a time. Only when most calls
+fail are they reduced to one probe at a time.
 """
 
 import asyncio
@@ -73,23 +73,23 @@ _TARGET: Final = 0.05
 _MOST_CHANCE: Final = 0.3
 """Maximum share of refusals attributed to chance."""
 _NO_BETTER: Final = 0.5
-"""Share of the previous refusal rate above which a lower limit did not help."""
+"""If the refusal rate stays above this fraction of the previous one, a lower limit did not help."""
 _ROW, _LONG_ROW = 3, 4
 _PROVEN: Final = 0.8
-"""Share of concurrent calls that, if accepted, proves the current limit acceptable."""
+"""Fraction of concurrent calls whose acceptance proves that the current limit is acceptable."""
 _UNLIMITED: Final = 256
-"""From here on, calls are not limited."""
+"""Above this limit, calls are not limited."""
 _SPACED: Final = 8.0
-"""Below this limit, fractions are realised by spacing calls."""
+"""Below this limit, fractions of a call are realised by spacing calls."""
 
 
 @dataclass
 class Concurrency:
     """The concurrent calls and their limit, learned from which calls the provider throttles.
 
-    The limit grows by steps. It shrinks to a share of the concurrent calls, never below what was just accepted, if
-    calls are refused because there are too many: several in a row, or fewer refusals at lower concurrency.
-    Calls refused at random, at any concurrency, only wait themselves.
+    The limit grows in steps. It shrinks to a fraction of the concurrent calls, never below what was just accepted, if
+    calls are refused because there are too many: several in a row, or fewer refusals at lower concurrency. If calls are
+    refused at random, at any concurrency, only those calls wait.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -104,7 +104,7 @@ class Concurrency:
     _took: float = field(default=0.0, init=False)
     _refused: deque[int] = field(default_factory=lambda: deque[int](maxlen=2 * _LONG_ROW), init=False)
     _by_chance: float = field(default=0.0, init=False)
-    """Share of calls refused at any concurrency."""
+    """Share of calls refused regardless of concurrency."""
     _before: tuple[float, float] | None = field(default=None, init=False)
     """Refusal rate and limit before a trial reduction."""
     _judged_from: int = field(default=0, init=False)
@@ -136,7 +136,7 @@ class Concurrency:
         return self.begun
 
     def end(self, call: int) -> None:
-        """Record the end of a call without information about the limit."""
+        """Record the end of a call that says nothing about the limit."""
         self._open.pop(call, None)
 
     def answer(self, call: int) -> None:
@@ -204,7 +204,7 @@ class Concurrency:
 
 
 _REMEMBERED: Final = 20
-"""Number of latest results by which a breaker judges whether most calls fail."""
+"""Number of most recent results from which a breaker judges whether most calls fail."""
 _LEAST_FAILURES: Final = 3
 _MOST_FAIL: Final = 0.6
 _LONGEST_WAIT: Final = 20.0
@@ -223,7 +223,7 @@ class Breaker:
     now: Callable[[], float] = time.monotonic
     concurrency: Concurrency = field(init=False)
     _ends: deque[bool] = field(default_factory=lambda: deque[bool](maxlen=_REMEMBERED), init=False)
-    """Whether the latest calls failed; throttled ones do not count."""
+    """Whether each of the latest calls failed, not counting throttled ones."""
     _opened_until: float = field(default=-math.inf, init=False)
     _openings: int = field(default=0, init=False)
     """Consecutive openings since the last answer, each longer than the previous."""
@@ -353,7 +353,7 @@ class Breaker:
         if is_throttled:
             return
         if failure.retry_after is not None and failure.retry_after.total_seconds() > _LONGEST_WAIT:
-            # The provider is down, not only for this call.
+            # The provider is down for all calls.
             self._close_until(failure.retry_after.total_seconds())
         self._ends.append(True)
         latest = list(self._ends)[-_LEAST_FAILURES:]

@@ -1,8 +1,8 @@
-"""The activity that runs a tool for an agent, and quick tools, run within the turn that requests them.
+"""The activity that runs a tool for an agent, and quick tools, which run within the turn that requests them.
 
-Quick tools need no separate activity or workflow task. The turn's reply is recorded first, so nothing that
-happens here loses what was paid. The workflow says which tools may be quick; a call that is not made within the turn,
-fails or takes long gets an activity of its own, with its retries.
+Quick tools need no separate activity or workflow task. The turn's reply is recorded first, so that nothing that happens
+here loses what was paid. The workflow determines which tools may be quick; a call that is not made within the turn,
+fails or takes long gets a separate activity with its own retries.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _QUICK_SECONDS: Final = 1.0
 MOST_COMPUTING: Final = 50
 """Maximum concurrent calls of computing tools."""
 _QUICK_BYTES: Final = 256 * 1024
-"""Maximum total of quick results: an oversized result would lose the turn with its reply."""
+"""Maximum total size of quick results, since an oversized turn result would be lost with its reply."""
 UNKNOWN_OUTCOME: Final = (
     "Whether this call was applied is unknown, and it is not repeated. Do not make it again. Say in your answer that "
     "a person has to check it."
@@ -61,7 +61,7 @@ class ToolActivities:
     keys: Encryption | None = None
     """Keys that open the credentials of calling users."""
     silence: timedelta = timedelta(seconds=90)
-    """Maximum time without progress of a tool; each also limits its total time."""
+    """Maximum time for a tool without progress; a tool's own limit also bounds its total time."""
     _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_COMPUTING), init=False)
 
     @activity.defn(name=ActivityType.USE_TOOL)
@@ -93,7 +93,7 @@ class ToolActivities:
         return CallProblems(problems=tuple(found))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
-        """Run the tool within its time; None if it acts and its outcome is unknown."""
+        """Run the tool within its time limit; None if it acts and its outcome is unknown."""
         tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
         step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
         try:
@@ -136,8 +136,8 @@ class ToolActivities:
     async def _leak(self, request: ToolRequest) -> ToolAnswer | None:
         """Refuse arguments that would send out private text: the agent's inputs, or descriptions of the documents.
 
-        The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
-        into an instruction. What a person has read and approved is sent unchanged.
+        The planner knows the documents' names, headings and examples, and an attacker could trick it into putting them
+        into an instruction. Text that a person has read and approved is sent unchanged.
         """
         if "reaches_out" not in self.tools[request.call.tool].capabilities or request.decision:
             return None

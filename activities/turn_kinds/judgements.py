@@ -1,4 +1,4 @@
-"""Turns in which a model judges: answers to one question, claims, tool calls, and reports."""
+"""Turns in which a model judges answers to one question, claims, tool calls, or reports."""
 
 import json
 from typing import ClassVar, Final, Literal
@@ -68,7 +68,7 @@ class ClaimToJudge(Contract):
 
 class ClaimVerdict(Contract):
     claim: int
-    """Its number, from 1."""
+    """The claim's number, from 1."""
     verdict: Verdict
     reason: str
 
@@ -79,7 +79,7 @@ class JudgeClaimsAnswer(TurnAnswer):
 
 
 class JudgeClaimsTask(TurnTask):
-    """Judge claims by their evidence alone."""
+    """Judge each claim only by its evidence."""
 
     written_like: ClassVar = "claim"
     answer_type: ClassVar = JudgeClaimsAnswer
@@ -88,7 +88,7 @@ class JudgeClaimsTask(TurnTask):
     claims: tuple[ClaimToJudge, ...]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render each claim with its evidence, which several may share."""
+        """Render each claim with its evidence, which several claims may share."""
         first: dict[str, int] = {}
         sections: list[str] = []
         for number, claim in enumerate(self.claims, start=1):
@@ -100,11 +100,11 @@ class JudgeClaimsTask(TurnTask):
 
 _MOST_ARGUMENTS: Final = 10_000
 _MOST_SAID: Final = 40_000
-"""Characters that the judge of a call reads."""
+"""Maximum characters of the user's text that the judge of a call reads."""
 
 
 class JudgeCallAnswer(TurnAnswer):
-    model_config = ConfigDict(strict=True, extra="forbid")  # a reply that allows a call is read literally
+    model_config = ConfigDict(strict=True, extra="forbid")  # a reply that allows a call must be exact
 
     kind: Literal["judge_call"] = "judge_call"
     is_expected: bool
@@ -112,7 +112,7 @@ class JudgeCallAnswer(TurnAnswer):
 
 
 class JudgeCallTask(TurnTask):
-    """Judge a tool call by the user's own words, of which none may be left out: the last may take back the first."""
+    """Judge a tool call by the user's own words. None are left out, since the last may take back the first."""
 
     answer_type: ClassVar = JudgeCallAnswer
 
@@ -168,7 +168,7 @@ class CritiqueTask(TurnTask):
 
 class GradeDraft(Contract):
     criterion: int
-    """Its number, from 1."""
+    """The criterion's number, from 1."""
     met: bool
     reason: str
 

@@ -1,4 +1,4 @@
-"""Turns in which the supervisor decides what to do, and by which agents."""
+"""Turns in which the supervisor decides what to do and which agents do it."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, get_args
@@ -75,9 +75,9 @@ class PlanTask(TurnTask):
     earlier: tuple[InputOutcome, ...] = left_out(())
     """The report of the session that this one follows."""
     thread: tuple[EarlierSession, ...] = left_out(())
-    """Summaries of the sessions before that."""
+    """Summaries of the sessions before that one."""
     may_ask_for_more: bool = left_out(False)
-    """Whether the parent session can be asked for more than this allowance."""
+    """Whether the session can ask its parent session for more than this allowance."""
     is_approved_by_person: bool = left_out(False)
     """Whether a person approves the plan, which may allow sending out words of the documents."""
     rejected: tuple[RejectedPlan, ...] = ()
@@ -138,7 +138,7 @@ class ExpandTask(TurnTask):
     kind: Literal["expand"] = "expand"
     goal: str
     agent: str
-    """The agent of all the subtasks."""
+    """The agent that works on all the subtasks."""
     template: str
     items: InputOutcome
     """The outcome that lists the items."""
@@ -179,7 +179,7 @@ class ReviewTask(TurnTask):
     kind: Literal["review"] = "review"
     goal: str
     outcomes: tuple[InputOutcome, ...]
-    """All ended subtasks of the plan, however they ended."""
+    """All subtasks of the plan that have ended, successfully or not."""
     waiting: tuple[str, ...] = ()
     """Subtasks that have not started yet."""
     disagreements: tuple[ContradictionDraft, ...] = ()
@@ -238,14 +238,14 @@ class RefineTask(TurnTask):
 
     kind: Literal["refine"] = "refine"
     goal: str
-    """The session's goal, for context only."""
+    """The session's goal, only for context."""
     agent: str
     instruction: str
     """The instruction of the failed attempt."""
     problem: str
     outcome: Outcome
     attempts: int
-    """Number of finished attempts, this one included."""
+    """Number of finished attempts, including this one."""
 
     @property
     def refs(self) -> ShortRefs:

@@ -1,4 +1,4 @@
-"""All kinds of turns: add a kind as a task and its answer in this folder, and a row in each union below."""
+"""All kinds of turns. A new kind is a task and its answer in this folder, and a row in each union below."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, get_args

@@ -37,7 +37,7 @@ def said_text(text: str) -> str:
 
 
 def nesting_note(*, may_nest: bool) -> str:
-    """Tell a planner whether a subtask may be a nested session."""
+    """Tell a planner whether subtasks can be nested sessions."""
     if may_nest:
         rare = f"Use it rarely: it counts as {LEAST_TURNS_OF_SESSION} turns."
         return f"The agent supervisor is a session of its own, for a part that needs several agents. {rare}"
@@ -91,7 +91,7 @@ def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDr
 
 class Quotation(Contract):
     number: int
-    """The second quotation of the first source is cited as `[S1.2]`."""
+    """The quotation's number: the second quotation of the first source is cited as `[S1.2]`."""
     text: str
 
 
@@ -99,7 +99,7 @@ class CitedSource(Contract):
     """A source as cited by the writer of a report."""
 
     number: int
-    """The first is cited as `[S1]`."""
+    """The source's number: the first is cited as `[S1]`."""
     ref: str
     title: str = left_out("")
     quotations: tuple[Quotation, ...] = left_out(())
@@ -146,7 +146,7 @@ def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
 
 
 def instruction_line(result: InputOutcome) -> str:
-    """Render the instruction of an outcome; written by a model, it is data to other models."""
+    """Render the instruction of an outcome; since a model wrote it, other models get it as data."""
     return f"Asked: {result.instruction}\n\n"
 
 
@@ -228,6 +228,6 @@ def request_block(text: str) -> str:
 def escape_marks(text: str) -> str:
     """Replace the first character of anything that could be read as a mark by a square bracket.
 
-    The text does not become longer.
+    This never makes the text longer.
     """
     return _MARK.sub("[", text)

@@ -16,7 +16,7 @@ _NAME: Final = "p[1-9][0-9]{0,3}"
 _SHORT: Final = re.compile(_NAME)
 _ONE: Final = re.compile(rf"\[({_NAME})\]")
 _CITED: Final = re.compile(rf"`[^`\n]*`|\[({_NAME}(?:[,;] ?{_NAME})*)\]")
-"""Short refs in brackets, or code, which is left unchanged."""
+"""Short refs in brackets; also matches code, which is left unchanged."""
 _VERBATIM: Final = "quote"
 _OF_SOURCE: Final = re.compile(r"(?:^|_)(?:ref|source|url|uri|link|document)s?(?:_|$)", re.IGNORECASE)
 """Names of fields and arguments whose value may be a plain ref."""
@@ -29,7 +29,7 @@ class ShortRefs:
     """The short refs of one task."""
 
     def __init__(self, refs: Iterable[str] = ()) -> None:
-        """Number refs in order, each once. One no longer than its number stays unchanged."""
+        """Number refs in order, each once. A ref that is no longer than its number stays unchanged."""
         names = {ref: f"p{number}" for number, ref in enumerate(dict.fromkeys(refs), start=1)}
         self._short = {ref: name for ref, name in names.items() if len(ref) > len(name) or _SHORT.fullmatch(ref)}
         self._whole = {name: ref for ref, name in self._short.items()}

@@ -72,16 +72,16 @@ class SynthesisTask(TurnTask):
     length_words: int = left_out(0)
     """Approximate length of the text; 0 for no target."""
     section: Section | None = left_out(None)
-    """The section to write, if others write the rest."""
+    """The section to write, if other turns write the rest."""
     may_reopen: bool = left_out(False)
     """Whether sources can be reopened before writing."""
     reopened: tuple[ReopenedSource, ...] = left_out(())
     outcomes: tuple[InputOutcome, ...]
-    """All subtasks of the plan, however they ended."""
+    """All subtasks of the plan, whether or not they succeeded."""
     sources: tuple[CitedSource, ...] = ()
-    """Sources by the numbers used in the outcomes."""
+    """Sources, numbered as in the outcomes."""
     stopped_because: str = ""
-    """Why the plan was not completed, if so."""
+    """Why the plan was not completed; empty if it was."""
     contradictions: tuple[Contradiction, ...] = ()
     """Known contradictions between outcomes, with resolutions."""
     is_part: bool = False
@@ -92,7 +92,7 @@ class SynthesisTask(TurnTask):
 
     @property
     def label(self) -> str:
-        """Distinguish the whole report, whose text is followed live, from a section or a summary of a part."""
+        """Distinguishes the whole report, whose text is followed live, from a section or a summary of a part."""
         return "section" if self.section else "summary" if self.is_part else self.kind
 
     @property

@@ -36,7 +36,7 @@ _WITH_REFS: Final = "each statement with its source's ref, such as [p1]"
 _WITHOUT_REFS: Final = "ready to send: without [p1], since its sources are in findings"
 
 _ANSWER_AT: Final = 2
-"""At this many turns left an agent is told to answer; the extra turn is for a truncated answer."""
+"""With this many turns left, an agent is told to answer; the extra turn is for a truncated answer."""
 _ABOVE: Final = "(as under [{}])"
 
 _DATA_INSTRUCTIONS: Final = """
@@ -90,7 +90,7 @@ class WorkAnswer(AgentAnswer):
 
 
 class WorkWithIssuesAnswer(AgentAnswer):
-    """The answer of a reviewing agent: its answer, and the issues it found."""
+    """A reviewing agent's answer, together with the issues it found."""
 
     kind: Literal["work_with_issues"] = "work_with_issues"
     issues: list[IssueDraft] = []
@@ -115,7 +115,7 @@ class WorkTask(TurnTask):
     input: dict[str, JsonValue] | None = left_out(None)
     """Data from the planner, according to the agent's input schema."""
     inputs: tuple[InputOutcome, ...] = ()
-    """Outcomes of the subtasks this one depends on; failures among them are gaps to state."""
+    """Outcomes of the subtasks on which this one depends; failures among them are gaps to state."""
     summary: str = left_out("")
     """The agent's summary of its previous conversation."""
     notes: tuple[Note, ...] = left_out(())
@@ -129,15 +129,15 @@ class WorkTask(TurnTask):
     earlier: str = ""
     """Digest of the stored conversation continued by `rounds`; all fields except `must_answer` come from there."""
     earlier_rounds: int = left_out(0)
-    """Number of its rounds."""
+    """Number of rounds in the stored conversation."""
     since: Round | None = left_out(None)
-    """What was added to its last round since it was stored."""
+    """What was added to the last stored round since it was stored."""
     final_instruction: str = left_out("")
     """How to write the answer, if the user reads it."""
     length_words: int = left_out(0)
     """Approximate length of that text; 0 for no target."""
     must_answer: bool = False
-    """No more tools: answer with what is known."""
+    """Whether the agent must answer with what is known, without further tool calls."""
 
     @classmethod
     def answer_type_for(cls, agent: Agent | None) -> type[TurnAnswer]:
@@ -146,7 +146,7 @@ class WorkTask(TurnTask):
 
     @classmethod
     def role(cls, crew: Crew, agent_name: str, setting: Setting) -> str:
-        """Render an agent's own prompt; only in a conversation does it see the other agents."""
+        """Render an agent's own prompt; it sees the other agents only in a conversation."""
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
@@ -203,7 +203,7 @@ class WorkTask(TurnTask):
         return [f"{heading}:\n{data_block(text)}" for heading, text in headed.items() if text]
 
     def _shape(self) -> list[str]:
-        """Render how to write the text for the user."""
+        """Render the rules for writing the text for the user."""
         if not self.final_instruction and not self.length_words:
             return []
         length = f" About {self.length_words} words." if self.length_words else ""
@@ -259,7 +259,7 @@ class ShownText:
 
     def _passage(self, passage: str, texts: dict[str, str]) -> str:
         above = next((_ABOVE.format(self.refs.name(ref)) for ref, text in texts.items() if passage in text), passage)
-        # Never longer than the text itself, by which the turn's cost is bounded.
+        # Never longer than the text itself, which bounds the turn's cost.
         return min(above, passage, key=len)
 
 
@@ -305,7 +305,7 @@ class ReplyAnswer(AgentAnswer):
 
 
 class ConverseTask(WorkTask):
-    """`goal` is the conversation's purpose, and `instruction` the message that starts the rounds."""
+    """A turn of a conversation: `goal` is its purpose, `instruction` the message that starts the rounds."""
 
     answer_type: ClassVar = ReplyAnswer
     written_like: ClassVar = "user"

@@ -1,1 +1,1 @@
-"""What to set for so many sessions a day: what one session costs, measured, and the arithmetic from there."""
+"""Capacity planning: the measured cost of one session, and what to set for a number of sessions a day."""

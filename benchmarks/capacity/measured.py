@@ -1,4 +1,4 @@
-"""What one session of the main job costs on this machine, and how many it carries, beside what the model says."""
+"""Measures what one session of the main job costs on this machine, and compares its capacity with the model's."""
 
 import asyncio
 import json
@@ -40,9 +40,9 @@ _COUNTED: Final = {
 
 
 async def capacity() -> tuple[Sequence[Row], Sequence[str], Row]:
-    """Measure the cost of a session and a burst of them; give what to set for growing numbers of sessions a day.
+    """Measure the cost of a session and of a burst; return what to set for growing numbers of sessions a day.
 
-    The last part is the cost, for `kept_cost`.
+    The last part of the result is the cost, for `kept_cost`.
     """
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
@@ -74,13 +74,13 @@ async def capacity() -> tuple[Sequence[Row], Sequence[str], Row]:
 
 
 def kept_cost() -> SessionCost:
-    """Read the cost of a session from what the last run with `--save` kept."""
+    """Read the cost of a session saved by the last run with `--save`."""
     kept = json.loads((processes.ROOT / "benchmarks" / "results" / "capacity.json").read_text(encoding="utf-8"))
     return SessionCost(**kept["figures"])
 
 
 async def _cost(chargehand: Chargehand, pids: Mapping[str, int]) -> tuple[SessionCost, float]:
-    """Run sessions one after another; gives the cost of one, and the seconds of processor of everything else."""
+    """Run sessions one after another; return the cost of one, and the processor seconds of everything else."""
     run = own_runs(chargehand)
     for _ in range(_WARM_UP):
         await run(Shape())
@@ -127,7 +127,7 @@ def _database_kb(folder: Path) -> float:
 
 
 async def _burst(chargehand: Chargehand) -> tuple[float, float]:
-    """Run more sessions at once than are carried; gives those that ended a second, and the cores that there were."""
+    """Run more sessions at once than the machine can handle; return sessions per second and the cores available."""
     run, pids = own_runs(chargehand), [os.getpid(), *levels.children(os.getpid())]
 
     def by_others() -> float:
@@ -140,7 +140,7 @@ async def _burst(chargehand: Chargehand) -> tuple[float, float]:
 
 
 async def _waiting_mb(address: str, folder: Path) -> float:
-    """Have sessions wait for a person's approval of their plans, on a worker of their own."""
+    """Let sessions wait for a person to approve their plans, on a separate worker."""
     async with ScriptedProvider(respond) as provider:
         with processes.worker("own", address, "waiting", folder, provider.base_url) as worker:
             await until_polled(worker)

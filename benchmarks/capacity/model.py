@@ -1,4 +1,4 @@
-"""From the cost of one session to workers, slots, limits and database: pure arithmetic, in units that names tell."""
+"""From the cost of one session to workers, slots, limits and database: pure arithmetic; names state the units."""
 
 import math
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from typing import Final
 
 _DAY_SECONDS: Final = 86_400
 _BUSY: Final = 0.6
-"""Share of a core or a slot that is planned to be used at the peak: above it, waiting grows steeply."""
+"""Planned peak utilisation of a core or a slot; above it, waiting grows steeply."""
 _SHARD_BUSY: Final = 0.1
-"""Share of the time that a history shard is planned to be locked by a write: they are hit unevenly."""
+"""Planned share of time that a history shard is locked by a write; the load on shards is uneven."""
 _PARTITION_TASKS: Final = 200.0
-"""Tasks a second that a partition of a task queue is planned to hand out."""
+"""Planned tasks per second of one partition of a task queue."""
 _LEAST_SHARDS: Final = 512
 _LEAST_PARTITIONS: Final = 4
 _PAIR: Final = 2
-"""Workers at least, so that one may go."""
+"""Minimum number of workers, so that one can fail."""
 
 
 @dataclass(frozen=True)
 class SessionCost:
-    """What one session takes, whatever else runs."""
+    """What one session uses, regardless of what else runs."""
 
     worker_cpu_seconds: float
     server_cpu_seconds: float
@@ -30,43 +30,43 @@ class SessionCost:
     """State transitions, which are the server's writes."""
     history_kb: float
     database_kb: float
-    """By which the database grows, indexes and visibility included."""
+    """Growth of the database, including indexes and visibility."""
     turns: float
     tools: float
     waiting_mb: float
-    """Memory of the worker for a session that waits."""
+    """Worker memory of a waiting session."""
 
     @property
     def actions(self) -> float:
-        """Billable actions, without heartbeats: each workflow's start, two for a child, each activity's."""
+        """Billable actions without heartbeats: one per workflow start (two for a child) and one per activity."""
         return 1 + 2 * (self.workflows - 1) + self.activities
 
     @property
     def requests(self) -> float:
-        """Calls of the server's frontend: a poll and a completion for each task, a start, a wait for the result."""
+        """Requests to the server's frontend: a poll and a completion per task, the start, the wait for a result."""
         return 2 + 2 * (self.workflow_tasks + self.activities)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What arrives, and how the world outside answers."""
+    """The expected load, and how fast model calls, tools and people respond."""
 
     sessions_a_day: float
     peak: float = 4.0
-    """Sessions a second at the busiest time over those of the average."""
+    """Ratio of the peak session rate to the average rate."""
     turn_seconds: float = 8.0
     tool_seconds: float = 2.0
     critical_turns: float = 4.0
-    """Turns and tools that follow one another in a session."""
+    """Sequential turns and tool calls in a session: its critical path."""
     critical_tools: float = 1.0
     waits_for_people: float = 0.05
-    """Share of the sessions that wait for a person."""
+    """Share of sessions that wait for a person."""
     waits_seconds: float = 4 * 3_600.0
     retention_days: float = 7.0
     heartbeat_seconds: float = 1.0
-    """Between two heartbeats of a call that reach the server: each is an action, a request and a write."""
+    """Seconds between a call's heartbeats that reach the server; each is an action, a request and a write."""
     database_ms: float = 5.0
-    """What a write of the server's database takes."""
+    """Duration of one write to the server's database."""
 
     @property
     def rate(self) -> float:
@@ -76,7 +76,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Setup:
-    """What to run and to set."""
+    """The deployment to run and the values to configure."""
 
     sessions_a_second: float
     open_sessions: int
@@ -85,25 +85,25 @@ class Setup:
     """`CHARGEHAND_MAX_ACTIVITIES` of each."""
     wait_for_a_slot_ms: float
     worker_memory_mb: float
-    """Of each process, on top of what an idle one has."""
+    """Memory of each process, on top of that of an idle one."""
     server_cores: float
     actions_a_second: float
     requests_a_second: float
     transitions_a_second: float
     history_shards: int
     partitions: int
-    """Of the task queue, to read and to write."""
+    """Read and write partitions of the task queue."""
     database_gb: float
 
 
 def setup(cost: SessionCost, demand: Demand) -> Setup:
-    """Find what carries the demand at its peak."""
+    """Compute the deployment that carries the demand at its peak."""
     rate = demand.rate
     calls = rate * (cost.turns * demand.turn_seconds + cost.tools * demand.tool_seconds)
     processes = max(_PAIR, math.ceil(rate * cost.worker_cpu_seconds / _BUSY))
-    # One process may go: the others carry all of its calls.
+    # If one process is lost, the others can carry all of its calls.
     slots = math.ceil(_slots(calls) / max(1, processes - 1))
-    # A worker takes 1,000 at most.
+    # A worker takes at most 1,000.
     while slots > 1_000:
         processes += 1
         slots = math.ceil(_slots(calls) / (processes - 1))
@@ -131,14 +131,14 @@ def setup(cost: SessionCost, demand: Demand) -> Setup:
 
 
 def _slots(calls: float) -> float:
-    """Give so many slots that a call seldom waits: the mean, and three times its deviation."""
+    """Return enough slots that a call seldom waits: the mean plus three standard deviations."""
     return calls + 3 * math.sqrt(calls) + 1
 
 
 def wait_seconds(calls: float, slots: int, call_seconds: float) -> float:
-    """Give the mean time that a call waits for a slot, if calls come at random (Erlang C).
+    """Return the mean time that a call waits for a slot, assuming random arrivals (Erlang C).
 
-    `calls` is how many are under way on average. Without enough slots for them the wait has no end.
+    `calls` is the average number in progress. Without enough slots for them, the wait is infinite.
     """
     if slots <= calls:
         return math.inf
@@ -150,9 +150,9 @@ def wait_seconds(calls: float, slots: int, call_seconds: float) -> float:
 
 
 def most_a_second(cost: SessionCost, cores: float, other_cpu_seconds: float = 0.0) -> float:
-    """Give the sessions a second that one machine carries with a worker process, the server, and whatever else it runs.
+    """Return the sessions a second that one machine sustains with a worker process, the server and anything else on it.
 
-    A worker process uses little more than a core, since Python runs one thread at a time.
+    A worker process uses little more than one core, because Python runs one thread at a time.
     """
     together = cost.worker_cpu_seconds + cost.server_cpu_seconds + other_cpu_seconds
     return min(cores / together, 1 / cost.worker_cpu_seconds)

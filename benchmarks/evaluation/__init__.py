@@ -1,1 +1,1 @@
-"""Evaluation: how well sessions plan, route, answer and cite, on tapes, on an oracle, or on the configured models."""
+"""Evaluation: how well sessions plan, route, answer and cite, with tapes, an oracle, or the configured models."""

@@ -52,7 +52,7 @@ from worker.settings import Settings
 
 
 async def _run(jobs: Sequence[Job], desks: Sequence[DeskJob], chosen: argparse.Namespace, results: ResultsFile) -> str:
-    """Run all jobs, and return why some cases were not run."""
+    """Run all jobs, and return why some cases did not run."""
     spending = Spending(chosen.max_usd, sum((_usd(each.score) for each in results.lines), Decimal(0)))
     async with AsyncExitStack() as closing:
         judged = _models().values() if any(job.backend == "configured" for job in (*jobs, *desks)) else ()
@@ -162,7 +162,7 @@ def _dollars(text: str) -> Decimal:
 
 
 def main() -> int:
-    """Evaluate, show, keep, compare; 1 if the gate is shut, 2 if nothing can be run, 3 if not all cases were."""
+    """Evaluate, print, save, compare; 1 if the gate fails, 2 if nothing can run, 3 if cases were skipped."""
     chosen = _parser().parse_args()
     try:
         if chosen.calibrate:
@@ -216,7 +216,7 @@ def _datasets(chosen: argparse.Namespace) -> Mapping[str, Dataset]:
 
 
 def _desks(chosen: argparse.Namespace) -> list[DeskJob]:
-    """Choose the desks: those that are named, or all where everything is run that can be."""
+    """Choose the desks: those named, or all of them if the run includes everything."""
     known = tuple(TAU2) if chosen.tau2 else DESKS
     names = [each for each in known if each in chosen.names]
     runs_all = not (chosen.names or chosen.fanoutqa or chosen.review_comments)
@@ -233,12 +233,12 @@ def _desks(chosen: argparse.Namespace) -> list[DeskJob]:
 
 
 def _left(job: Job, results: ResultsFile) -> Job:
-    """Leave out what a resumed run has scored."""
+    """Drop the cases that the resumed run has already scored."""
     return replace(job, done=results.done(job.dataset.name))
 
 
 def _begun(chosen: argparse.Namespace, jobs: Sequence[Job | DeskJob]) -> RunLine:
-    """Describe a run: what has to be the same when it is resumed."""
+    """Describe a run by the values that must be the same when it is resumed."""
     setting = {name: str(getattr(chosen, name) or "") for name in ("on", "crew", "profile", "shape", "judge")}
     if chosen.faults is not None:
         setting["faults"] = str(chosen.faults)
@@ -248,7 +248,7 @@ def _begun(chosen: argparse.Namespace, jobs: Sequence[Job | DeskJob]) -> RunLine
 
 
 def _models() -> dict[Tier, str]:
-    """Name the models of this machine's settings, by tier."""
+    """Return the models in this machine's settings, by tier."""
     settings = Settings()
     return {**DEFAULT_MODELS.get(choose(settings)["model"].adapter, {}), **settings.models}
 
@@ -278,4 +278,4 @@ def _command() -> str:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # the SDK's own threads can abort a process that ends the ordinary way
+    os._exit(code)  # the SDK's own threads can abort a process that exits normally

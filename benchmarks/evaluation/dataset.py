@@ -1,6 +1,6 @@
-"""Datasets: requests with what a good session does with them, one YAML file each.
+"""Datasets: requests and what a good session does with them, one YAML file each.
 
-docs/how-to/evaluating.md describes the format, for a folder of one's own.
+docs/how-to/evaluating.md describes the format, including how to add a folder of your own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,10 +27,10 @@ _ELSEWHERE: Final = {
     "--review-comments FOLDER.",
     "tau2": "Take a checkout of https://github.com/sierra-research/tau2-bench: --tau2 FOLDER.",
 }
-"""Where the data is that is not part of this repository."""
+"""Location of data that is not part of this repository."""
 
 Backend = Literal["tape", "oracle", "configured"]
-"""Who answers: each case's tape, an oracle that knows its gold plan, or the models of this machine's settings."""
+"""What answers: each case's tape, an oracle that knows its gold plan, or the models in the machine's settings."""
 _Id = Annotated[str, Form(r"^[A-Za-z0-9_.-]{1,80}$", "must be of at most 80 letters, digits, _ . or -")]
 
 
@@ -42,40 +42,40 @@ class GoldSubtask(TypedByPeople):
     agent: str
     depends_on: tuple[str, ...] = ()
     for_each: str = ""
-    """Id of the subtask for each item of whose list this one is done."""
+    """Id of the subtask that returns a list; this one runs once per item."""
     answer: str = ""
-    """What is found, for the oracle."""
+    """The result that the oracle returns."""
 
 
 class Case(TypedByPeople):
-    """A request, and what is known of a good session. What is left out is not judged."""
+    """A request, and what is known of a good session. Omitted fields are not judged."""
 
     id: _Id
     goal: str
     documents: str | None = None
-    """A file or folder, beside the dataset or in this repository."""
+    """A file or folder, next to the dataset or in this repository."""
     tape: str | None = None
-    """A file, beside the dataset or in this repository."""
+    """A file, next to the dataset or in this repository."""
     documents_on_tape: bool = False
-    """Whether a tape's session is given the documents, too: not only the models and tools of its crew read them."""
+    """Whether a tape's session also gets the documents: not only its crew's models and tools read them."""
     crew: str = "research"
     profile: Profile | None = None
     plan: tuple[GoldSubtask, ...] = ()
     """A good plan."""
     agents: tuple[str, ...] = ()
-    """The agents of a good plan, each as often as it is used."""
+    """The agents of a good plan, each repeated as often as it is used."""
     answer: GoldenAnswer | None = None
-    """The golden answer, by which the case passes; without one, it passes by its agents."""
+    """The golden answer, which decides whether the case passes; without one, its agents decide."""
     whole: bool = False
-    """Whether an answer that lists other items beside the golden ones is wrong."""
+    """Whether an answer that lists items other than the golden ones is wrong."""
     wrong: tuple[str, ...] = ()
-    """Words that a right answer does not have."""
+    """Words that a right answer does not contain."""
     has_gap: bool | None = None
-    """Whether the report has to name something that is missing."""
+    """Whether the report must name something that is missing."""
 
     @property
     def is_golden(self) -> bool:
-        """Whether the answer says if the case passes."""
+        """Whether the answer decides if the case passes."""
         return self.answer is not None or bool(self.wrong)
 
     def request(self, documents: tuple[str, ...] = ()) -> SessionRequest:
@@ -88,14 +88,14 @@ class Dataset(TypedByPeople):
 
     name: str
     about: str
-    """What is evaluated, and where the cases come from, with their licence."""
+    """What is evaluated and where the cases come from, with their licence."""
     offline: Backend
-    """Who answers without a key."""
+    """What answers when there is no key."""
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
 
 
 class NoDataset(ValueError):  # noqa: N818  # reads as a statement
-    """A file is not a dataset, or none has this name."""
+    """A file is not a dataset, or no dataset has this name."""
 
 
 def read_dataset(file: Path) -> Dataset:
@@ -114,7 +114,7 @@ def read_dataset(file: Path) -> Dataset:
 
 
 def _located(case: Case, folder: Path) -> Case:
-    """Find the files of a case, before any of the run is paid."""
+    """Find the files of a case, before any of the run is paid for."""
     found: dict[str, str] = {}
     for name in ("documents", "tape"):
         if (path := getattr(case, name)) is not None:
@@ -126,10 +126,10 @@ def _located(case: Case, folder: Path) -> Case:
 
 
 def read_datasets(names: Iterable[str]) -> Mapping[str, Dataset]:
-    """Read the datasets that are named, or the files or folders of one's own; all of `datasets/` by default.
+    """Read the named datasets, files or folders; by default, all of `datasets/`.
 
     Raises:
-        NoDataset: there is no dataset, file or folder of this name, or its form is wrong.
+        NoDataset: there is no dataset, file or folder of this name, or it has the wrong format.
     """
     files: list[Path] = []
     for name in names or [str(FOLDER)]:

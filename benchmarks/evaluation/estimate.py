@@ -1,4 +1,4 @@
-"""What a run would cost by model, before it is paid: turns from kept results, tokens from hand-played sessions."""
+"""What a run would cost by model, before it is paid for: turns from kept results, tokens from played sessions."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _USUAL_TURNS: Final = 6
 def estimate(
     jobs: Sequence[Job], desks: Sequence[DeskJob] = (), kept: Path = _RESULTS / "evaluation.jsonl"
 ) -> list[Row]:
-    """Estimate each dataset for each model that is usual, or that the settings name."""
+    """Estimate each dataset for each usual model and each model in the settings."""
     before = read_results(kept) if kept.exists() else []
     turns = {job.dataset.name: _turns(job, before) for job in jobs}
     turns |= {job.desk.name: sum(turns_of(task, job.desk) for task, _ in job.runs) for job in desks}
@@ -34,7 +34,7 @@ def estimate(
 
 
 def tokens_per_turn(file: Path = _RESULTS / "tokens.json") -> Tokens:
-    """Average what a turn of the sessions of `python -m benchmarks tokens` takes, whose prompts are the real ones."""
+    """Average the tokens of a turn in the sessions of `python -m benchmarks tokens`, which use the real prompts."""
     rows = cast("list[Mapping[str, int]]", json.loads(file.read_text())["rows"])
     turns = sum(row["turns"] for row in rows)
     names = ("input tokens", "of them cached", "output tokens")
@@ -55,7 +55,7 @@ def _row(provider: str, model: str, turns: Mapping[str, float], most: float, tok
 
 
 def _turns(job: Job, before: Sequence[Evaluated]) -> float:
-    """Count the turns of all cases: those that they took before, or those of the gold plan."""
+    """Count the turns of all cases: those of earlier runs, or those of the gold plan."""
     known = [each for each in before if each.dataset == job.dataset.name]
     kept = known[0].measured("turns") if known else {}
     usual = mean(kept.values()) if kept else _USUAL_TURNS
@@ -64,7 +64,7 @@ def _turns(job: Job, before: Sequence[Evaluated]) -> float:
 
 
 def _models() -> Iterator[tuple[str, str]]:
-    """List the models of every provider with a price list, and those of the settings."""
+    """List the models of every provider with a price list, and those in the settings."""
     named = cast("Mapping[str, str]", json.loads(os.environ.get("CHARGEHAND_MODELS") or "{}"))
     for provider, tiers in DEFAULT_MODELS.items():
         own = named.values() if os.environ.get("CHARGEHAND_PROVIDER", "") == provider else ()

@@ -1,8 +1,8 @@
 """FanOutQA: 310 questions over Wikipedia with gold decompositions, as a dataset.
 
 The file is not part of this repository: https://github.com/zhudotexe/fanoutqa, `fanoutqa/data/fanout-final-dev.json`,
-CC BY-SA 4.0. Each edition is accepted, since answers are corrected from time to time; the name of the dataset says
-which one it is. datasets/fanoutqa-sample.yaml holds a few of its questions.
+CC BY-SA 4.0. Any edition is accepted, since the answers are corrected from time to time; the dataset's name says
+which edition it is. datasets/fanoutqa-sample.yaml holds a few of its questions.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ EDITIONS: Final = {
     "359300b029c6891567816f351bf8786e9b018d7af8a1a44b7da9ba5ef4651288": "2023-11",
     "b62a9797732c716e6b17ba4086f277d154d747ce2fa01614cb76a3372e7fb88c": "2026-07",
 }
-"""The editions that were released, by their SHA-256."""
+"""The released editions, by their SHA-256."""
 _Node = dict[str, Any]
 
 
@@ -26,7 +26,7 @@ def read_fanoutqa(file: Path) -> Dataset:
     """Read the development questions of any edition.
 
     Raises:
-        WrongFile: it has no questions with answers and decompositions, as the test questions have none.
+        WrongFile: its questions have no answers and decompositions, as is the case for the test questions.
     """
     data = file.read_bytes()
     digest = hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
@@ -52,7 +52,7 @@ def _case(question: _Node) -> Case:
 
 
 def _subtasks(nodes: Sequence[_Node], above: tuple[str, ...]) -> Iterator[GoldSubtask]:
-    """List nodes before those that need them; a node with parts of its own is put together from their answers."""
+    """List nodes before those that need them; a node with subquestions is assembled from their answers."""
     for node in nodes:
         needs = (*above, *(str(each) for each in node["depends_on"]))
         parts = [*_subtasks(node["decomposition"], needs)]
@@ -67,7 +67,7 @@ def _subtasks(nodes: Sequence[_Node], above: tuple[str, ...]) -> Iterator[GoldSu
 
 
 def _distinct(plan: Sequence[GoldSubtask]) -> tuple[GoldSubtask, ...]:
-    """Tell apart subtasks that ask the same, which a plan may not have."""
+    """Make subtasks with identical instructions distinct, because a plan may not repeat one."""
     seen: dict[str, int] = {}
     found: list[GoldSubtask] = []
     for gold in plan:
@@ -78,7 +78,7 @@ def _distinct(plan: Sequence[GoldSubtask]) -> tuple[GoldSubtask, ...]:
 
 
 def _words(answer: object) -> Iterator[str]:
-    """List the strings of an answer: keys and values, each by itself."""
+    """List the strings in an answer: its keys and values, individually."""
     match answer:
         case dict():
             for key, value in cast("dict[object, object]", answer).items():

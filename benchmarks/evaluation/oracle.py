@@ -1,6 +1,6 @@
-"""An oracle: a model and a tool that know the gold plan, and say only what they were shown.
+"""An oracle: a model and a tool that know the gold plan, and return only what they were shown.
 
-It measures the machinery around the models: whatever it does not finish, limits or rules kept it from finishing.
+It measures the machinery around the models: whatever it does not finish was prevented by limits or rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ from tests import scripted_model
 from worker.parts import Traffic
 
 Shape = Literal["flat", "fan-out", "single", "reworded"]
-"""Of the oracle's plans: the gold subtasks; templates for those that are asked of each item of a list; one subtask
+"""Shape of the oracle's plans: the gold subtasks; templates for those asked of each item of a list; one subtask
 that finds the whole golden answer; the gold subtasks in more words."""
 _LONGER: Final = (
     "Please look this up for the report, name where each figure and name comes from, and be exact. What we need: "
 )
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(15)),)
 _TOKENS: Final = (4_000, 400)
-"""Input and output of every turn."""
+"""Input and output tokens of every turn."""
 _COST: Final = (_TOKENS[0] * Decimal(3) + _TOKENS[1] * Decimal(15)) / 1_000_000
 
 
@@ -58,13 +58,13 @@ class Oracle:
 
     @classmethod
     def of(cls, cases: Sequence[Case], shape: Shape = "flat") -> "Oracle":
-        """Learn what is known."""
+        """Build an oracle from the cases."""
         cases = [case.model_copy(update={"plan": _planned(case, shape)}) for case in cases]
         answers = {gold.instruction: gold.answer for case in cases for gold in case.plan}
         return cls({case.goal: case for case in cases}, answers, shape)
 
     def wrap(self, traffic: Traffic) -> Traffic:
-        """Answer instead of the models, and instead of every tool."""
+        """Answer in place of the models and of every tool."""
         card = ModelCard(provider="oracle", name="oracle", prices=_PRICES)
         tools: dict[str, Tool] = {name: OracleTool(tool, self.answers) for name, tool in traffic.tools.items()}
         return Traffic(Models(self, dict.fromkeys(Tier, card)), tools, ())
@@ -84,15 +84,15 @@ class Oracle:
                 return reply.model_copy(update={"usage": _usage()})
 
     def _plan(self, task: PlanTask, call: ModelCall) -> PlanAnswer:
-        """Plan the gold subtasks in their order as far as they fit, and name the others."""
+        """Plan the gold subtasks in order until the limit, and name the remaining ones."""
         has_tools = {name: bool(tools) for name, _, tools in call.crew_agents}
         planned: list[GoldSubtask] = []
         omitted: list[GoldSubtask] = []
         plan: Sequence[GoldSubtask] = self.cases[task.goal].plan
-        # A plan of one subtask needs no turn for the report.
+        # A single-subtask plan needs no turn for the report.
         left = task.allowance.turns + (1 if len(plan) == 1 else 0)
         for gold in _with_templates(plan) if self.shape == "fan-out" else plan:
-            # The minimum for an agent that the planner's prompt states.
+            # The minimum for one agent that the planner's prompt states.
             needed = (3 if has_tools[gold.agent] else 1) + bool(gold.for_each)
             fits = needed <= left and set(gold.depends_on) <= {each.id for each in planned}
             (planned if fits else omitted).append(gold)
@@ -105,7 +105,7 @@ class Oracle:
         )
 
     def _expand(self, task: ExpandTask) -> ExpandAnswer:
-        """Name what is asked of each item, as far as it fits."""
+        """Name the question for each item, up to the limit."""
         plan = self.cases[task.goal].plan
         (template,) = (each for each in _with_templates(plan) if each.instruction == task.template)
         items = [gold.instruction for gold in plan if _list_of(gold, plan) == template.for_each]
@@ -124,7 +124,7 @@ class Oracle:
         return _reply(scripted_model.answer("", status="no_answer", gaps=[task.instruction]))
 
     def _report(self, task: SynthesisTask) -> SynthesisAnswer:
-        """Give the golden answer if everything it needs was found, and otherwise what was found."""
+        """Return the golden answer if everything it needs was found, and otherwise what was found."""
         case = self.cases[task.goal]
         done = {given.instruction: given for given in task.outcomes if given.outcome.kind == "success"}
         missing = [gold.instruction for gold in case.plan if gold.instruction not in done]
@@ -137,7 +137,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class OracleTool:
-    """A tool that finds what is known about a question."""
+    """A tool that returns what is known about a question."""
 
     tool: Tool
     answers: Mapping[str, str]
@@ -169,7 +169,7 @@ def golden_text(case: Case) -> str:
 
 
 def _planned(case: Case, shape: Shape) -> tuple[GoldSubtask, ...]:
-    """Shape the gold plan of a case."""
+    """Build a case's plan in the requested shape."""
     if shape == "single":
         return (GoldSubtask(id="T1", instruction=case.goal, agent="researcher", answer=golden_text(case)),)
     if shape == "reworded":
@@ -179,7 +179,7 @@ def _planned(case: Case, shape: Shape) -> tuple[GoldSubtask, ...]:
 
 
 def _with_templates(plan: Sequence[GoldSubtask]) -> list[GoldSubtask]:
-    """Put one template in the place of the subtasks that ask the same of each item of a list."""
+    """Replace the subtasks that ask the same of each item of a list with one template."""
     lists = {gold.id: listed for gold in plan if (listed := _list_of(gold, plan))}
     found: dict[str, GoldSubtask] = {}
     for gold in plan:
@@ -198,7 +198,7 @@ def _with_templates(plan: Sequence[GoldSubtask]) -> list[GoldSubtask]:
 
 
 def _list_of(gold: GoldSubtask, plan: Sequence[GoldSubtask]) -> str:
-    """Return the subtask whose list this one is asked of, with others of the same agent; empty if there is none."""
+    """Return the subtask whose list this and other subtasks of the same agent are asked about; empty if none."""
     alike = [each for each in plan if (each.depends_on, each.agent) == (gold.depends_on, gold.agent)]
     return gold.depends_on[0] if len(gold.depends_on) == 1 and len(alike) > 1 else ""
 

@@ -1,4 +1,4 @@
-"""The scores of a run: kept as each case ends, averaged, compared, and what is worse than before."""
+"""The scores of a run: saved as each case ends, averaged, compared, and checked for regressions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _MEASURES: Final = (
     *("gaps_named", "turns", "usd", "seconds", "forced", "truncated"),
 )
 _DEARER: Final = 1.1
-"""By how much turns and dollars may grow before that is a regression."""
+"""Growth in turns and dollars that counts as a regression."""
 _SIGNIFICANT: Final = 0.05
 
 
@@ -38,17 +38,17 @@ class Evaluated(BaseModel):
 
 
 class RunLine(BaseModel):
-    """The first line of a file: what is evaluated."""
+    """The first line of a file: what the run evaluates."""
 
     run: str
     """When it began."""
     command: str
     setting: Mapping[str, str]
-    """What has to be the same for a run to be resumed: models, judge, crew, profile, shape."""
+    """What must match for a run to be resumed: models, judge, crew, profile, shape."""
 
 
 class ScoreLine(BaseModel):
-    """A line of a case."""
+    """The line of one case."""
 
     dataset: str
     backend: str
@@ -56,26 +56,26 @@ class ScoreLine(BaseModel):
 
 
 class SettingDiffers(ValueError):  # noqa: N818  # reads as a statement
-    """The kept results are of another setting."""
+    """The existing results are from another setting."""
 
 
 class WrongFile(ValueError):  # noqa: N818  # reads as a statement
-    """A file does not hold what it is named for."""
+    """A file does not contain what it should."""
 
 
 class ResultsFile:
-    """Results as JSON lines, each written as its case ends: a run that is stopped loses nothing."""
+    """Results as JSON lines, each written as its case ends, so that a stopped run loses nothing."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self.lines: list[ScoreLine] = []
 
     def begin(self, run: RunLine, *, resume: bool) -> None:
-        """Begin a file, or go on with one.
+        """Begin a file, or resume one.
 
         Raises:
-            SettingDiffers: the file is of another setting.
-            WrongFile: it holds no results, or would lose results that were paid for.
+            SettingDiffers: the file is from another setting.
+            WrongFile: it contains no results, or would lose results that were paid for.
         """
         if self.file is None:
             return
@@ -92,10 +92,10 @@ class ResultsFile:
         whole = [run, *self.lines]
         new = self.file.with_name(f"{self.file.name}.new")
         new.write_text("".join(f"{each.model_dump_json(exclude_defaults=True)}\n" for each in whole))
-        new.replace(self.file)  # a run that is killed here loses nothing either
+        new.replace(self.file)  # a run that is killed here also loses nothing
 
     def done(self, dataset: str) -> frozenset[tuple[str, int]]:
-        """List the cases that have been scored; one that failed by an error is run again."""
+        """Return the cases already scored; a case that failed with an error runs again."""
         scores = [each.score for each in self.lines if each.dataset == dataset and not each.score.error]
         return frozenset((each.case, each.repetition) for each in scores)
 
@@ -111,7 +111,7 @@ class ResultsFile:
 
 
 def read_lines(file: Path) -> tuple[RunLine, list[ScoreLine]]:
-    """Read results; a last line that was cut off is left out.
+    """Read results, ignoring a last line that was cut off.
 
     Raises:
         WrongFile: another line is not a result.
@@ -129,7 +129,7 @@ def read_lines(file: Path) -> tuple[RunLine, list[ScoreLine]]:
 
 
 def by_dataset(lines: Sequence[ScoreLine]) -> list[Evaluated]:
-    """Gather the scores of each dataset; of a case that was run again, the last."""
+    """Group the scores by dataset; if a case was run again, its last scores count."""
     latest = {(each.dataset, each.backend, each.score.case, each.score.repetition): each.score for each in lines}
     return [
         Evaluated(
@@ -142,7 +142,7 @@ def by_dataset(lines: Sequence[ScoreLine]) -> list[Evaluated]:
 
 
 def read_results(file: Path) -> list[Evaluated]:
-    """Read the scores that a run has kept."""
+    """Read the scores that a run has saved."""
     return by_dataset(read_lines(file)[1])
 
 
@@ -175,7 +175,7 @@ def comparisons(before: Evaluated, after: Evaluated) -> list[Comparison]:
 
 
 def regressions(before: Evaluated, after: Evaluated) -> list[str]:
-    """Name what got worse: any case, where nothing is left to chance, or more cases than chance explains."""
+    """List what got worse: any case if nothing is left to chance, or else more cases than chance explains."""
     if before.backend != after.backend:
         return [
             f"{after.dataset}: the kept scores are of '{before.backend}', which '{after.backend}' cannot be held to"

@@ -1,8 +1,8 @@
-"""Code reviews with golden comments, as Martian's benchmark keeps them; a judge says which a review makes.
+"""Code reviews with golden comments, in the format of Martian's benchmark; a judge decides which ones a review makes.
 
-Neither comments nor changes are part of this repository. Take the folder `offline/golden_comments` (MIT) of
-https://github.com/withmartian/code-review-benchmark, and beside its files each change as a diff, under the name
-that the message about a missing one says: `curl -L URL.diff -o NAME`.
+The comments and changes are not part of this repository. Take the folder `offline/golden_comments` (MIT) of
+https://github.com/withmartian/code-review-benchmark, and add each change as a diff next to its files, under the name
+in the error about a missing one: `curl -L URL.diff -o NAME`.
 """
 
 import json
@@ -14,14 +14,14 @@ from benchmarks.evaluation.dataset import Case, Dataset
 
 
 class MissingDiffs(FileNotFoundError):  # noqa: N818  # reads as a statement
-    """Changes that are reviewed are not there."""
+    """Some reviewed changes are missing."""
 
 
 def read_review_comments(folder: Path) -> Dataset:
-    """Read the changes of a folder whose diffs are there.
+    """Read the changes in a folder whose diffs are present.
 
     Raises:
-        MissingDiffs: none is there, or no comments are.
+        MissingDiffs: there are no diffs or no comments.
     """
     files = sorted(folder.glob("*.json"))
     changes = [change for file in files for change in cast("list[dict[str, Any]]", json.loads(file.read_text()))]

@@ -1,4 +1,4 @@
-"""What one session is worth: pure functions of a case, a report, and the traffic that was recorded."""
+"""How good one session is: pure functions of a case, a report, and the recorded traffic."""
 
 import re
 import unicodedata
@@ -20,33 +20,33 @@ _MARK: Final = re.compile(r"\[S(\d+)\]")
 _WORD: Final = re.compile(r"\w+")
 _THOUSANDS: Final = re.compile(r"(?<=\d)[,\u202f\u00a0](?=\d{3})")
 _LEAST_SIMILAR: Final = 0.3
-"""Shared words of all words of two instructions from which they ask for the same."""
+"""Minimum share of common words in two instructions that ask for the same thing."""
 _LONGEST: Final = 4_000
 
 
 class Scores(BaseModel):
-    """The measures of one session; None where the case says nothing about it. Shares are from 0 to 1."""
+    """The measures of one session; None where the case does not define them. Shares are from 0 to 1."""
 
     case: str
     repetition: int = 1
     passed: bool
-    """The answer is the golden one; where there is none, exactly the right agents were used."""
+    """Whether the answer is the golden one or, if there is none, exactly the right agents were used."""
     reason: str = ""
-    """Why it did not pass, or what a judge said."""
+    """Why the case did not pass, or the judge's reason."""
     said: str = ""
-    """The answer that did not pass; its first 4,000 characters."""
+    """The first 4,000 characters of an answer that did not pass."""
     judged: bool = False
     """Whether a judge decided."""
     undecided: bool = False
-    """Whether code could not tell that the answer is wrong, and no judge was asked."""
+    """Whether code could not tell if the answer is wrong, and no judge was asked."""
     answer: float | None = None
-    """Share of the golden answer that is said."""
+    """Share of the golden answer that the answer states."""
     error: str = ""
     """Why there is no report."""
 
-    # The process, apart from passing.
+    # The process, independent of passing.
     completed: bool = False
-    """Whether the plan was carried out to its end and the report written, with gaps or without."""
+    """Whether the plan was carried out to the end and the report written, with or without gaps."""
     plan_valid: bool | None = None
     """Whether the first plan was accepted."""
     nodes: float | None = None
@@ -56,21 +56,21 @@ class Scores(BaseModel):
     executed: float | None = None
     """Share of the gold subtasks that succeeded."""
     routed: bool | None = None
-    """Whether the plan uses the agents that it should, also if another one took over."""
+    """Whether the plan uses the right agents, even if another one took over."""
     citations: float | None = None
     """Share of the answer's citations whose source was returned by a tool and contains the quotation."""
     gaps_named: bool | None = None
-    """Whether everything that is missing is named, and nothing else."""
+    """Whether the report names everything that is missing, and nothing else."""
     turns: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
-    """Input tokens that were read from the provider's cache."""
+    """Input tokens read from the provider's cache."""
     output_tokens: int = 0
     usd: Decimal = Decimal(0)
     judge_usd: Decimal = Decimal(0)
     seconds: float = 0
     forced: int = 0
-    """Turns of agents that had to answer instead of reading on."""
+    """Turns in which an agent had to answer instead of using more tools."""
     truncated: int = 0
     """Replies that were cut off."""
 
@@ -111,7 +111,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
 
 
 def _planned(subtasks: Sequence[SubtaskRecord], lines: Iterable[Line]) -> Counter[str]:
-    """Count the agents of the plan: those that began, not those that took over what they could not answer."""
+    """Count the agents that the plan chose first, not those that took over unanswered subtasks."""
     began: defaultdict[str, list[str]] = defaultdict(list)
     for turn in (line.turn for line in lines if line.turn and line.turn.kind == "work"):
         began[turn.about].append(turn.agent)
@@ -130,13 +130,13 @@ def answer_verdict(case: Case, answer: str) -> Verdict | None:
 
 
 def normalise(text: str) -> str:
-    """Fold case, width, white space and thousands separators, so that only other words differ."""
+    """Fold case, width, white space and thousands separators, so that only differences in wording remain."""
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold().replace("**", ""))
     return " ".join(plain.split())
 
 
 def citation_share(report: Report, lines: Sequence[Line]) -> float | None:
-    """Check every citation of the answer; None if it has none."""
+    """Return the share of the answer's citations that are correct; None if it has none."""
     returned: dict[str, str] = {}
     for line in lines:
         for source in line.result.sources if line.result else ():
@@ -156,7 +156,7 @@ def _was_returned(source: Source, returned: Mapping[str, str]) -> bool:
 
 
 def match(plan: Sequence[GoldSubtask], subtasks: Sequence[SubtaskRecord]) -> dict[str, SubtaskRecord]:
-    """Pair gold subtasks with those of a session, the most similar instructions first."""
+    """Pair gold subtasks with those of a session, starting with the most similar instructions."""
     pairs = sorted(
         (
             (_similarity(gold.instruction, record.instruction), -position, gold.id, record)
@@ -176,7 +176,7 @@ def match(plan: Sequence[GoldSubtask], subtasks: Sequence[SubtaskRecord]) -> dic
 
 
 def f1(common: int, gold: int, given: int) -> float:
-    """Combine precision and recall; two empty sets agree."""
+    """Combine precision and recall; two empty sets count as agreement."""
     return 2 * common / (gold + given) if gold + given else 1.0
 
 

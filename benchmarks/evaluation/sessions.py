@@ -35,18 +35,18 @@ from worker.settings import Settings
 from worker.workers import build_worker
 
 _CEILINGS: Final = PROFILES["deep"].model_copy(update={"max_parallel": 50})
-"""The largest profile is allowed, and cases may run more at once."""
+"""The largest profile is allowed, and a case may run more subtasks in parallel."""
 _AT_ONCE: Final = 3
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What of a session's setting is evaluated, beside the settings of the environment."""
+    """The variant of a session under evaluation, on top of the settings of the environment."""
 
     crew: str | None = None
     profile: str | None = None
     shape: Shape = "flat"
-    """Of the oracle's plans."""
+    """Shape of the oracle's plans."""
 
     def limits(self, case: Case) -> Limits:
         """Return the limits of a case."""
@@ -55,7 +55,7 @@ class Variant:
 
 @dataclass
 class Traces:
-    """Keeps what passes, by session."""
+    """Keeps the recorded traffic, by session."""
 
     lines: defaultdict[str, list[Line]] = field(default_factory=lambda: defaultdict[str, list[Line]](list))
 
@@ -66,18 +66,18 @@ class Traces:
 
 @dataclass(frozen=True)
 class Job:
-    """What is run of a dataset."""
+    """The part of a dataset to run."""
 
     dataset: Dataset
     backend: Backend
     repetitions: int = 1
     variant: Variant = field(default_factory=Variant)
     done: frozenset[tuple[str, int]] = frozenset()
-    """The repetitions of cases that were scored before."""
+    """The repetitions of cases that have already been scored."""
 
     @property
     def runs(self) -> list[tuple[Case, int]]:
-        """The cases that this backend can answer, each with the number of its repetition."""
+        """The cases that this backend can answer, each with its repetition number."""
         needed = {"tape": "tape", "oracle": "plan", "configured": "goal"}[self.backend]
         cases = [case for case in self.dataset.cases if getattr(case, needed) or self._is_golden(case)]
         return [
@@ -104,10 +104,10 @@ async def evaluate(
     spending: Spending | None = None,
     judge: Judge | None = None,
 ) -> None:
-    """Run every case, some at the same time, and keep the scores of each as it ends.
+    """Run every case, some concurrently, and save the scores of each as it ends.
 
     Raises:
-        NotAffordable: the dollars of the run do not hold another case; those that had begun are finished.
+        NotAffordable: the run's remaining dollars do not cover another case; running cases are finished first.
     """
     spending = spending or Spending()
     free = asyncio.Semaphore(_AT_ONCE)
@@ -134,7 +134,7 @@ async def evaluate(
 
 @asynccontextmanager
 async def _worker(client: Client, folder: Path, wrap: TrafficWrapper | None = None) -> AsyncGenerator["Runner"]:
-    """Run a worker as `worker_main` composes it, and record what passes."""
+    """Run a worker as `worker_main` composes it, and record its traffic."""
     settings = Settings(
         state_dir=folder,
         task_queue=f"evaluation-{uuid4().hex[:8]}",
@@ -157,10 +157,10 @@ class Runner:
     traces: Traces
     folder: Path
     has_tools: bool
-    """Whether documents are read."""
+    """Whether agents read documents."""
 
     async def run(self, case: Case, number: int, variant: Variant, judge: Judge | None = None) -> Scores:
-        """Run a case; whatever fails is in its scores, with what it has cost."""
+        """Run a case; failures are reported in its scores, together with their cost."""
         started = time.monotonic()
         session: Session | None = None
         try:
@@ -169,7 +169,7 @@ class Runner:
             lines = self.traces.lines.pop(session.id, [])
             scores = score(case, report, lines, time.monotonic() - started, number)
             return await judge.decide(case, report.answer, scores) if judge else scores
-        except Exception as error:  # noqa: BLE001  # one case never ends the run of the others
+        except Exception as error:  # noqa: BLE001  # one case must not end the run of the others
             problem = f"{type(error).__name__}: {error}"[:500]
             usd = await _spent(session, variant.limits(case).budget_usd) if session else Decimal(0)
             return Scores(
@@ -187,7 +187,7 @@ class Runner:
 
 
 async def _spent(session: Session, most: Decimal) -> Decimal:
-    """Stop a session of which no more is awaited, and return what it has spent: all that it may, if that is unknown."""
+    """Stop an abandoned session and return what it has spent: the maximum it may spend, if that is unknown."""
     with suppress(ChargehandError):
         await session.cancel()
     try:

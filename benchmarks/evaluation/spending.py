@@ -1,4 +1,4 @@
-"""What a run may spend: a case starts only if all that it may spend still fits."""
+"""The spending limit of a run: a case starts only if the maximum it may spend still fits."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,11 +7,11 @@ from decimal import Decimal
 
 
 class NotAffordable(Exception):  # noqa: N818  # reads as a statement
-    """What is left of the run's dollars does not hold another case."""
+    """The run's remaining dollars do not cover another case."""
 
 
 class Spending:
-    """The dollars of a run; without a limit if `most` is None."""
+    """The dollars of a run; unlimited if `most` is None."""
 
     def __init__(self, most: Decimal | None = None, spent: Decimal = Decimal(0)) -> None:
         self.most = most
@@ -21,10 +21,10 @@ class Spending:
 
     @asynccontextmanager
     async def reserve(self, amount: Decimal) -> AsyncGenerator[None]:
-        """Wait until an amount fits, and hold it while a case runs.
+        """Wait until an amount fits, and reserve it while a case runs.
 
         Raises:
-            NotAffordable: it does not fit, and no case is running that could leave some.
+            NotAffordable: it does not fit, and no running case could release some.
         """
         async with self._changed:
             while not self._fits(amount):
@@ -40,7 +40,7 @@ class Spending:
                 self._changed.notify_all()
 
     def charge(self, usd: Decimal) -> None:
-        """Count what a case has cost."""
+        """Add the cost of a case."""
         self.spent += usd
 
     def _fits(self, amount: Decimal) -> bool:

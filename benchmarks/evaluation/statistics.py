@@ -1,4 +1,4 @@
-"""Statistics of repeated and of paired runs; small and exact, or seeded."""
+"""Statistics of repeated and paired runs: small and exact, or seeded."""
 
 import random
 from collections import defaultdict
@@ -12,7 +12,7 @@ _RESAMPLES: Final = 2_000
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return the two-sided probability of so uneven a split of pairs by chance: the exact sign or McNemar test."""
+    """Return the two-sided probability of a split this uneven by chance: the exact sign or McNemar test."""
     pairs = better + worse
     tail = sum(comb(pairs, count) for count in range(min(better, worse) + 1))
     return min(1.0, 2 * tail / 2**pairs)
@@ -36,7 +36,7 @@ def pass_hat(outcomes: Iterable[tuple[str, bool]], k: int) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a measure changed over the cases that both sides have."""
+    """How a measure changed over the cases that both runs have."""
 
     measure: str
     before: float
@@ -48,7 +48,7 @@ class Comparison:
     worse: int
     """Cases."""
     p: float
-    """Of the sign test."""
+    """P-value of the sign test."""
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Ways to say a golden answer rightly and wrongly, written without the code that judges them."""
+"""Right and wrong ways to state a golden answer, written without the code that judges them."""
 
 import random
 from collections import Counter
@@ -18,12 +18,12 @@ _PREAMBLES = (
     "## Answer\n\nAfter a closer look at each of the items in question, this is what the sources say:\n\n",
 )
 _LISTS = ("bullets in another order", "numbered", "lines", "table", "json", "value first")
-"""Where an item too many is seen; among sentences, it takes a judge."""
+"""Layouts in which code detects an extra item; in sentences, that takes a judge."""
 _ENDINGS = ("", "\n\nSources: [S1], [S2].", "\n\nNothing else was found, and no gaps are left.")
 
 
 def try_scoring(dataset: Dataset) -> Row:
-    """Score every golden answer in right and in wrong forms: the first pass, the others do not."""
+    """Score right and wrong forms of every golden answer: the right ones should pass, the wrong ones fail."""
     counts = Counter[str]()
     golden = [(number, case, case.answer) for number, case in enumerate(dataset.cases) if case.answer is not None]
     for seed, case, answer in golden:
@@ -43,7 +43,7 @@ def said(value: object) -> str:
 
 
 def right_answers(golden: Golden, seed: int) -> Iterator[tuple[str, str]]:
-    """Write the whole answer in many ways."""
+    """Write the whole answer in many forms."""
     draw = random.Random(seed)
     for name, body in _bodies(golden, draw):
         for number, preamble in enumerate(_PREAMBLES):
@@ -107,7 +107,7 @@ def _other_numbers(golden: Golden) -> Iterator[tuple[str, str]]:
 
 
 def wrong_answers(golden: Golden, seed: int) -> Iterator[tuple[str, str]]:
-    """Write answers of which one thing is wrong."""
+    """Write answers with exactly one thing wrong."""
     draw = random.Random(seed)
     yield "refusal", "I could not find this out, since the sources do not say."
     yield "empty", ""
@@ -176,7 +176,7 @@ def _changed_pairs(golden: dict[str, object], draw: random.Random) -> Iterator[t
 
 
 def near(value: object) -> object:
-    """Change the last digit, or the whole text."""
+    """Change the last digit, or replace the whole text."""
     match value:
         case bool():
             return not value

@@ -1,1 +1,1 @@
-"""Many sessions at once, for long, and through faults: what the machine carries, and that nothing is lost or grows."""
+"""Many concurrent sessions, over a long time and through faults: what the machine carries, with no loss or growth."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.load`: load beyond and below the capacity, through faults, for long, each with its verdict."""
+"""`python -m benchmarks.load`: load above and below the capacity, through faults, for long, each with its verdict."""
 
 import argparse
 import asyncio
@@ -28,7 +28,7 @@ Unit = Literal["sessions", "seconds", "minutes", "sessions a second"]
 
 @dataclass(frozen=True)
 class Load:
-    """One experiment, its usual size, and its size at night."""
+    """One experiment with its usual and its nightly size."""
 
     run: Callable[[int, Random, Path], Awaitable[Result]]
     asked: str
@@ -64,7 +64,7 @@ LOADS: Final[Mapping[str, Load]] = {
 
 
 def main() -> int:
-    """Run what was asked for; 1 if a verdict is bad."""
+    """Run the requested experiments; return 1 if a verdict is bad."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"experiments; all if none: {', '.join(LOADS)}")
     parser.add_argument("--nightly", action="store_true", help="the sizes of the night, for hours")
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def _measured(name: str, size: int, seed: int) -> Result:
-    """Run an experiment; its figures tell how much of the machine it did not have."""
+    """Run an experiment; its figures include how much of the machine other programs used."""
     began, before = time.monotonic(), _cpu_seconds_of_others()
     result = asyncio.run(_run(name, size, seed))
     share = (_cpu_seconds_of_others() - before) / (time.monotonic() - began) / len(os.sched_getaffinity(0))
@@ -100,7 +100,7 @@ def _measured(name: str, size: int, seed: int) -> Result:
 
 
 def _cpu_seconds_of_others() -> float:
-    """Read what the machine spent on others than this process and those that it has started, which have ended."""
+    """Return the machine's CPU seconds without those of this process and of its child processes that ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return machine_cpu_seconds() - time.process_time() - ended.ru_utime - ended.ru_stime
 

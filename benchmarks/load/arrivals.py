@@ -1,4 +1,4 @@
-"""Sessions that arrive at a rate, whether those before them have ended or not."""
+"""Sessions that arrive at a given rate, whether or not earlier ones have ended."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ _CAPACITY_SESSIONS: Final = 40
 
 
 async def carry(harness: Harness) -> tuple[list[Outcome], float]:
-    """Run a burst of sessions; also gives how many a second the machine carries now, beside whatever else it does."""
+    """Run a burst of sessions; also return the sessions a second that the machine now carries with its other load."""
     began = time.monotonic()
     outcomes = await harness.sessions(_CAPACITY_SESSIONS, at_once=_CAPACITY_SESSIONS, prefix="capacity")
     return outcomes, len(outcomes) / (time.monotonic() - began)
@@ -27,9 +27,9 @@ async def arrive(
     most_open: int = 100_000,
     limits: Mapping[str, object] = PATIENT,
 ) -> list[Outcome]:
-    """Start so many sessions a second, evenly, and wait for the end of all; in the order of their starts.
+    """Start sessions at a steady rate, and wait until all have ended; results are in the order of their starts.
 
-    While `most_open` of them are open none is started, and those are left out that were due meanwhile.
+    While `most_open` of them are open, none is started, and those that were due in the meantime are skipped.
     """
     free = asyncio.Semaphore(most_open)
 

@@ -1,4 +1,4 @@
-"""L4 and L7: workers killed and stopped, the network cut and the provider overloaded at once; and a total outage."""
+"""L4 and L7: workers killed and stopped, the network cut and the provider overloaded together; a total outage."""
 
 import asyncio
 import math
@@ -21,12 +21,12 @@ _LINES: Final = 4
 _PAUSE: Final = (2.0, 6.0)
 """Seconds between two faults."""
 _OVERLOADED: Final = 0.1
-"""Share of the model calls that are answered 429 or 529."""
+"""Share of the model calls that are answered with 429 or 529."""
 _SHARE: Final = 0.5
-"""Of what the machine carries, so that it can catch up."""
+"""Share of the machine's capacity that is used, so that it can catch up."""
 _CALM_SECONDS: Final = 20.0
 _NORMAL: Final = 1.5
-"""Times the calm median that sessions may take to count as normal."""
+"""Sessions may take this many times the calm median and still count as normal."""
 _IN_A_ROW: Final = 5
 
 
@@ -42,7 +42,7 @@ def _overloaded(respond: Respond, random: Random) -> Respond:
 
 
 async def faults_at_once(size: int, random: Random, folder: Path) -> Result:
-    """Run sessions for so many seconds while everything fails at once."""
+    """Run sessions for the given number of seconds while everything fails at once."""
     began = time.monotonic()
     done: Counter[str] = Counter()
     async with (
@@ -83,7 +83,7 @@ async def _break_now_and_then(
             case "stopped":
                 victim.send(signal.SIGSTOP)
                 await asyncio.sleep(1.5 * HEARTBEAT_TIMEOUT.total_seconds())
-                # What the stopped worker had under way was given to the other one meanwhile.
+                # Meanwhile, the stopped worker's calls in progress were given to the other one.
                 harness.fault(0)
                 victim.send(signal.SIGCONT)
             case _:
@@ -94,7 +94,7 @@ async def _break_now_and_then(
 
 
 async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Take server and worker away for so many seconds while sessions arrive, and time until they are as fast again."""
+    """Stop server and worker for a number of seconds while sessions arrive, and time the return to normal speed."""
     began = time.monotonic()
     total = _CALM_SECONDS + size + 3 * size
     async with open_harness(folder, script(0.1)) as harness:
@@ -137,7 +137,7 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
 
 
 def _recovered_at(seen: list[tuple[float, float]], back_at: float, normal: float) -> float:
-    """Find the start of the first sessions in a row, of those given by start and seconds, whose median is as before."""
+    """Return when the first consecutive sessions with a normal median started; `seen` has starts and seconds."""
     after = sorted(each for each in seen if each[0] >= back_at)
     for number in range(len(after) - _IN_A_ROW + 1):
         row = after[number : number + _IN_A_ROW]

@@ -1,4 +1,4 @@
-"""The page of load: figures are kept in a JSON file, an entry an experiment, and the page is written from it."""
+"""The page about load: figures are kept in a JSON file, one entry per experiment, and the page built from it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _HEAD: Final = """\
 See what happens beyond the capacity, under faults, and for a long time.
 """
 _ASIDE: Final = ("processor time of other", "server, open", "server, threads", "worker, children", "worker, open")
-"""Figures that the page has no room for: the verdict is about them, and the file of results has them."""
+"""Figures omitted from the page: they are part of the verdict and in the results file."""
 _TAIL: Final = """
 ## Method
 
@@ -32,7 +32,7 @@ mean of the last half and the most; then the change over the last half. `benchma
 
 
 def enter(name: str, result: Result, *, size: str, asked: str, seed: int) -> None:
-    """Keep the result of an experiment, in the place of its last one, and write the page."""
+    """Save the result of an experiment, replacing its previous one, and write the page."""
     entries: dict[str, dict[str, Any]] = json.loads(_FIGURES.read_text(encoding="utf-8")) if _FIGURES.exists() else {}
     about = {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -48,7 +48,7 @@ def enter(name: str, result: Result, *, size: str, asked: str, seed: int) -> Non
 
 
 def page(entries: dict[str, dict[str, Any]]) -> str:
-    """Write the page, in the order of what is asked."""
+    """Return the page, with the experiments in the order in which they are requested."""
     entries = dict(sorted(entries.items(), key=lambda each: each[1]["asked"]))
     lines = [
         _HEAD,

@@ -1,8 +1,8 @@
-"""L5: half of what the machine carries, for long, with workers killed: nothing is lost, and nothing grows for ever.
+"""L5: half of the capacity, for long, with workers killed: nothing is lost, and nothing grows without bound.
 
-One of two workers is killed again and again, the other one lives, and is what is sampled. What a namespace's retention
-and the worker's own sweep remove after days goes here after a tenth of the run: ended sessions are deleted, and unused
-files of the state directory are given an older date.
+One of two workers is killed again and again; the other one survives and is sampled. What a namespace's retention
+and the worker's own sweep remove after days is removed here after a tenth of the run: ended sessions are deleted, and
+unused files of the state directory get an older date.
 """
 
 import asyncio
@@ -30,30 +30,30 @@ from chaos.result import Demand, Result
 
 _SHARE: Final = 0.5
 _MOST_OPEN: Final = 30
-"""Sessions at once: more of them would mean that something else uses this machine."""
+"""Maximum open sessions: more would mean that something else is using this machine."""
 _SAMPLES: Final = 240
 _MOST_SECONDS_BETWEEN: Final = 5.0
 _KILL_EVERY: Final = (15, 45)
 _TURN_SECONDS: Final = 0.1
 _LONG_AGO_SECONDS: Final = 2 * 86_400
-"""Beyond the one day after which a worker of this experiment sweeps its caches."""
+"""More than the one day after which a worker of this experiment sweeps its caches."""
 _LEVEL: Final = 0.05
-"""By which share of its mean a series may rise over the last half."""
+"""Maximum rise of a series over the last half, as a share of its mean."""
 _FEW: Final[Mapping[str, float]] = {"MB": 5, "files": 2, "threads": 2, "processes": 2}
-"""A rise of so much is none, by the unit: the log of the database alone comes and goes by 4 MB."""
+"""A rise up to this amount, by unit, does not count: the log of the database alone varies by 4 MB."""
 _STABLE: Final = 0.2
-"""By which share the latency of the last quarter may be above that of the one before."""
+"""Maximum rise of the last quarter's latency over the previous quarter's, as a share of it."""
 _LOOKS: Final = 30
-"""One a second: what a session leaves behind may end after it."""
+"""Number of checks, one a second: what a session leaves behind can end after it."""
 _ENOUGH: Final = 100
-"""Sessions in a quarter; what one in twenty of fewer exceeds is chance."""
+"""Minimum sessions in a quarter; with fewer, the p95 is left to chance."""
 _Span = tuple[float, float]
 """Seconds of the monotonic clock."""
 
 
 @dataclass
 class _Recording:
-    """Series of samples by their names, in a unit each."""
+    """Named series of samples, each with its unit."""
 
     began: float = field(default_factory=time.monotonic)
     series: defaultdict[tuple[str, str], list[tuple[float, float]]] = field(
@@ -89,7 +89,7 @@ async def soak(minutes: float, random: Random, folder: Path) -> Result:
                 beside.create_task(_sample(harness, steady, recording, minutes * 60)),
                 beside.create_task(_forget(harness, ended, minutes * 60 / 10)),
             ]
-            # With the limits that are preset: until a deadline has passed, the server keeps its timer in the database.
+            # With the default limits: until a deadline has passed, the server keeps its timer in the database.
             outcomes = await arrive(harness, rate, minutes * 60, note, most_open=_MOST_OPEN, limits={})
             for task in watching:
                 task.cancel()
@@ -124,7 +124,7 @@ async def _kill_now_and_then(harness: Harness, victim: Worker, random: Random, k
 
 
 def _met(session: _Span, kills: Sequence[_Span]) -> bool:
-    """Tell whether a worker was away at some time of a session."""
+    """Return whether a worker was down at some time during a session."""
     return any(session[0] < back_at and killed_at < session[1] for killed_at, back_at in kills)
 
 
@@ -146,7 +146,7 @@ async def _sample(harness: Harness, worker: Worker, recording: _Recording, secon
 
 
 async def _forget(harness: Harness, ended: deque[tuple[float, Outcome]], after: float) -> None:
-    """Remove what ended this long ago, as days of retention would; the books need only the heads of model calls."""
+    """Remove what ended this long ago, as days of retention would; the books need only heads of model calls."""
     slimmed = 0
     while True:
         await asyncio.sleep(1)
@@ -161,7 +161,7 @@ async def _forget(harness: Harness, ended: deque[tuple[float, Outcome]], after: 
 
 
 async def _delete(client: Client, workflow_ids: Sequence[str]) -> None:
-    """Delete workflows; one that the busy server does not delete in time stays, and shows in the database's size."""
+    """Delete workflows; one that the busy server does not delete in time stays, and adds to the database size."""
     for workflow_id in workflow_ids:
         execution = WorkflowExecution(workflow_id=workflow_id)
         request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
@@ -170,7 +170,7 @@ async def _delete(client: Client, workflow_ids: Sequence[str]) -> None:
 
 
 async def _still_running(client: Client) -> int:
-    """Count the workflows that run, once there are none, or after a while."""
+    """Return the number of running workflows, once it is 0 or after a while."""
     for _ in range(_LOOKS):
         if not (await client.count_workflows("ExecutionStatus = 'Running'")).count:
             return 0
@@ -179,7 +179,7 @@ async def _still_running(client: Client) -> int:
 
 
 def _age(folder: Path, after: float) -> None:
-    """Make files that were not used for this long look unused for long."""
+    """Give files that were unused for this long a much older date."""
     now = time.time()
     for file in folder.rglob("*"):
         try:
@@ -205,7 +205,7 @@ def _require_level(result: Result, recording: _Recording) -> None:
 
 
 def _require_stable(result: Result, seconds: Sequence[float]) -> None:
-    """Compare quarters of the sessions that no kill met: how many of them one meets is chance."""
+    """Compare quarters of the sessions that no kill hit, since how many sessions a kill hits is chance."""
     quarter = len(seconds) // 4
     if not quarter:
         result.problems.append("kills met nearly all sessions")
@@ -221,6 +221,6 @@ def _require_stable(result: Result, seconds: Sequence[float]) -> None:
 
 
 def _p95(seconds: Sequence[float]) -> float:
-    """Give the time that one session in twenty exceeds: kills delay more than one in a hundred."""
+    """Return the time that one session in twenty exceeds: kills delay more than one in a hundred."""
     ascending = sorted(seconds)
     return ascending[-(-len(ascending) * 95 // 100) - 1]

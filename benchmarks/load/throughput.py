@@ -1,4 +1,4 @@
-"""L1 and L6: sessions a second beside hand-written workflows, and the rate at which sessions begin to queue."""
+"""L1 and L6: sessions a second compared with hand-written workflows, and the rate at which sessions queue."""
 
 import asyncio
 import os
@@ -24,14 +24,14 @@ _LEAST_RATE: Final = 2.5
 _MOST_ADDED_MS: Final = 30.0
 _IN_FLIGHT: Final = 10
 _CRITICAL_TURNS: Final = 4
-"""Turns of the main job that follow one another: a plan, two of an agent, a report."""
+"""Sequential turns of the main job: a plan, two of an agent, a report."""
 _STEP_SECONDS: Final = 10.0
 _MOST_RATE: Final = 30
 _WORSE: Final = 2.0
 
 
 async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Run bursts of the main job, and then ten at a time, by turns with hand-written workflows of the same shape."""
+    """Run the main job in bursts, then ten at a time, alternating with hand-written workflows of the same shape."""
     began = time.monotonic()
     with (
         processes.server(folder) as server,
@@ -79,7 +79,7 @@ async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa
 
 
 async def _walls(run: Run, count: int) -> float:
-    """Run jobs so many at a time; gives the median of their seconds."""
+    """Run jobs with the given concurrency; return the median of their seconds."""
     free = asyncio.Semaphore(_IN_FLIGHT)
 
     async def one() -> float:
@@ -119,7 +119,7 @@ async def ramp(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG0
 
 
 def _is_beyond(steps: Sequence[Sequence[Outcome]]) -> bool:
-    """Tell whether the last step but one, whose sessions had a step's time to end, took twice as long as the first."""
+    """Return whether the last step but one, whose sessions had a step's time to end, is too slow or incomplete."""
     if len(steps) < 3:
         return False
     *_, last, _ = steps

@@ -1,4 +1,4 @@
-"""L2 and L3: more sessions than can run, and sessions that all wait for slow model calls."""
+"""L2 and L3: more sessions than can run at once, and sessions that all wait for slow model calls."""
 
 import asyncio
 import re
@@ -25,14 +25,14 @@ _BUCKET: Final = re.compile(EVENT_LOOP_LAG.name + r'\w*_bucket\{[^}]*le="([^"]+)
 
 
 async def queued(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start all at once on one worker: none is refused, lost or done twice, and the memory stays bounded."""
+    """Start all at once on one worker: none is refused, lost or run twice, and memory stays bounded."""
     result, peak_mb = await start_at_once(size, folder)
     result.require(peak_mb <= _MOST_MB_QUEUED, f"the worker held {peak_mb:.0f} MB")
     return result
 
 
 async def waiting(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Have every session wait for its first model call, and watch the worker meanwhile."""
+    """Make every session wait for its first model call, and watch the worker meanwhile."""
     began = time.monotonic()
     answers = asyncio.Event()
     respond = brief()
@@ -86,7 +86,7 @@ def _free_address() -> str:
 
 
 async def _lags(address: str) -> dict[float, int]:
-    """Scrape the histogram of the event loop's lag: how many looks found it at most so many seconds late."""
+    """Scrape the histogram of the event loop's lag: how many checks were at most so many seconds late."""
 
     def scrape() -> str:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:

@@ -1,1 +1,1 @@
-"""The same job in other frameworks, each as its own documentation has a user write it."""
+"""The same job in other frameworks, each written as its own documentation recommends."""

@@ -1,4 +1,4 @@
-"""The main job in Chargehand and in other frameworks, by turns: time, cost, a crash in the middle, and a cap."""
+"""The main job in Chargehand and other frameworks, alternating: time, cost, a crash in the middle, a cap."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ _WARM_UP: Final = 2
 _JOBS: Final = 6
 _CRASHES: Final = 2
 _CAP: Final = 8
-"""Model calls: a plan, three agents and a report."""
+"""Maximum model calls: a plan, three agents and a report."""
 _QUEUE: Final = "peers"
 _SETTLING_SECONDS: Final = 0.05
 
 
 Moment = Callable[[ScriptedProvider], bool]
-"""Tells whether a job has come so far."""
+"""Returns whether a job has reached a certain point."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Crash:
-    """What a job took whose process was killed and started again at once."""
+    """What a job took whose process was killed and restarted at once."""
 
     seconds: float
     paid_twice: float
 
 
 class Contender:
-    """A framework's program; does jobs, is killed, and starts again."""
+    """A framework's program, which runs jobs, is killed, and restarts."""
 
     def __init__(self, program: Program, provider: ScriptedProvider, server_pid: int) -> None:
         self.name = program.framework.name
@@ -72,7 +72,7 @@ class Contender:
         self.start_seconds = await self.program.start()
 
     def peak_rss_bytes(self) -> int:
-        """Read the most memory that the processes had resident, together."""
+        """Return the peak resident memory of all processes together."""
         return sum(processes.peak_rss_bytes(pid) for pid in self.pids.values())
 
     async def measure(self) -> Job:
@@ -89,7 +89,7 @@ class Contender:
         return Job(wall, cpu, len(requests), sum(input_bytes(request) for request in requests))
 
     async def crash(self, moment: Moment, pause: float) -> Crash:
-        """Kill the process a while after a moment, and start it again."""
+        """Kill the process a little after a moment, and restart it."""
         self.provider.exchanges.clear()
         job = self.next_id()
         running = asyncio.create_task(self.program.run(job))
@@ -106,10 +106,10 @@ class Contender:
         return await self.program.run(job)
 
     async def limited(self) -> Row:
-        """Do the job under a cap on model calls."""
+        """Run the job under a cap on model calls."""
         self.provider.exchanges.clear()
         ended = await self.program.run(self.next_id(), _CAP)
-        await asyncio.sleep(1)  # calls that go on after the end
+        await asyncio.sleep(1)  # calls that continue after the end
         return {
             "": self.name,
             "model calls": len(self.provider.requests),
@@ -128,7 +128,7 @@ class Contender:
 
 
 class Own(Contender):
-    """Chargehand: a client as the program, a server, and a worker, which is what is killed."""
+    """Chargehand: the program is a client; of the server and the worker, the worker is killed."""
 
     def __init__(
         self, program: Program, provider: ScriptedProvider, address: str, server_pid: int, folder: Path
@@ -169,7 +169,7 @@ class Own(Contender):
 
 
 async def peers() -> tuple[Sequence[Row], Sequence[str]]:
-    """Install every framework, run them by turns, crash them, and limit them."""
+    """Install every framework, run them alternately, crash them, and limit them."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         async with _contenders(Path(name)) as contenders:
             for number in range(_WARM_UP + _JOBS):
@@ -210,7 +210,7 @@ async def _contenders(folder: Path) -> AsyncGenerator[Sequence[Contender]]:
 
 
 async def _crashes(contenders: Sequence[Contender], moment: Moment, pause: float) -> Mapping[str, Crash]:
-    """Crash each several times, by turns."""
+    """Crash each one several times, alternating."""
     seen: dict[str, list[Crash]] = {contender.name: [] for contender in contenders}
     for _ in range(_CRASHES):
         for contender in contenders:
@@ -225,12 +225,12 @@ async def _crashes(contenders: Sequence[Contender], moment: Moment, pause: float
 
 
 def _agents_search(provider: ScriptedProvider) -> bool:
-    """Tell whether the plan and the first turn of each agent are answered."""
+    """Return whether the plan and the first turn of each agent are answered."""
     return sum(exchange.answered_at is not None for exchange in provider.exchanges) > Shape().subtasks
 
 
 def _agents_answer(provider: ScriptedProvider) -> bool:
-    """Tell whether each agent waits for its second turn."""
+    """Return whether each agent waits for its second turn."""
     return len(provider.exchanges) > 2 * Shape().subtasks
 
 

@@ -1,4 +1,4 @@
-"""The frameworks that are compared: their packages, their programs, and the processes that run them."""
+"""The compared frameworks: their packages, their programs, and the processes that run them."""
 
 import asyncio
 import json
@@ -22,24 +22,24 @@ _QUIET: Final = {
     "OTEL_SDK_DISABLED": "true",
     "LANGSMITH_TRACING": "false",
 }
-"""Nothing but the scripted provider is reached."""
+"""Prevents connections to anything other than the scripted provider."""
 _LONGEST_SECONDS: Final = 120
 
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework, and the versions that are installed for it."""
+    """A framework and the versions installed for it."""
 
     name: str
     program: str
     packages: Sequence[str] = ()
-    """Empty for our own, which runs in the environment of the benchmark."""
+    """Empty for Chargehand, which runs in the environment of the benchmark."""
     uses_server: bool = False
-    """Whether the program is a worker and a client of the Temporal server."""
+    """Whether the program is both a worker and a client of the Temporal server."""
 
     @property
     def lines(self) -> int:
-        """The length of the program, without blank lines."""
+        """Number of lines of the program, without blank lines."""
         return sum(bool(line.strip()) for line in (_PROGRAMS / f"{self.program}.py").read_text().splitlines())
 
 
@@ -81,10 +81,10 @@ FRAMEWORKS: Final = (
 
 
 def install(framework: Framework, folder: Path) -> Path:
-    """Make an environment for a framework; gives its Python."""
+    """Create an environment for a framework; return its Python."""
     if not framework.packages:
         return Path(sys.executable)
-    # The project's overrides leave packages out that frameworks need.
+    # The project's overrides exclude packages that the frameworks need.
     uv = [str(Path(sys.executable).parent / "uv"), "--no-config", "--quiet", "--directory", str(folder)]
     environment = folder / f"environment-{framework.program}"
     subprocess.run([*uv, "venv", "--python", sys.executable, str(environment)], check=True)
@@ -94,7 +94,7 @@ def install(framework: Framework, folder: Path) -> Path:
 
 
 class Program:
-    """A framework's process, which does one job after another."""
+    """A framework's process, which runs one job after another."""
 
     def __init__(self, framework: Framework, python: Path, folder: Path, **settings: str) -> None:
         self.framework = framework
@@ -110,7 +110,7 @@ class Program:
         return self._process.pid
 
     async def start(self) -> float:
-        """Start the process; gives the seconds until it takes jobs."""
+        """Start the process; return the seconds until it accepts jobs."""
         started_at = time.perf_counter()
         with (self._folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -127,7 +127,7 @@ class Program:
         return time.perf_counter() - started_at
 
     async def run(self, job: str, cap: int | None = None) -> dict[str, str]:
-        """Do a job; gives its answer or its error."""
+        """Run a job; return its answer or its error."""
         assert self._process
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"id": job, "cap": cap}).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""What the scripted provider says to every framework: the same plan, search, answers and report."""
+"""What the scripted provider answers every framework: the same plan, search, answers and report."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _QUESTIONS: Final[list[JsonValue]] = [instruction(number) for number in range(1,
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
-    """Answer one request after the time that a turn takes, and count a token for every four bytes."""
+    """Answer one request after the duration of a turn, counting one token per four bytes."""
     reply = _said(request)
     written = len(reply.text) + sum(len(json.dumps(tool.arguments)) for tool in reply.tools)
     tokens = Tokens(input=input_bytes(request) // 4, output=written // 4)
@@ -44,6 +44,6 @@ def _planned(request: ScriptedRequest) -> ScriptedReply:
 
 
 def _room(prompt: str) -> int:
-    """Read how many agents, two turns each, the limits that Chargehand tells its planner have room for."""
+    """Return how many two-turn agents fit into the limits that Chargehand gives its planner."""
     told = re.search(r"Limits for all subtasks together: (\d+) turns", prompt)
     return min(len(_QUESTIONS), int(told[1]) // 2) if told else len(_QUESTIONS)

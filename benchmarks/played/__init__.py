@@ -1,1 +1,1 @@
-"""A competent model, as rules that react to what they are shown, and ten tasks for it on a loopback web."""
+"""A competent rule-based model that reacts to what it is shown, and ten tasks for it on a loopback web."""

@@ -1,4 +1,4 @@
-"""How the model works as an agent: what it does next with its tools, and what it answers from what it was shown."""
+"""How the model works as an agent: which tools it uses next, and what it answers from what it was shown."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _TABLE: Final = re.compile(r'^- table "(?P<name>[^"]+)" \([^)]*\): (?P<columns>.
 _NAMES: Final = re.compile(r"\b(?:are|sind) ((?:[A-Z]\w+, )+[A-Z]\w+ (?:and|und) [A-Z]\w+)")
 _PLACE: Final = re.compile(r"^(?P<document>[^#]+)#L(?P<first>\d+)")
 _ENDS: Final = ".!?。！？"
-"""Text that is not a sentence, such as a heading, states nothing."""
+"""Ends of sentences; text without one, such as a heading, states nothing."""
 _OPENED_FIRST: Final = 3
 _MOST_OPENED: Final = 12
 _MOST_SEARCHES: Final = 2
@@ -33,18 +33,18 @@ class Assignment:
     subject: str
     wanted: tuple[str, ...]
     each: str = ""
-    """What is wanted of every thing that the first part lists."""
+    """What is wanted for each item that the first part lists."""
 
 
 def assignment(sight: Sight) -> Assignment:
-    """Read the instruction, which follows what it is based on."""
+    """Read the instruction, which follows the material that it is based on."""
     if found := _ASSIGNMENT.search(sight.task, max(sight.task.rfind("Instruction:"), 0)):
         return Assignment(found["subject"], tuple(found["wanted"].split("; ")), found["each"] or "")
     return Assignment(sight.task, ())
 
 
 def research(sight: Sight, task: Assignment) -> list[ToolUse]:
-    """Search, open the best pages, read on where a page was cut, and search again before giving up."""
+    """Search, open the best pages, read the rest of cut pages, and search again before giving up."""
     if not sight.used("search"):
         terms = task.wanted[:3] if not task.each else task.wanted
         return [sight.use("search", query=f"{task.subject} {term}") for term in terms]
@@ -72,7 +72,7 @@ def _gather(sight: Sight, task: Assignment, first: int) -> list[ToolUse]:
 
 
 def _details(sight: Sight, task: Assignment) -> list[ToolUse]:
-    """Look up what is wanted of each thing in the list that was found."""
+    """Look up what is wanted for each item in the list that was found."""
     names = listed_names(evidence(sight, task))
     searched = " ".join(str(arguments.get("query")) for arguments in sight.used("search"))
     if unsearched := [name for name in names if f"{name} {task.each}" not in searched]:
@@ -89,7 +89,7 @@ def _details(sight: Sight, task: Assignment) -> list[ToolUse]:
 
 
 def listed_names(found: Sequence[Evidence]) -> list[str]:
-    """Read the names out of a sentence that lists them."""
+    """Extract the names from a sentence that lists them."""
     for one in found:
         if listed := _NAMES.search(one.sentence):
             return re.split(r", | and | und ", listed[1])
@@ -97,7 +97,7 @@ def listed_names(found: Sequence[Evidence]) -> list[str]:
 
 
 def _name(subject: str) -> str:
-    """The word of a subject that is its name."""
+    """Return the word of a subject that is its name."""
     return subject.partition(" ")[0]
 
 
@@ -106,13 +106,13 @@ def _opened(sight: Sight) -> set[str]:
 
 
 def _candidates(sight: Sight, subject: str) -> list[str]:
-    """Choose the addresses whose surroundings speak of the subject."""
+    """Choose the addresses whose context mentions the subject."""
     name = _name(subject)
     return [url for url, around in sight.links if name in around]
 
 
 def _continued(sight: Sight, task: Assignment, missing: Sequence[str]) -> list[ToolUse]:
-    """Search within pages of the subject that were shown in part."""
+    """Search within pages about the subject that were shown in part."""
     tried = {(str(arguments.get("url")), str(arguments.get("find"))) for arguments in sight.used("read_page")}
     parts = [url for url in _candidates(sight, task.subject) if url in sight.partly_shown]
     wanted = [(url, missing[0]) for url in parts if (url, missing[0]) not in tried]
@@ -120,7 +120,7 @@ def _continued(sight: Sight, task: Assignment, missing: Sequence[str]) -> list[T
 
 
 def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
-    """Find the sentences of opened pages that say what is wanted, one a page for each thing."""
+    """Find the sentences of opened pages that answer the question, one per page for each thing."""
     opened = _opened(sight)
     found: dict[tuple[str, str], Evidence] = {}
     for passage, one in _stated(sight, task.wanted, _name(task.subject)):
@@ -130,7 +130,7 @@ def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
 
 
 def _stated(sight: Sight, wanted: Sequence[str], name: str = "") -> Iterator[tuple[Passage, Evidence]]:
-    """Find the sentences that have a name and speak of something wanted."""
+    """Find the sentences that contain a name and mention something wanted."""
     for passage in sight.shown:
         for sentence in sentences(passage.text):
             if name in sentence and sentence[-1] in _ENDS:
@@ -157,7 +157,7 @@ def research_answer(sight: Sight, task: Assignment) -> ScriptedReply:
 
 
 def read_documents(sight: Sight, task: Assignment) -> list[ToolUse]:
-    """Search the documents for each thing, then read around the places that were found."""
+    """Search the documents for each thing, then read around the places found."""
     if not sight.used("search_documents"):
         return [sight.use("search_documents", query=term) for term in task.wanted]
     if sight.used("read_document"):
@@ -180,7 +180,7 @@ def reader_answer(sight: Sight, task: Assignment) -> ScriptedReply:
 
 
 def compute(sight: Sight, task: Assignment) -> list[ToolUse]:
-    """Write one SELECT over the listed table whose columns carry the words of the measure."""
+    """Write one SELECT over the listed table whose columns contain the words of the measure."""
     del task
     asked = _MEASURE.search(sight.task)
     if asked is None or sight.used("query_data"):
@@ -196,7 +196,7 @@ def compute(sight: Sight, task: Assignment) -> list[ToolUse]:
 
 
 def analyst_answer(sight: Sight, task: Assignment) -> ScriptedReply:
-    """State every row, and the query that it comes from."""
+    """State every row, and the query that returned it."""
     del task
     asked = _MEASURE.search(sight.task)
     found: list[Evidence] = []
@@ -211,13 +211,13 @@ def analyst_answer(sight: Sight, task: Assignment) -> ScriptedReply:
 
 
 def given_claims(text: str) -> list[Claim]:
-    """Read the claims of outcomes: lines of a list that name a source in brackets."""
+    """Read the claims of outcomes: list lines that name a source in brackets."""
     lines = re.findall(r"^[-*] (.+?) \[([^\]\n]+)\]", text, flags=re.MULTILINE)
     return list(dict.fromkeys(Claim(claim, ref.split(", ")[0]) for claim, ref in lines if ref != "no source"))
 
 
 def conclude(sight: Sight, found: Sequence[Evidence], missing: Sequence[str]) -> ScriptedReply:
-    """Answer with what was found, each sentence with its ref, and name what was not."""
+    """Answer with what was found, each sentence with its ref, and name what is missing."""
     status = "success" if not missing else "partial" if found else "no_answer"
     return sight.answer(
         status=status,
@@ -237,4 +237,4 @@ AGENTS: Final[Mapping[str, tuple[Step, Answer]]] = {
     "reader": (read_documents, reader_answer),
     "analyst": (compute, analyst_answer),
 }
-"""By the name that the system text gives the agent: what it does next, and what it answers."""
+"""By agent name in the system text: what the agent does next, and what it answers."""

@@ -1,4 +1,4 @@
-"""What a provider would bill for a reply: tokens of a plausible tokeniser, a prompt cache, and thinking that counts."""
+"""What a provider would bill for a reply: plausible token counts, a prompt cache, and thinking, which is billed too."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -9,23 +9,23 @@ from tests.scripted_provider.wires import arguments_of
 
 _LEAST_CACHED: Final = 1_024
 _STEP: Final = 512
-"""Characters of the 128 tokens by which a cache without breakpoints grows."""
+"""Characters of the 128 tokens in which a cache without breakpoints grows."""
 _THINKING: Final = {"none": 0, "minimal": 0, "low": 400, "medium": 1_200, "high": 3_000, "xhigh": 6_000, "max": 8_000}
-"""Tokens that a model thinks at most, by effort."""
+"""Maximum thinking tokens, by effort."""
 _SIGNATURE_BYTES: Final = 4
-"""Of the signature, for each token of thinking."""
+"""Bytes of the signature per thinking token."""
 _UNASKED: Final = 1_200
-"""Thinking where no effort is named."""
+"""Thinking tokens if no effort is named."""
 
 
 def tokens_of(text: str) -> int:
-    """Count a text's tokens: four ASCII characters each, one for every other character."""
+    """Count a text's tokens: one per four ASCII characters, and one per other character."""
     plain = sum(map(str.isascii, text))
     return -(-plain // 4) + len(text) - plain
 
 
 def thinking_tokens(body: dict[str, Any], answer: str) -> int:
-    """How long the model thinks: by the effort that is asked for, and less before it uses tools."""
+    """Return how long the model thinks: it depends on the requested effort, and is less before tool use."""
     named: dict[str, Any] = {**(body.get("output_config") or {}), **(body.get("reasoning") or {})}
     effort: str | None = named.get("effort")
     most = _THINKING[effort] if effort else _UNASKED
@@ -34,13 +34,13 @@ def thinking_tokens(body: dict[str, Any], answer: str) -> int:
 
 @dataclass
 class Meter:
-    """Bills replies; what an earlier prompt had at a breakpoint is read from the cache once that one is answered."""
+    """Bills replies; a prompt prefix up to an earlier breakpoint is read from the cache once that is answered."""
 
     cached: set[str] = field(default_factory=set[str])
     """Beginnings of prompts."""
 
     def bill(self, request: ScriptedRequest, reply: ScriptedReply) -> ScriptedReply:
-        """Say what a reply used; one that is longer than its cap is cut off."""
+        """Return what a reply used; one longer than its cap is cut off."""
         body = request.body
         output = tokens_of(reply.text) + sum(tokens_of(arguments_of(use)) + 30 for use in reply.tools)
         thought = thinking_tokens(body, request.answer)
@@ -66,12 +66,12 @@ class Meter:
 
 
 def prompt_tokens(request: ScriptedRequest) -> int:
-    """Count a prompt, as the provider does when asked before the call."""
+    """Count a prompt's tokens, as the provider does when asked before the call."""
     return tokens_of("".join(_blocks(request.body)))
 
 
 def _blocks(body: dict[str, Any]) -> list[str]:
-    """Cut a prompt into the pieces at which a cache may end."""
+    """Split a prompt into the pieces at which a cache can end."""
     tools = json.dumps(body.get("tools") or [], ensure_ascii=False)
     form = json.dumps(body.get("output_config") or body.get("text") or {}, ensure_ascii=False)
     system = body.get("system") or body.get("instructions") or ""

@@ -1,4 +1,4 @@
-"""A competent model, written by hand: it reacts to what a request shows, and knows nothing else."""
+"""A competent, hand-written model: it reacts to what a request shows, and knows nothing else."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ _GAP: Final = re.compile(r"^Gap: (.+)$|^.*?(Outcome of \S+ \(\w+\)):\n(?:.*\n)*?
 
 @dataclass
 class CompetentModel:
-    """Answers any turn, and notes where it was not let do what it wanted."""
+    """Answers any turn, and records where it was not allowed to do what it wanted."""
 
     meter: Meter = field(default_factory=Meter)
     seconds: float = 0.0
-    """Until the first token of each reply."""
+    """Seconds until the first token of each reply."""
     forced: list[str] = field(default_factory=list[str])
-    """The tools that it wanted when it had to answer."""
+    """The tools that it wanted to use when it had to answer."""
     replies: list[ScriptedReply] = field(default_factory=list[ScriptedReply])
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
@@ -44,7 +44,7 @@ class CompetentModel:
         return _TURNS[kind](sight)
 
     def _expect_thoughts(self, request: ScriptedRequest) -> None:
-        """Refuse a conversation without its thinking, as the provider does: each use of tools has it before it."""
+        """Refuse a conversation without its thinking, as the provider does: it must precede each use of tools."""
         given = {reply.thought for reply in self.replies if reply.thought}
         for message in request.body.get("messages", ()):
             blocks: list[dict[str, Any]] = message["content"] if isinstance(message["content"], list) else []
@@ -67,7 +67,7 @@ class CompetentModel:
 
 
 def _cited_claims(sight: Sight) -> dict[Claim, str]:
-    """List the claims of the outcomes, each with the citation that the list of sources gives it."""
+    """List the claims of the outcomes, each with its citation from the list of sources."""
     numbers = {ref: f"S{number}" for number, ref in _NUMBERED.findall(sight.task)}
     found: dict[Claim, str] = {}
     for claim in agents.given_claims(sight.task):
@@ -91,7 +91,7 @@ def _synthesis(sight: Sight) -> ScriptedReply:
 
 
 def _outline(sight: Sight) -> ScriptedReply:
-    """Give each thing that the outcomes were asked about a section of its own."""
+    """Create one section for each thing that the outcomes were asked about."""
     subjects = list(dict.fromkeys(re.findall(r"Subject: (\w+)", sight.task)))
     words = words_asked(sight.task) // max(len(subjects), 1)
     return sight.answer(
@@ -104,7 +104,7 @@ def _outline(sight: Sight) -> ScriptedReply:
 
 
 def _expand(sight: Sight) -> ScriptedReply:
-    """Write the template once for each name in the list."""
+    """Fill in the template once for each name in the list."""
     template = re.search(rf"Subject: {planning.ITEM}\..*", sight.task)
     statements = [agents.Evidence("", sentence, "") for sentence in sentences(sight.task)]
     names = agents.listed_names(statements) if template else []
@@ -136,7 +136,7 @@ def _compress(sight: Sight) -> ScriptedReply:
 
 
 def _verdicts(sight: Sight) -> ScriptedReply:
-    """Find every claim in its evidence, and dismiss the objections of code."""
+    """Look up every claim in its evidence, and reject objections from code."""
     claims = re.findall(r"^Claim (\d+): <data>\n(.*)", sight.task, re.MULTILINE)
     verdicts = [
         {"claim": int(number), "verdict": "does_not_say" if OBJECTION.match(text) else "says", "reason": ""}

@@ -1,4 +1,4 @@
-"""How the model plans: what a request says in words becomes subtasks, by rules that know no request in particular."""
+"""How the model plans: rules, none specific to one request, that turn the words of a request into subtasks."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,15 +11,15 @@ Rule = Callable[[re.Match[str], Sight], Draft]
 
 _QUOTE: Final = "Open the pages before you rely on them, and quote the sentence that states each, with its source."
 ITEM: Final = "the item"
-"""Stands in a template for what it is about."""
+"""Placeholder in a template for the item."""
 _TURNS: Final = 4
-"""What a researcher usually takes."""
+"""Turns that a researcher usually takes."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NAMES: Final = r"[A-Z]\w+(?:, [A-Z]\w+)* and [A-Z]\w+"
 
 
 def plan(sight: Sight) -> Draft:
-    """Plan by the first rule that understands the request, and leave out what a refusal says there is no room for."""
+    """Plan by the first rule that matches the request, and omit what a refusal says there is no room for."""
     found, rule = next((match, rule) for pattern, rule in _RULES.items() if (match := re.search(pattern, sight.task)))
     draft = rule(found, sight)
     if allowed := re.findall(r"but (\d+) were left", sight.task):
@@ -46,7 +46,7 @@ def _plan(*subtasks: Draft, strategy: str = "merge", final: str = "") -> Draft:
 
 
 def _one_each(found: re.Match[str], _: Sight) -> Draft:
-    """Give each named thing an agent of its own."""
+    """Create one agent for each named thing."""
     wanted = _listed(found["what"])
     kind = found["kind"].removesuffix("s")
     subtasks = [
@@ -56,7 +56,7 @@ def _one_each(found: re.Match[str], _: Sight) -> Draft:
 
 
 def _list_then_detail(found: re.Match[str], sight: Sight) -> Draft:
-    """Find the list first; its items are subtasks of their own if the turns allow that, or else work for one agent."""
+    """Find the list first; its items become separate subtasks if the turns allow, or else work for one agent."""
     whole, what, detail = found["whole"], found["what"], found["detail"]
     first = _research(1, whole, [what])
     allowed = re.search(r"(\d+) turns", sight.task)

@@ -23,20 +23,20 @@ _WORDS_ASKED: Final = re.compile(r"(?i:mindestens|at least|about) (\d[\d.,]*) (?
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence and the name of its source, as it was printed."""
+    """A sentence and the name of its source, as printed."""
 
     text: str
     ref: str
 
 
 def words_asked(text: str) -> int:
-    """Read how many words the text is asked to have, which is said last; 0 if no length is named."""
+    """Return the requested length in words, which comes last in the text; 0 if no length is given."""
     asked = _WORDS_ASKED.findall(text)
     return int(re.sub(r"\D", "", asked[-1])) if asked else 0
 
 
 def long_text(claims: Sequence[Claim], words: int, cite: Callable[[Claim], str]) -> str:
-    """Write a text of at least so many words: every claim with its citation, joined by sentences without facts."""
+    """Write a text of at least this many words: every claim with its citation, joined by fact-free sentences."""
     parts = [f"{claim.text} {cite(claim)}" for claim in claims]
     written = sum(len(part.split()) for part in parts)
     links = cycle(_LINKS)
@@ -49,7 +49,7 @@ def long_text(claims: Sequence[Claim], words: int, cite: Callable[[Claim], str])
 
 
 def contradictions(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
-    """Find pairs of claims of different sources that say the same of the same names with other numbers."""
+    """Find pairs of claims from different sources about the same names with different numbers."""
     for one, other in combinations(claims, 2):
         if one.ref != other.ref and _names(one.text) == _names(other.text) and _is_same_statement(one.text, other.text):
             yield one, other

@@ -1,4 +1,4 @@
-"""What a request shows to a model, read leniently: headings and layouts may change, addresses and words are found."""
+"""What a model sees in a request, parsed leniently: headings and layout may change, addresses and words are found."""
 
 import json
 import re
@@ -24,10 +24,10 @@ _CHINESE: Final = re.compile(r"[\u4e00-\u9fff]")
 
 @dataclass(frozen=True)
 class Passage:
-    """Text that a tool has shown, under the name that it was printed with."""
+    """Text that a tool has returned, under the name it was printed with."""
 
     tool: str
-    """The tool that showed it, if that was said."""
+    """The tool that returned it, if named."""
     ref: str
     text: str
     whole: str
@@ -56,12 +56,12 @@ class Sight:
 
     @cached_property
     def task(self) -> str:
-        """Everything that the user's side has said."""
+        """All text from the user's side."""
         return "\n\n".join(message.text for message in self.request.messages if message.role == "user")
 
     @cached_property
     def shown(self) -> list[Passage]:
-        """Every passage that tools have shown, in order."""
+        """Every passage that tools have returned, in order."""
         return [
             passage
             for message in self.request.messages
@@ -71,13 +71,13 @@ class Sight:
 
     @cached_property
     def introduced(self) -> dict[str, str]:
-        """The whole refs, by the short ones that they were first printed with."""
+        """Full refs by the short refs that they were first printed with."""
         told = "\n".join(message.text for message in self.request.messages if message.role in {"user", "tools"})
         return dict(reversed(_INTRODUCED.findall(told)))
 
     @cached_property
     def results(self) -> str:
-        """All that tools have said."""
+        """All text that tools have returned."""
         return "\n".join(message.text for message in self.request.messages if message.role == "tools")
 
     @cached_property
@@ -95,7 +95,7 @@ class Sight:
         return bool(self.request.tools)
 
     def parameters(self, tool: str) -> dict[str, Any]:
-        """The parameters that a tool is offered with; empty if it is not offered."""
+        """The parameters offered for a tool; empty if the tool is not offered."""
         for offered in self.request.body.get("tools") or ():
             plain = offered.get("function", offered)
             if plain.get("name") == tool:
@@ -104,13 +104,13 @@ class Sight:
         return {}
 
     def use(self, tool: str, **arguments: Any) -> ToolUse:
-        """Use a tool: every parameter that it requires is given, and none that it lacks."""
+        """Use a tool, giving every required parameter and no unknown one."""
         offered = self.parameters(tool)
         return ToolUse(tool, {name: arguments.get(name, _nothing(schema)) for name, schema in offered.items()})
 
     @cached_property
     def links(self) -> list[tuple[str, str]]:
-        """Every address that tools have shown, with the words between the address before it and the end of its line."""
+        """Every address from the tools, with the words between the previous address and the end of its line."""
         found: dict[str, str] = {}
         end = 0
         for match in _URL.finditer(self.results):
@@ -122,7 +122,7 @@ class Sight:
 
     @cached_property
     def partly_shown(self) -> set[str]:
-        """The addresses of pages of which there is more than was shown."""
+        """The addresses of pages that were shown only in part."""
         parts: set[str] = set()
         for tool, block in tool_blocks(self.results):
             if tool == "read_page":
@@ -131,7 +131,7 @@ class Sight:
         return parts
 
     def answer(self, **known: Any) -> ScriptedReply:
-        """Answer in the form that is asked for: fields that it lacks are left out, others are empty."""
+        """Answer in the requested form: unknown fields are dropped, missing ones are empty."""
         return saying(json.dumps(_filled(self.schema, known), ensure_ascii=False))
 
     @cached_property
@@ -142,7 +142,7 @@ class Sight:
         return form["format"]["schema"]
 
     def asks_for(self, *path: str) -> bool:
-        """Whether the answer has a field, named by the way to it through objects and lists."""
+        """Return whether the answer has a field, given by its path through objects and lists."""
         schema: Any = self.schema
         for name in path:
             schema = schema.get("items", schema)
@@ -153,13 +153,13 @@ class Sight:
 
 
 def tool_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Cut what tools have said into one block for each use, with the tool's name if it was said."""
+    """Split tool output into one block per use, with the tool's name if stated."""
     _, *blocks = _TOOL.split(text) if _TOOL.search(text) else ["", "", text]
     yield from zip(blocks[::2], blocks[1::2], strict=True)
 
 
 def passages(text: str, introduced: Mapping[str, str]) -> Iterator[Passage]:
-    """Cut what tools have said into passages: each begins with its ref in brackets at the start of a line."""
+    """Split tool output into passages: each begins with its ref in brackets at the start of a line."""
     for tool, block in tool_blocks(text):
         found = list(_SOURCE.finditer(block))
         for number, match in enumerate(found):
@@ -169,14 +169,14 @@ def passages(text: str, introduced: Mapping[str, str]) -> Iterator[Passage]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Cut a text into sentences."""
+    """Split a text into sentences."""
     for sentence in _SENTENCE_END.split(text):
         if stripped := sentence.strip(" \t>*#|"):
             yield stripped
 
 
 def speaks_of(text: str, *terms: str) -> bool:
-    """Whether a text has every word of every term; Chinese terms are looked for unchanged."""
+    """Return whether a text contains every word of every term; Chinese terms are searched for unchanged."""
     words = {word.casefold() for word in _WORD.findall(text)}
     return all(
         term in text if _CHINESE.search(term) else words.issuperset(word.casefold() for word in _WORD.findall(term))
@@ -188,7 +188,7 @@ _LEAST: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "bo
 
 
 def _nothing(schema: Schema) -> Any:
-    """The least value of a type."""
+    """Return the empty value of a type."""
     options: list[Schema] = schema.get("anyOf") or [schema]
     if any(option.get("type") == "null" for option in options):
         return None
@@ -201,7 +201,7 @@ def _nothing(schema: Schema) -> Any:
 
 
 def _filled(schema: Schema, known: Any) -> Any:
-    """Fit a value to a schema: fields that it lacks are left out, others are empty."""
+    """Fit a value to a schema: unknown fields are dropped, missing ones are empty."""
     if schema.get("type") == "object" and isinstance(known, dict):
         given = cast("Schema", known)
         properties: dict[str, Schema] = schema.get("properties", {})

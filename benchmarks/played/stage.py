@@ -38,19 +38,19 @@ _SECONDS: Final = 110
 
 @dataclass(frozen=True)
 class Turn:
-    """A model turn as the histories keep it."""
+    """A model turn as recorded in the histories."""
 
     stop: str
     reserved: Decimal
     needed: Decimal
-    """Without which the turn would not have been taken: what is reserved beyond it lets the model write more."""
+    """The minimum for the turn to run: any reserve beyond it lets the model write more."""
     cost: Decimal
     must_answer: bool
 
 
 @dataclass(frozen=True)
 class Played:
-    """A task, and what became of it."""
+    """A task and its result."""
 
     task: Task
     report: Report
@@ -70,7 +70,7 @@ class Played:
 
     @cached_property
     def pages(self) -> tuple[str, ...]:
-        """The URLs that were read, each once, in the order of reading."""
+        """The URLs read, without repetitions, in reading order."""
         own = {self.web.url(page) for page in self.task.pages}
         return tuple(dict.fromkeys(url for url in self.reads if url in own))
 
@@ -92,7 +92,7 @@ class Stage:
     _played: dict[str, Played] = field(default_factory=dict[str, Played])
 
     async def play(self, task: Task, seconds: float = 0.0) -> Played:
-        """Play a task to its report, once; the model takes so long for each first token."""
+        """Play a task once, up to its report; each reply's first token takes the given time."""
         key = f"{task.goal} {task.limits} {task.provider} {seconds}"
         if key not in self._played:
             self._played[key] = await self._play(task, CompetentModel(seconds=seconds))
@@ -122,7 +122,7 @@ class Stage:
         return tuple(f"file:{folder / name}" for name in task.documents)
 
     async def _turns(self, workflow_id: str, provider: str) -> list[Turn]:
-        """Read the model turns of a workflow and of everything below it from the histories."""
+        """Read the model turns of a workflow and all its descendants from the histories."""
         history = await self.client.get_workflow_handle(workflow_id).fetch_history()
         asked: dict[int, TurnRequest] = {}
         turns: list[Turn] = []
@@ -168,7 +168,7 @@ async def open_stage(client: Client, folder: Path) -> AsyncGenerator[Stage]:
     async with AsyncExitStack() as closing:
         web = closing.enter_context(serve_web(pages))
         closing.enter_context(web.resolvable(asyncio.get_running_loop()))
-        # The operator opens these hosts, but they represent the public web.
+        # The operator opens these hosts, but they stand for the public web.
         closing.enter_context(patch.object(Fetcher, "is_internal", return_value=False))
         provider = await closing.enter_async_context(ScriptedProvider())
         stage = Stage(client, web, provider, folder, {})

@@ -1,4 +1,4 @@
-"""The ten tasks: what the user asks, what the web and the documents say. The model never imports this."""
+"""The ten tasks: what the user asks, what the web and the documents say. Never imported by the model."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A web on loopback: pages of some 51 kB on hosts with names, and a search engine that answers as Tavily does."""
+"""A loopback web: pages of about 51 kB on named hosts, and a search engine that answers like Tavily's."""
 
 import asyncio
 import json
@@ -35,13 +35,13 @@ _FILLER: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class WebPage:
-    """A page: filler in a language, with sentences at places in it."""
+    """A page: filler in a language, with sentences inserted at given positions."""
 
     address: str
     """Host and path, such as `bikes.example/aldra`; a path that ends in `.pdf` is served as PDF."""
     title: str
     facts: Mapping[float, str]
-    """Sentences by their place: 0 is the beginning, 1 the end."""
+    """Sentences by position: 0 is the beginning, 1 the end."""
     language: str = "en"
 
     @property
@@ -53,7 +53,7 @@ class WebPage:
         return self.address.endswith(".pdf")
 
     def paragraphs(self) -> Iterator[str]:
-        """Write the page, paragraph by paragraph, until it has its size."""
+        """Write the page, paragraph by paragraph, until it reaches its size."""
         waiting = sorted(self.facts.items())
         written = 0
         number = 0
@@ -69,7 +69,7 @@ class WebPage:
 
     @cached_property
     def text(self) -> str:
-        """All that the page says."""
+        """The whole text of the page."""
         return "\n\n".join([self.title, *self.paragraphs()])
 
     @cached_property
@@ -78,7 +78,7 @@ class WebPage:
         return frozenset(_words(self.title)), frozenset(_words(self.text))
 
     def score(self, wanted: frozenset[str]) -> float:
-        """Say how many of some words the page has, the title counting more: 3 is the most."""
+        """Return how many of some words the page has, with more weight on the title: 3 is the maximum."""
         title, text = self.words
         return (2 * len(wanted & title) + len(wanted & text)) / max(len(wanted), 1)
 
@@ -108,28 +108,28 @@ class WebPage:
 
 @dataclass
 class Web:
-    """What is served, and what was asked for."""
+    """The pages served and the requests received."""
 
     pages: tuple[WebPage, ...]
     port: int = 0
     reads: list[str] = field(default_factory=list[str])
-    """URLs in the order in which they were read."""
+    """URLs in reading order."""
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Every host with its port, as the operator would open internal ones."""
+        """Every host with its port, as an operator would list internal hosts."""
         return frozenset(f"{page.host}:{self.port}" for page in self.pages)
 
     def url(self, page: WebPage) -> str:
         return f"http://{page.host}:{self.port}{page.address.removeprefix(page.host)}"
 
     def page_at(self, url: str) -> WebPage:
-        """Find the page of a URL, whatever its fragment."""
+        """Find the page of a URL, ignoring its fragment."""
         bare = url.partition("#")[0]
         return next(page for page in self.pages if self.url(page) == bare)
 
     def find(self, query: str, most: int) -> list[dict[str, Any]]:
-        """Rank pages by how many of the query's words they contain, the title counting more."""
+        """Rank pages by how many of the query's words they contain, with more weight on the title."""
         wanted = frozenset(_words(query))
         ranked = sorted(((page.score(wanted), page) for page in self.pages), key=lambda found: -found[0])
         return [
@@ -145,7 +145,7 @@ class Web:
 
     @contextmanager
     def resolvable(self, loop: asyncio.AbstractEventLoop) -> Generator[None]:
-        """Have an event loop find the hosts of this web on loopback, instead of asking the DNS."""
+        """Make an event loop resolve the hosts of this web to loopback, without asking the DNS."""
         known = {page.host for page in self.pages}
         ask = loop.getaddrinfo
 

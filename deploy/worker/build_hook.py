@@ -1,4 +1,4 @@
-"""Assemble the worker's code below `chargehand_worker`, so that the wheel installs no other top-level name.
+"""Assembles the worker's code below `chargehand_worker`, so that the wheel installs no other top-level name.
 
 In the checkout, its folders are imported as `activities`, `workflows` and `worker`, names that many projects use
 themselves. In the wheel, each is a part of `chargehand_worker`, and imports are renamed.

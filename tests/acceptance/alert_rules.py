@@ -1,4 +1,4 @@
-"""Whether an alert of `deploy/prometheus` fires over what a worker exports."""
+"""Checks whether an alert of `deploy/prometheus` fires for a worker's exported metrics."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def fires(alert: str, exported: str, folder: Path) -> bool:
-    """Evaluate a rule: by Prometheus's own tool over an hour at this pace, or roughly where it is not installed."""
+    """Evaluate a rule with Prometheus's own tool over an hour at this rate, or roughly if it is not installed."""
     if shutil.which("promtool") is None:
         return _is_about(alert, exported)
     counters = set(re.findall(r"^# TYPE (\w+) (?:counter|histogram)$", exported, re.MULTILINE))
@@ -41,7 +41,7 @@ def fires(alert: str, exported: str, folder: Path) -> bool:
 
 
 def _is_about(alert: str, exported: str) -> bool:
-    """Whether what the rule counts is there: above 0, or 0 if it asks for that, or of two builds."""
+    """Whether the metrics satisfy the rule: above 0, equal to 0 if it asks for that, or of two builds."""
     rules: dict[str, Any] = {
         each.get("alert") or each["record"]: each
         for group in yaml.safe_load(ALERTS.read_text())["groups"]

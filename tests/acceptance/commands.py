@@ -1,4 +1,4 @@
-"""Commands of the command line, in this process or as processes, also at a terminal that a test types into."""
+"""CLI commands, run in this process or as processes, optionally at a terminal that a test types into."""
 
 import asyncio
 import io
@@ -31,7 +31,7 @@ class Ran:
 
 
 def command_environment(**settings: str) -> dict[str, str]:
-    """Return this environment without the settings, keys and profiles of whoever runs the tests, and with these."""
+    """Return this environment without the settings, keys and profiles of the user, plus these settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_KEPT)}
     return kept | {"XDG_CONFIG_HOME": "/nonexistent", "TERM": "xterm", "COLUMNS": "200"} | settings
 
@@ -64,7 +64,7 @@ class Commands:
         return cls(chargehand.client, "--task-queue", chargehand.task_queue, "--state-dir", state)
 
     async def __call__(self, command: str, *arguments: str | Path, given: str = "") -> Ran:
-        """Run a command in this process, beside the event loop of the tests; signals do not reach it."""
+        """Run a command in this process alongside the event loop of the tests; signals do not reach it."""
 
         def run() -> Ran:
             with self._ONE_AT_A_TIME, patch.object(terminal, "_cancel_on_signal", _go_on):
@@ -91,13 +91,13 @@ async def _go_on(work: Awaitable[Exit]) -> Exit:
 
 @dataclass(frozen=True)
 class Terminal:
-    """A terminal: the side of a test, and that of a command."""
+    """A terminal with one side for the test and one for the command."""
 
     ours: int
     theirs: int
 
     async def read_until(self, words: str) -> str:
-        """Read until it shows something."""
+        """Read until the terminal shows these words."""
         seen = ""
         async with asyncio.timeout(60):
             while words not in seen:
@@ -108,7 +108,7 @@ class Terminal:
         os.write(self.ours, f"{line}\n".encode())
 
     async def end_of(self, running: asyncio.subprocess.Process) -> bytes:
-        """Wait for the end of a command, whatever it goes on to show; returns its standard output."""
+        """Wait for a command to end, discarding what it still shows; return its standard output."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self.ours, lambda: os.read(self.ours, 4_096))
         try:

@@ -1,4 +1,4 @@
-"""What tests of commands share: a terminal, and the folder of an embedded server."""
+"""Fixtures for tests of commands: a terminal, and the folder of an embedded server."""
 
 import os
 import pty
@@ -24,7 +24,7 @@ def terminal() -> Iterator[Terminal]:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Path]:
-    """A state directory whose keeper, should a test fail, is asked to stop."""
+    """A state directory whose keeper is stopped afterwards if a failed test has left it running."""
     directory = StateDirectory(tmp_path / "state")
     yield directory.path
     if (note := directory.read_note()) and is_held(directory.keeper_lock):

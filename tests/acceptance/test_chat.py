@@ -1,4 +1,4 @@
-"""`chargehand chat`: a message a line, piped or typed."""
+"""`chargehand chat`: one message per line, piped or typed."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The command line beside a session that waits for a person: questions, and limits that are reached."""
+"""The command line for a session that waits for a person: questions and reached limits."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ MEANT = "The fiscal year, please."
 
 
 def asking(*topics: str) -> Script:
-    """Let the agents of these topics ask until their instruction says what is meant."""
+    """Have the agents of these topics ask until their instruction says what is meant."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = Script().plan(*map(subtask, sorted({"T1", "T2", *topics})))
     for topic in topics:

@@ -1,6 +1,6 @@
 """The command line with the embedded server and the real worker, without any key or network.
 
-What concerns processes runs as one, as users run it; the rest is called in this process, which spares the imports.
+Tests of processes start one, as users do; the others call commands in this process, which saves the imports.
 """
 
 import json
@@ -38,7 +38,7 @@ def chargehand(*arguments: str | Path, given: str = "", **settings: str) -> Ran:
 
 @contextmanager
 def process(*arguments: str | Path, here: Path | None = None, **more: str) -> Generator[subprocess.Popen[str]]:
-    """Run a command as a process of its own; it is interrupted if it still runs in the end."""
+    """Run a command as a separate process, interrupted at the end if it is still running."""
     command = [sys.executable, "-m", "chargehand_cli.main", *(str(argument) for argument in arguments)]
     with subprocess.Popen(
         command,
@@ -60,7 +60,7 @@ def process(*arguments: str | Path, here: Path | None = None, **more: str) -> Ge
 
 
 def read_until(running: subprocess.Popen[str], pattern: str) -> str:
-    """Read what a command says until a line matches."""
+    """Read the messages of a command until a line matches."""
     assert running.stderr
     said: list[str] = []
     for line in running.stderr:
@@ -86,7 +86,7 @@ def documents(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A state directory whose server and worker stay up for all tests that share it, and what `up` has said."""
+    """A state directory with a running server and worker, shared by tests, and the messages of `up`."""
     state = tmp_path_factory.mktemp("served") / "state"
     settings = {"CHARGEHAND_CONSOLE_TOKEN": _TOKEN, "CHARGEHAND_CONSOLE_PORT": "0"}
     with process("up", "--state-dir", state, here=None, **settings) as running:
@@ -98,7 +98,7 @@ def served(up: tuple[Path, str]) -> Path:
     return up[0]
 
 
-# Processes: who starts what, and what is left.
+# Processes: which command starts what, and what it leaves.
 
 
 @pytest.mark.nightly
@@ -138,7 +138,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
     assert "The session resumes the next time it runs" in started.said
     assert (
         "There is no session or conversation 'on' here." in mistyped.said
-    )  # a worker would have resumed the other one, and paid
+    )  # a worker would have resumed the other session and incurred costs
     assert approval.code == 0, approval.said
     assert watch.returncode == 0, watched
     assert "every six months" in answer
@@ -221,7 +221,7 @@ def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
     assert "Console" not in said
 
 
-# Commands: what they put out, and how they end.
+# Commands: what they print and how they exit.
 
 
 def test_quiet_leaves_out_the_progress_alone(served: Path, documents: Path) -> None:

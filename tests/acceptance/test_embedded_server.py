@@ -1,4 +1,4 @@
-"""The embedded server against the real `temporal` program: who starts it, who shares it, and that nothing stays."""
+"""The embedded server with the real `temporal` program: who starts it, who shares it, and that nothing is left."""
 
 import os
 import signal
@@ -229,7 +229,7 @@ def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
     strangers = [socket.socket(), socket.socket()]
     for stranger, port in zip(strangers, (7233, 8233), strict=True):
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):  # then it is somebody else's already, which serves as well
+        with suppress(OSError):  # already taken by another program, which serves the purpose too
             stranger.bind(("127.0.0.1", port))
             stranger.listen()
 
@@ -243,7 +243,7 @@ def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
 
 
 def listening(pid: int) -> list[tuple[str, int]]:
-    """The addresses that a process listens at, as the kernel lists them."""
+    """List the addresses that a process listens on, according to the kernel."""
     sockets = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
     found: list[tuple[str, int]] = []
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
@@ -257,7 +257,7 @@ def listening(pid: int) -> list[tuple[str, int]]:
 
 
 def ask(port: int, host: str, request: str, origin: str = "") -> bytes:
-    """Send what a page of this host would to a port of 127.0.0.1."""
+    """Send a request to a port of 127.0.0.1 as a page of this host would."""
     head = f"{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n"
     head += f"Origin: {origin}\r\n" if origin else ""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
@@ -281,7 +281,7 @@ def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
         for origin in ("", f"http://rebound.example:{port}")
     ]
     guard = int(note.ui_url.rpartition(":")[2])
-    # The Web UI connects to the server again only after a while.
+    # The Web UI takes a while to reconnect to the server.
     hold_until(lambda: b"namespaceInfo" in ask(guard, f"127.0.0.1:{guard}", read), "an answer of the Web UI", 20)
     server.leave()
 

@@ -1,4 +1,4 @@
-"""Traces read from the histories of a real server that has only a part of them."""
+"""Traces read from a real server that has only some of the histories."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ GOAL = SessionRequest(goal="What do the documents say?", review="never")
 
 
 class Forgetful(Interceptor):
-    """A server whose retention has ended for children; the real one takes a day for that."""
+    """A server whose retention for children has expired, which takes a day on a real one."""
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # its name in the SDK
         class Forgets(OutboundInterceptor):

@@ -1,4 +1,4 @@
-"""Every verb, whatever is missing: no output has a traceback or a library's words, every exit code is documented."""
+"""Every verb with anything missing: no output has a traceback or a library's words, exit codes are documented."""
 
 import io
 import os
@@ -39,9 +39,9 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "reconcile": ("--since", "2h"),
     "clean": ("--older-than", "30d"),
 }
-"""What a verb needs; the others take a session, or nothing."""
+"""Arguments of verbs; all others take a session, or nothing."""
 _APART: Final = {"up", "codec-server", "docs", "init", "crew", "worker", "mcp", "tape", "memory"}
-"""They use no server of others, or serve until they are interrupted."""
+"""Verbs that connect to no existing server, or serve until they are interrupted."""
 _GROUP: Final = typer.main.get_command(app)
 assert isinstance(_GROUP, VerbGroups)
 _GROUP.add_plugin_verbs()
@@ -57,7 +57,7 @@ def _takes_a_session(verb: str) -> bool:
 
 
 def _run(verb: str, *arguments: str | Path) -> Ran:
-    # A known worker program: the tests of `doctor` look at what a real one says.
+    # A stand-in for the worker program: the tests of `doctor` check the output of a real one.
     return run_command([verb, *arguments], command_environment(CHARGEHAND_WORKER="true"))
 
 

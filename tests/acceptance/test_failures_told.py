@@ -1,4 +1,4 @@
-"""A failure is understood from outside: what the log records, which alert fires, and which remedy is named."""
+"""A failure is clear from outside: what the log records, which alert fires, and which remedy is named."""
 
 import asyncio
 import json
@@ -114,7 +114,7 @@ class Scene:
         return session.id
 
     async def alerts(self, name: str) -> bool:
-        """Whether an alert fires over what the newest worker exports, once it has measured the server."""
+        """Whether an alert fires for the metrics of the newest worker, once it has measured the server."""
         await until(self._has_measured, 60)
         return await asyncio.to_thread(fires, name, await self._scrape(), self.folder)
 
@@ -126,7 +126,7 @@ class Scene:
         return await asyncio.to_thread(lambda: urllib.request.urlopen(address).read().decode())
 
     def records(self, message: str, session: str = "") -> list[dict[str, Any]]:
-        """Read the records of all workers with such a message, of one session or all; none holds words of a request."""
+        """Read all workers' log records with this message, of one session or all; check that none quotes a request."""
         lines = [line for worker in self.workers for line in worker.log.splitlines()]
         assert not any(_CANARY in line for line in lines)
         told = [json.loads(line) for line in lines if line.startswith("{")]
@@ -266,7 +266,7 @@ async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
 
 
 def _dear(delay: float) -> Respond:
-    """Plan at once, and work slowly and dearly."""
+    """Plan at once, then work slowly and at high cost."""
     calm, slow = (canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=each) for each in (0.0, delay))
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -286,7 +286,7 @@ async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
         assert "this worker is build" in record["message"]
         assert "end the others after an update" in record["message"]
         assert f"share task queue '{scene.queue}': stop those of the old build" in await scene.told("doctor")
-        await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is asked every half minute
+        await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is polled every half minute
 
 
 async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def register(registry: Registry) -> None:
 
 
 def _weighing(request: ScriptedRequest) -> ScriptedReply:
-    """Weigh what the first word of the goal says, in turns that take as long as a model's."""
+    """Weigh the item that the goal names, in turns that take as long as a model's."""
     if request.answer == "PlanAnswer":
         item = request.messages[-1].text.partition("weigh: ")[2].partition(".")[0]
         return plan(subtask("T1", "weigher", f"Weigh the {item}, and state its weight in kilograms."))
@@ -365,7 +365,7 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -
 
         assert deaths == 2 * [7 if poison == "exit" else 1]
         assert [[each.state for each in report.subtasks] for report in reports[1:]] == 5 * [["success"]]
-        if poison == "loop":  # its call may end by its own time limit before the second worker does
+        if poison == "loop":  # its call may hit its own time limit before the second worker ends
             assert "in weigh" in "".join(worker.log for worker in scene.workers)
         else:
             record, *_ = scene.records("attempt failed", sessions[0].id)[::-1]
@@ -417,7 +417,7 @@ async def test_storage_is_gone(server: Client, tmp_path: Path) -> None:
 async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
     """Answers of the server that take long raise an alert, and fail nothing."""
     async with _scene(server, tmp_path) as scene, open_proxy(server.service_client.config.target_host) as slow:
-        slow.latency = 0.6  # on the way there, and on the way back
+        slow.latency = 0.6  # in each direction
         await scene.worker(TEMPORAL_ADDRESS=slow.address)
         await scene.run()
 

@@ -1,4 +1,4 @@
-"""Faults and what operators do by hand: experiments in their short form (`make chaos` runs all), and a follower."""
+"""Faults and manual operator actions: experiments in their short form (`make chaos` runs all), and a follower."""
 
 import asyncio
 from pathlib import Path

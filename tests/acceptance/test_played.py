@@ -33,7 +33,7 @@ from chargehand.contracts.limits import PROFILES
 from tests.parameters import first_fast
 
 BACKGROUND: Final = "They are for a depot on a hill, whose mechanics also look after the old ones. " * 25
-"""A page, with which a prompt is long enough to be cached."""
+"""A page that makes a prompt long enough to be cached."""
 MAYORS_NAMED: Final = tuple(f"{name} is {mayor}" for name, mayor in MAYORS.items())
 CASES: Final[dict[str, tuple[Task, tuple[str, ...], int, tuple[str, ...]]]] = {
     "one agent quotes the clauses of a contract and its amendment": (
@@ -77,7 +77,7 @@ CASES: Final[dict[str, tuple[Task, tuple[str, ...], int, tuple[str, ...]]]] = {
     "sources that contradict each other": (CONTRADICTION, ("1968", "1971"), 0, ()),
     "a long report in German": (LONG_REPORT, ("48 Millionen Euro",), 0, ()),
 }
-"""By name: the task, words of its answer, how many pages are read, and the agents, where those matter."""
+"""Cases by name: the task, words of its answer, the number of pages read, and the agents if relevant."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ async def stage(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asy
 
 
 def assert_unhindered(played: Played) -> None:
-    """Nobody was made to answer early, nothing was cut off, and no call cost more than was reserved for it."""
+    """Check that no agent had to answer early, nothing was cut off, and no call cost more than it reserved."""
     assert played.model.forced == []
     assert not any(turn.must_answer for turn in played.turns)
     assert {turn.stop for turn in played.turns} <= {"answer", "tools"}
@@ -98,7 +98,7 @@ def assert_unhindered(played: Played) -> None:
 
 
 def assert_sources_whole(played: Played) -> None:
-    """Every citation has its source, whose words stand in its page up to the end of a sentence; no claim is without."""
+    """Check that claims are verified or cited, and that each source quotes its page up to the end of a sentence."""
     report = played.report
     assert report.claims
     assert {claim.verification for claim in report.claims} <= {"supported", "computed", "cited"}

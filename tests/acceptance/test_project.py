@@ -1,4 +1,4 @@
-"""A project of one's own: made by `init`, changed as the tutorial says, tested, and served by `worker`."""
+"""A user's project: created by `init`, changed as in the tutorial, tested, and served by `worker`."""
 
 import json
 import re

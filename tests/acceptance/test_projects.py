@@ -1,4 +1,4 @@
-"""The small projects of `examples/projects`: their own tests, as a copy of one runs them."""
+"""The small projects of `examples/projects`: their own tests, run in a copy of each project."""
 
 import os
 import subprocess

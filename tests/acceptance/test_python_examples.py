@@ -28,7 +28,7 @@ async def test_examples_run(page: str, client: Client, tmp_path: Path, monkeypat
     blocks = _BLOCK.findall((_ROOT / page).read_text(encoding="utf-8").replace("localhost:7233", address))
     async with open_environment(client, tmp_path / "environment", well_behaved(subtask("T1"))) as opened:
         monkeypatch.setenv("CHARGEHAND_TASK_QUEUE", opened.chargehand.task_queue)
-        await asyncio.to_thread(asyncio.run, _run(blocks))  # examples without await must not hold up the worker
+        await asyncio.to_thread(asyncio.run, _run(blocks))  # examples without await must not block the worker
 
     assert blocks
 

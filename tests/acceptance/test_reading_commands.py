@@ -1,4 +1,4 @@
-"""The commands that read what a session has left: `artifacts` brings its files, `verify` looks its quotations up."""
+"""The commands that read what a session has left: `artifacts` fetches its files, `verify` checks its quotations."""
 
 import base64
 import json
@@ -123,7 +123,7 @@ async def test_what_is_missing_to_bring_files_is_named(
 
 @asynccontextmanager
 async def _told(client: Client, folder: Path, *sources: Source) -> AsyncGenerator[tuple[str, Commands]]:
-    """Run a session over the rules of boilers that rests on these sources, and keep its worker."""
+    """Run a session about the boiler rules whose findings cite these sources, and keep its worker running."""
     (folder / "docs").mkdir()
     (folder / "docs" / "boilers.md").write_text(_RULES)
     documents = store_documents([folder / "docs"], folder / "environment" / "artifacts")

@@ -33,7 +33,7 @@ SMALL_PRICES = {"small-1": [1, 5], "medium-1": [2, 10], "large-1": [4, 20]}
 
 
 def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str, str]:
-    """Set a worker up for a provider at an address, on a task queue of its own."""
+    """Return the settings of a worker for a provider at an address, with its own task queue."""
     own = {
         "TEMPORAL_ADDRESS": client.service_client.config.target_host,
         "CHARGEHAND_TASK_QUEUE": f"wire-{uuid4().hex[:8]}",

@@ -1,4 +1,4 @@
-"""The recipes for Slack and webhooks, over HTTP on loopback; the test is Slack, and the sender of the webhook."""
+"""The recipes for Slack and webhooks, over HTTP on loopback; the test plays Slack and the webhook's sender."""
 
 import asyncio
 import hashlib

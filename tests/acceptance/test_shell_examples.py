@@ -33,7 +33,7 @@ _NOT_RUN: Final = {
     "chargehand report SESSION --to launch.pdf": "needs an extra",
     "chargehand report SESSION --format md --to -": "writes bytes, and tests in this process take text",
 }
-"""How commands begin that cannot run here, and why."""
+"""Beginnings of commands that cannot run here, and why."""
 _SHELL: Final = ("", "sh", "bash")
 _TIME: Final = re.compile(r"\d+\.\d s")
 _CODES: Final = (0, 3)
@@ -41,7 +41,7 @@ _CODES: Final = (0, 3)
 
 
 def _commands(block: str) -> Iterator[str]:
-    """Split a block into the calls of `chargehand` and what is between them."""
+    """Split a block into calls of `chargehand` and the text between them."""
     other: list[str] = []
     for line in block.splitlines():
         if line.startswith("chargehand "):
@@ -93,7 +93,7 @@ def _print(command: str, environment: dict[str, str]) -> list[str]:
 
 
 def _run(command: str, environment: dict[str, str]) -> Path:
-    """Run anything else in a shell, and return the folder where it ends."""
+    """Run any other commands in a shell, and return its last working directory."""
     script = f"{command}\npwd"
     shell = subprocess.run(["sh", "-euc", script], text=True, capture_output=True, check=False, env=environment)
     assert shell.returncode == 0, f"{command}: {shell.stderr}"

@@ -1,4 +1,4 @@
-"""Every crew that is shipped does its example: on its tape, and whatever its agents say."""
+"""Every shipped crew completes its example: on its tape, and whatever its agents say."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What TypeScript makes of Chargehand: an example that steers an encrypted session, and generators of clients."""
+"""Chargehand from TypeScript: an example that steers an encrypted session, and generators of clients."""
 
 import asyncio
 import base64
@@ -78,7 +78,7 @@ async def test_the_example_runs_a_session_from_its_plan_to_its_report(client: Cl
 
 
 def run(*command: str | Path) -> str:
-    """Run a program of the generators, and return all that it writes; it is installed by `npm ci`."""
+    """Run a program of the generators, which `npm ci` installs, and return all its output."""
     ran = subprocess.run(command, cwd=GENERATORS, capture_output=True, text=True, timeout=120, check=False)
 
     said = ran.stdout + ran.stderr

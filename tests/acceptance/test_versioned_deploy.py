@@ -1,4 +1,4 @@
-"""Builds with names, from the first of them on; `chaos/deploys.py` deploys with sessions in flight."""
+"""Named builds, from the first one on; `chaos/deploys.py` deploys with sessions in flight."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncGenerator[Client]:
-    """A server of its own: a deployment's current version is the server's business."""
+    """A separate server, because the current version of a deployment belongs to the server."""
     async with local_server() as client:
         yield client
 
 
 class Deploys:
-    """One deployment and the builds of it that run."""
+    """One deployment and its running builds."""
 
     def __init__(self, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
@@ -58,7 +58,7 @@ class Deploys:
             await opening.__aexit__(None, None, None)
 
     async def make_current(self, build_id: str) -> None:
-        """Let new sessions begin on a build, once a worker of it polls."""
+        """Make a build current, so that new sessions begin on it, once one of its workers polls."""
 
         current = SetWorkerDeploymentCurrentVersionRequest(
             namespace=self.client.namespace,

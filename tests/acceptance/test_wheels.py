@@ -38,12 +38,12 @@ def archives(wheels: Path) -> dict[str, zipfile.ZipFile]:
 
 
 def install(wheels: Path, package: str) -> Path:
-    """Install a package into an environment of its own, at the versions of the lock, and return its programs."""
+    """Install a package into a fresh environment at the locked versions, and return its folder of programs."""
     environment = wheels / re.sub(r"\W", "-", package)
     (wheels / "locked.txt").write_text(uv("export", "--locked", "--no-hashes", "--no-emit-workspace"), encoding="utf-8")
     uv("venv", "--python", sys.executable, environment)
     chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
-    # uv keeps wheels by path and version, which both may be those of an earlier run.
+    # uv caches wheels by path and version, both of which can match those of an earlier run.
     fresh = [
         f"--refresh-package={name}"
         for name in ("chargehand", "chargehand-cli", "chargehand-plugins", "chargehand-worker")
@@ -53,7 +53,7 @@ def install(wheels: Path, package: str) -> Path:
 
 
 def start(program: Path, *arguments: str | Path, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with nothing of this process's environment but the search path."""
+    """Run a program with a default search path instead of this process's environment."""
     return subprocess.run(
         [program, *arguments],
         cwd=here,

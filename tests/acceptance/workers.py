@@ -1,4 +1,4 @@
-"""Workers as processes of their own, which can be killed."""
+"""Workers as separate processes, which can be killed."""
 
 import asyncio
 import os
@@ -26,10 +26,10 @@ sys.exit(program.main([]))
 async def worker_process(
     settings: Mapping[str, str], serves: str | None = None, *, program: str = _FOR_OTHERS
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """Run `worker_main.py` with these environment variables; it is gone afterwards, however it was stopped.
+    """Run `worker_main.py` with these environment variables; the process is gone afterwards, however it was stopped.
 
-    It serves the sessions of its own task queue, or a front's workflows on the queue that is named; or it is another
-    program, which is given that name.
+    It serves the sessions of its own task queue, or with `serves` a front's workflows on that queue. Another `program`
+    is given that name as its argument.
     """
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **settings}
     command = ("-c", program, serves) if serves else (str(ROOT / "worker_main.py"),)
@@ -45,7 +45,7 @@ async def worker_process(
 
 
 async def answered(call: Callable[[], Awaitable[object]]) -> None:
-    """Wait until the server answers a call: it does not yet know of a deployment whose first worker has just begun."""
+    """Wait until the server answers a call; it learns of a deployment only after its first worker has started."""
 
     async def is_answered() -> bool:
         with suppress(RPCError):

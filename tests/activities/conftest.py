@@ -1,4 +1,4 @@
-"""What tests of pages and downloads share."""
+"""Fixtures for tests of pages and downloads."""
 
 from collections.abc import AsyncIterator
 

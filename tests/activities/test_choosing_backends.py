@@ -86,7 +86,7 @@ async def test_internet_is_off_unless_set(settings: Settings, *, internet: bool)
 
 
 class HouseSandbox:
-    """Stands for a sandbox of another package."""
+    """Stands in for another package's sandbox."""
 
     name, languages, language, handles_files, reaches_out = "house", ("python",), "Python", False, False
 
@@ -112,7 +112,7 @@ def register(registry: Registry) -> None:
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> None:
-    """The search service of the how-to page, installed, and a sandbox."""
+    """Install the search service of the how-to page and a sandbox."""
     (tmp_path / "house_search.py").write_text(files_of("own-plugins")["house_search.py"])
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "house_search", raising=False)

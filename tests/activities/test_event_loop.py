@@ -1,4 +1,4 @@
-"""A busy event loop: it is reported, and its worker is not taken for lost."""
+"""A busy event loop is reported, and its worker is not mistaken for a lost one."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ from workflows.options import ActivityLimits
 
 @asynccontextmanager
 async def _watched() -> AsyncGenerator[MetricBuffer]:
-    """Watch the loop; gives the metrics that the SDK keeps meanwhile."""
+    """Watch the loop; yield the metrics that the SDK collects meanwhile."""
     buffer = MetricBuffer(10_000, MetricBufferDurationFormat.MILLISECONDS)
     runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
     watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
@@ -64,7 +64,7 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
     ended = asyncio.Event()
 
     def clock() -> Iterator[float]:
-        # Pairs of when a look was begun and when it was over: late by 0.45 s thrice, the third after ten seconds.
+        # Start and end of each check: three times late by 0.45 s, the third more than ten seconds later.
         yield from chain.from_iterable((at, at + 0.5) for at in (0.0, 1.0, 20.0))
         ended.set()
         yield from count(30.0, 0.05)
@@ -80,7 +80,7 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
 
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)
-"""Shorter than that of sessions, for the sake of the test's own time."""
+"""Shorter than for sessions, to keep the test short."""
 BLOCKED_SECONDS = 3.0
 BUSY_SECONDS = 0.1
 _LIMITS = ActivityLimits(
@@ -91,7 +91,7 @@ _LIMITS = ActivityLimits(
 
 
 def block(seconds: float) -> None:
-    """Keep the event loop and, as far as Python lets it, the interpreter."""
+    """Block the event loop and, as far as Python allows, the interpreter."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pass
@@ -107,7 +107,7 @@ async def tool() -> list[JsonValue]:
 
 @activity.defn
 async def turn() -> list[JsonValue]:
-    """Record an entry, block the loop, and fail; then tell what the next attempt finds."""
+    """Record an entry, block the loop and fail; on the next attempt, return what was found."""
     async with open_journal() as record:
         if activity.info().attempt > 1:
             return [activity.info().attempt, record.entry.unbilled_failures]

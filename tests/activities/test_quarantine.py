@@ -1,4 +1,4 @@
-"""What was running when two workers were lost is not given to a third."""
+"""Work that was running when two workers were lost is not given to a third."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ from tests.scripted_model import Script, answer, reply, report, subtask, use
 
 
 async def attempt(number: int, details: Sequence[object], *, fails: bool = False, lost: int = 0) -> list[object]:
-    """Make an attempt; returns what it has told the server."""
+    """Make an attempt; return what it has told the server."""
     environment, told = ActivityEnvironment(cast("Client", _NoServer())), list[object](details)
     environment.on_heartbeat = lambda *given: told.__setitem__(slice(None), given)
     environment.info = replace(environment.info, attempt=number, heartbeat_details=list(details))

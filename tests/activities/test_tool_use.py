@@ -20,7 +20,7 @@ from chargehand.record import Record
 
 
 class Slow:
-    """Notes how many of its calls are under way, and ends none before it is told to."""
+    """Records how many of its calls are in progress, and ends none until told to."""
 
     capabilities = READS_DOCUMENTS
 

@@ -1,4 +1,4 @@
-"""Worker processes: a group of them, and what a killed one was doing."""
+"""Worker processes: a group of them, and the activities of a killed one."""
 
 import asyncio
 import os
@@ -126,7 +126,7 @@ class Held:
 
     @activity.defn
     async def work(self) -> list[JsonValue]:
-        """Return the number of the attempt, and what the one before recorded."""
+        """Return the number of the attempt and what the previous one recorded."""
         info = activity.info()
         if info.attempt == 1:
             handle = activity.client().get_async_activity_handle(task_token=info.task_token)
@@ -164,7 +164,7 @@ class Above:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Generator[RunningActivities]:
-    """Close the file also if the test fails, lest the next test is said to have left it open."""
+    """Close the file even if the test fails, so that the next test is not blamed for leaving it open."""
     with closing(RunningActivities(tmp_path)) as running:
         yield running
 
@@ -188,7 +188,7 @@ async def _held(client: Client, running: RunningActivities) -> AsyncGenerator[Wo
 
 
 def _leave_dead(state_dir: Path) -> None:
-    """Leave what a killed worker leaves: its file, which no process has locked."""
+    """Leave what a killed worker leaves: its file, unlocked by any process."""
     (file,) = (state_dir / "running").iterdir()
     shutil.copy(file, file.with_name(f"{file.name}-dead"))
     with file.with_name(f"{file.name}-dead").open("ab") as torn:

@@ -1,1 +1,1 @@
-"""What people see in a browser: pages of ours, and Temporal's Web UI."""
+"""Our own pages and Temporal's Web UI, as people see them in a browser."""

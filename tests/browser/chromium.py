@@ -1,4 +1,4 @@
-"""An installed Chromium, driven by Playwright, which is not always installed and is loaded here alone, when needed."""
+"""An installed Chromium driven by Playwright, which is optional and therefore imported only here, when needed."""
 
 import importlib
 import shutil
@@ -23,14 +23,14 @@ _PATIENCE_MS: Final = 60_000
 
 @dataclass
 class Tab:
-    """A page in a profile of its own, with what it asked for and what it said."""
+    """A page in a separate profile, with its requests and messages."""
 
     page: Any
     """Playwright's `Page`; untyped, since its types are installed with it."""
     requests: list[str] = field(default_factory=list[str])
-    """Every address that was asked for, whatever came of it."""
+    """Every requested address, whatever the result."""
     console: list[str] = field(default_factory=list[str])
-    """What scripts wrote, what the browser warned of, and exceptions that nobody caught."""
+    """Script output, browser warnings and uncaught exceptions."""
 
     def note_request(self, request: Any) -> None:
         self.requests.append(request.url)
@@ -43,7 +43,7 @@ class Tab:
 
 
 async def accessibility_problems(page: Any) -> list[str]:
-    """List what axe finds in a page that may run scripts: by WCAG 2.2 AA and by good practice, an element each."""
+    """List what axe finds on a page that may run scripts: by WCAG 2.2 AA and best practices, one per element."""
     axe = cast("Any", importlib.import_module("axe_playwright_python.async_playwright")).Axe()
     found = (await axe.run(page)).response["violations"]
     return [f"{rule['id']}: {node['html']}" for rule in found for node in rule["nodes"]]

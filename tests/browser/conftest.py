@@ -1,4 +1,4 @@
-"""One browser for all tests of a process; each opens pages in profiles of its own."""
+"""One browser for all tests of a process; each test opens pages in separate profiles."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The console in a real browser: ask with a document, approve the plan, watch, read; on a phone and on a desk."""
+"""The console in a real browser: ask with a document, approve the plan, watch, read; on phone and desktop."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ SCRIPT = (
     .synthesis(report(f"All of it is known.\n\n{HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
 )
 LOOKS = {390: "light", 1280: "dark"}
-"""The colour scheme that is looked at in each width: neither depends on the other."""
+"""The colour scheme that is checked at each width; the two do not depend on each other."""
 PICTURES = os.environ.get("CHARGEHAND_TEST_PICTURES")
 """A folder for a picture of each page, for people to look at."""
 
@@ -73,7 +73,7 @@ async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab,
     notes.write_text("The ferry sails at nine.")
     await tab.page.goto(f"{console.running.url}/sessions")
     await look(tab.page, "login")
-    tab.console.clear()  # the browser asks for a name beside each token
+    tab.console.clear()  # the browser warns that a password field should have a user name field
     page = await sign_in(tab, console.running)
     await look(page, "ask")
     await page.fill("#goal", f"When does the ferry sail? {HOSTILE}")
@@ -291,6 +291,6 @@ async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, t
     await page.click("button:has-text('Stop it, without a report')")
     await page.wait_for_selector("#standing:text-is('cancelled')")
     await page.wait_for_selector("#live .tree strong:text-is('T1')")
-    # Once no worker answers for it, its limits are not known any more.
+    # Its limits are unknown once no worker answers for it.
     assert re.search(r"1 (of 20 turns|turn)\b", await page.inner_text("#live .facts"))
     await look(page, "cancelled")

@@ -1,4 +1,4 @@
-"""A report's page in a real browser: it asks for nothing, runs nothing, and fits a phone, the dark, and paper."""
+"""A report's page in a real browser: it requests nothing, runs nothing, and fits a phone, dark mode and paper."""
 
 import io
 import resource
@@ -24,12 +24,12 @@ from tests.unit.cli.reports import at, report, trace
 pytestmark = pytest.mark.browser
 
 _PAGES: Final = 20
-"""Each has every twentieth text; tests/security tries them one by one, on the page as it is written."""
+"""Number of pages, each with every twentieth text; tests/security tries every text separately."""
 
 
 @pytest.fixture
 async def collector() -> AsyncIterator[Collector]:
-    """Listen at the address that the texts of strangers are aimed at."""
+    """Listen at the address that hostile texts point to."""
     async with collecting() as collector:
         yield collector
 

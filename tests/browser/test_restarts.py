@@ -27,16 +27,16 @@ from tests.waiting import until
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HEALED_SECONDS = 5.0
-"""After what was restarted serves again."""
+"""Maximum time to recover after the restarted part serves again."""
 
 
 @dataclass
 class Gate:
-    """A provider that answers a call when it is told to."""
+    """A provider that answers a call on request."""
 
     waiting: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
     is_open: bool = False
-    """Whether it answers all."""
+    """Whether it answers every call at once."""
 
     async def respond(self, request: ScriptedRequest) -> ScriptedReply:
         released = asyncio.Event()
@@ -57,7 +57,7 @@ class Gate:
 
 @dataclass
 class Watchers:
-    """What shows the session: a page in a browser, a follower, a terminal."""
+    """The viewers of a session: a page in a browser, a follower and a terminal."""
 
     page: Any
     terminal: FiguresOnTerminal
@@ -69,7 +69,7 @@ class Watchers:
             self.turns += isinstance(event, TurnEvent) and event.state == "completed"
 
     async def late(self, turns: int, typed: str) -> list[str]:
-        """List what does not show these turns, and what was typed, in time."""
+        """List the viewers that fail to show these turns, and the typed text, in time."""
 
         async def page() -> bool:
             is_live = await self.page.evaluate(

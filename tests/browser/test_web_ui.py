@@ -1,4 +1,4 @@
-"""A session in the Web UI of the embedded server: as `chargehand` leads people to it, and with encryption on."""
+"""A session in the embedded server's Web UI: opened through `chargehand`'s link, and with encryption on."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ class Shown:
 
     @property
     def url(self) -> str:
-        """Its page in the Web UI, as the user is told it."""
+        """Its page in the Web UI, from the link that the user is shown."""
         found = re.search(r"Session shown: (\S+)", self.said)
         assert found, self.said
         return found[1]
@@ -61,7 +61,7 @@ class SessionPage:
         await self.page.get_by_role("tab", name=pane).click()
 
     async def read(self, part: Literal["summary", "details", "current-details"], until: str = "") -> str:
-        """Read what is drawn in a frame of its own, once it says something."""
+        """Read the text of one of the page's frames, once it contains the given text."""
         body = self.page.frame_locator(f"iframe#user-metadata-{part}").locator("body", has_text=until)
         return " ".join((await body.inner_text()).split())
 
@@ -75,7 +75,7 @@ class SessionPage:
         return [words.strip() for words in said if words.strip()]
 
     async def set_codec(self, endpoint: str) -> None:
-        """Enter the address of a codec server, under the glasses at the top."""
+        """Enter the address of a codec server behind the glasses icon at the top."""
         await self._visible("[data-testid^=data-encoder-status]").click()
         await self.page.get_by_test_id("use-local-endpoint-input").locator("visible=true").check(force=True)
         await self._visible("#data-encoder-endpoint-input").fill(endpoint)
@@ -149,7 +149,7 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 @pytest.fixture(scope="module")
 def endpoint(hidden: Shown) -> Iterator[str]:
-    """What the codec server tells people to enter in the Web UI."""
+    """The address that the codec server tells people to enter in the Web UI."""
     settings = {"CHARGEHAND_STATE_DIR": str(hidden.state), **ENCRYPTED}
     with process("codec-server", "--port", "0", here=None, **settings) as server:
         assert server.stderr

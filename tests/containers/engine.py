@@ -1,4 +1,4 @@
-"""Docker or podman, and what `docker-compose.yml` says of a service as options of their `run`."""
+"""Docker or podman, and a service of `docker-compose.yml` translated into options of their `run`."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ _OFFICIAL_BASE: Final = "docker.io/library/python:3.13-slim"
 _OWN_BASE: Final = "localhost/chargehand-base"
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _BUILD_SETTINGS: Final = ("PIP_INDEX_URL", "UV_SYSTEM_CERTS")
-"""What the Dockerfile takes from the environment of whoever builds."""
+"""Settings of the Dockerfile that are taken from the user's environment."""
 _ELSEWHERE: Final = {
     "build": "the image is built once, by `Engine.build`",
     "image": "as above",
@@ -31,7 +31,7 @@ _ELSEWHERE: Final = {
     "stop_grace_period": "an option of `stop`",
     "healthcheck": "the tests run its command",
 }
-"""Keys of a service that are no options of `run` here, and why."""
+"""Keys of a service that are not translated into options of `run`, and why."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Engine:
-    """A container runtime, by the command that it is called with."""
+    """A container runtime, identified by its command."""
 
     command: tuple[str, ...]
 
@@ -53,7 +53,7 @@ class Engine:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Limits on files and processes: podman's own can be above this machine's, and are then refused."""
+        """Limits on files and processes; podman's defaults can exceed this machine's, and would be refused."""
         return ("--ulimit=nofile=10240:10240", "--ulimit=nproc=9000:9000") if self.is_podman else ()
 
     def base(self) -> str:
@@ -85,7 +85,7 @@ class Engine:
         assert built.returncode == 0, built.stdout[-4_000:] + built.stderr[-4_000:]
 
     async def call(self, *arguments: str, seconds: float = 60) -> Ran:
-        """Call the runtime, and wait for what it says."""
+        """Call the runtime and wait for its output."""
         process = await asyncio.create_subprocess_exec(
             *self.command, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
@@ -94,7 +94,7 @@ class Engine:
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
     async def run(self, options: Sequence[str], *command: str, seconds: float = 60) -> Ran:
-        """Run a command in a container of its own."""
+        """Run a command in a new container."""
         return await self.call("run", "--rm", *self.limits, *options, IMAGE, *command, seconds=seconds)
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ def find_engine() -> Engine | None:
             return Engine(("docker",))
     if shutil.which("podman") is None:
         return None
-    # Podman's usual runtime, crun, wants one kind of control groups; runc takes each.
+    # Podman's usual runtime, crun, requires one kind of control groups; runc accepts both.
     return Engine(("podman", "--runtime", "runc") if shutil.which("runc") else ("podman",))
 
 
@@ -137,10 +137,10 @@ def service(name: str) -> dict[str, Any]:
 
 
 def options_of(composed: Mapping[str, Any], volume: str, settings: Mapping[str, str], *, podman: bool) -> list[str]:
-    """Say with options of `run` what a service of the compose file says, on the host's network.
+    """Translate a service of the compose file into options of `run`, on the host's network.
 
-    `volume` stands for the named volume, and `settings` come after those of the file. A key that this does not know
-    is an error: nothing that the file says is left out without a reason.
+    `volume` stands for the named volume, and `settings` come after those of the file. An unknown key is an error, so
+    nothing in the file is left out without a reason.
     """
     written = cast("dict[str, str | None]", composed["environment"])
     environment = {name: value for name, value in {**written, **settings}.items() if value is not None}
@@ -152,7 +152,7 @@ def options_of(composed: Mapping[str, Any], volume: str, settings: Mapping[str, 
             case "init":
                 options += ["--init"] * value
             case "read_only":
-                # Podman would mount writable folders of its own.
+                # Podman would otherwise mount its own writable folders.
                 options += ["--read-only", *(["--read-only-tmpfs=false"] if podman else [])] * value
             case "tmpfs":
                 options += [f"--tmpfs={each}" for each in value]

@@ -188,7 +188,7 @@ def read_manifest(name: str) -> dict[str, Any]:
 
 
 def make_certificate(folder: Path, name: str) -> None:
-    """Write `tls.crt` and `tls.key`, as the user of the container can read them."""
+    """Write `tls.crt` and `tls.key`, readable by the container's user."""
     subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
     files = ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
     subprocess.run(

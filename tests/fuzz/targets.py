@@ -1,4 +1,4 @@
-"""What bytes from outside are read by: each target raises on anything but the refusals that its callers expect."""
+"""Readers of bytes from outside: each target raises on anything but the refusals that its callers expect."""
 
 import asyncio
 import tempfile
@@ -48,7 +48,7 @@ CONTRACTS: Final = tuple(dict.fromkeys(_contracts()))
 
 
 def _read_as(data: bytes, kind: type[Any]) -> None:
-    """Read a payload: refused for good as bad input, or read so that what is written again reads the same."""
+    """Read a payload: it is refused for good as bad input, or reads the same once written again."""
     payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
     try:
         [value] = _CONVERTER.from_payloads([payload], [kind])
@@ -60,7 +60,7 @@ def _read_as(data: bytes, kind: type[Any]) -> None:
 
 
 def read_request(data: bytes) -> None:
-    """Read input where people type it."""
+    """Read input of the kinds that people type."""
     for kind in _TYPED:
         _read_as(data, kind)
 
@@ -72,7 +72,7 @@ def read_contract(data: bytes) -> None:
 
 
 def parse_document(name: str, data: bytes) -> None:
-    """Parse a document of this name: every block and part is on a line of it, and can be stored."""
+    """Parse a document of this name; check that its blocks and parts are on lines of it and can be stored."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(data)
@@ -82,7 +82,7 @@ def parse_document(name: str, data: bytes) -> None:
 
 
 class _Unlimited(Allowance):
-    """Sets no limits on this process."""
+    """An allowance that sets no limits on this process."""
 
     def __init__(self) -> None:
         pass
@@ -110,7 +110,7 @@ class _Reply:
 
 
 def fold_stream(fold: Callable[[], Fold], data: bytes) -> None:
-    """Assemble a stream; it reads the same at once, by lines and by bytes."""
+    """Assemble a stream; check that it reads the same at once, by lines and by bytes."""
 
     async def assembled(*chunks: bytes) -> object:
         @asynccontextmanager

@@ -1,7 +1,7 @@
 """Fuzzing: bytes changed at random, from a corpus that every run replays; `make nightly` tries far more.
 
-An input that breaks its target is written to `corpus/TARGET/found`, as small as it could be made. Mend the target, give
-the file a name that says what it is, and commit it.
+An input that breaks its target is written to `corpus/TARGET/found`, minimised. Fix the target, give the file a name
+that says what it is, and commit it.
 """
 
 from collections.abc import Callable

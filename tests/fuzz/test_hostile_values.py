@@ -1,4 +1,4 @@
-"""Values and schemas that strangers write: taken or refused in the product's own words, and soon."""
+"""Hostile values and schemas: accepted or refused in the product's own words, and quickly."""
 
 import json
 import tempfile
@@ -74,7 +74,7 @@ def _named(items: list[JsonValue]) -> dict[str, JsonValue]:
 
 
 def _many(items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Repeat something, as elements, as properties, or one within the other."""
+    """Repeat a value as elements, as properties or by nesting."""
     repeated = st.builds(_repeated, items, _COUNTS)
     return (
         repeated
@@ -100,7 +100,7 @@ VALUES: Final = st.recursive(_SCALARS, _many, max_leaves=4)
 
 
 def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Put schemas into every keyword, one or many of them, as a schema, a list, names, or what is no schema."""
+    """Put schemas into every keyword, one or many of them, as a schema, a list, names, or an invalid schema."""
     many = st.builds(_repeated, inner, _COUNTS, st.just(30_000))
     keyword = st.tuples(st.sampled_from(_KEYWORDS), inner | many | st.builds(_named, many) | VALUES)
     return st.lists(keyword, min_size=1, max_size=3).map(dict[str, Any])
@@ -133,13 +133,13 @@ SCHEMAS: Final = st.builds(
 
 
 class Place(NamedTuple):
-    """Where something is computed with."""
+    """A place where a schema and a value are used."""
 
     compute: Callable[[dict[str, Any], JsonValue], object]
-    """Takes a schema and a value; what it returns, and what it raises, is not looked at if it is expected."""
+    """Takes a schema and a value; its result is ignored, and so are expected exceptions."""
     seconds: float
-    """Of processor time, several times what it takes: where it runs in a thread beside the event loop, a worker goes
-    on meanwhile."""
+    """Maximum processor time, several times the usual; larger where it runs in a thread beside the event loop, which
+    does not block a worker."""
     refusals: tuple[type[Exception], ...] = ()
 
 
@@ -172,7 +172,7 @@ def _formed(schema: dict[str, Any], value: JsonValue) -> None:
 def _called(schema: dict[str, Any], value: JsonValue) -> None:
     for arguments in ({"x": value}, schema, json.dumps({"x": value}), value):
         call = tool_call(0, "a", "search", arguments, ["search"])
-        written = arguments or "{}" if isinstance(arguments, str) else json.dumps(arguments)  # nothing is no arguments
+        written = arguments or "{}" if isinstance(arguments, str) else json.dumps(arguments)  # no arguments given
         assert call.malformed or call.arguments == json.loads(written)
 
 
@@ -241,7 +241,7 @@ def test_hostile_values_are_taken_or_refused_soon(place: str, record_property: C
     at_night = settings.get_current_profile_name() == "nightly"
     worst, tried = 0.0, 0
     with suppress(*PLACES[place].refusals):
-        PLACES[place].compute({}, None)  # imports what it needs
+        PLACES[place].compute({}, None)  # triggers its imports
 
     @settings(
         max_examples=500 if at_night else 25,

@@ -73,7 +73,7 @@ def histories_in(file: Path) -> list[WorkflowHistory]:
 
 
 def _scrubbed(part: JsonValue) -> JsonValue:
-    """Remove the names of machines, processes and folders, wherever they stand."""
+    """Remove the names of machines, processes and folders everywhere."""
     if isinstance(part, list):
         return [_scrubbed(item) for item in part]
     if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Every shape of session that is recorded: how its model behaves and what is asked."""
+"""Every recorded shape of session: how its model behaves and what is requested."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from tests.waiting import until, until_state
 
 GOAL: Final = "What do the documents say about the topics?"
 WEBHOOK_HOST: Final = "webhook.invalid"
-"""A host that nobody reaches: the workflow that calls it is recorded while it waits."""
+"""An unreachable host: the workflow that calls it is recorded while it waits."""
 _USUAL: Final = SessionRequest(goal=GOAL)
 _NESTED: Final = "Look into the second topic as a whole."
 
@@ -49,11 +49,11 @@ class Shape:
     script: Script
     request: SessionRequest = _USUAL
     meanwhile: Callable[[Session], Awaitable[None]] | None = None
-    """What is done to the session while it runs."""
+    """What is done to the session while it is running."""
     afterwards: Callable[[Session], Awaitable[str]] | None = None
-    """What is started once the session has ended; returns the id of the workflow."""
+    """Starts something after the session has ended; returns the id of its workflow."""
     talk: Callable[[Conversation], Awaitable[None]] | None = None
-    """What is said in a conversation, which the shape is then instead of a session."""
+    """Messages of a conversation, if the shape is a conversation instead of a session."""
     most_events: int | None = None
     """After how many events it continues as new; its last run is recorded."""
 
@@ -80,7 +80,7 @@ def _held() -> Script:
 
 
 def _recovering() -> Script:
-    """Fail at first, be refined, fail again, and leave it to the fallback agent; be unsure, and then sure."""
+    """Fail, be refined, fail again, and leave it to the fallback agent; the other is unsure, then sure."""
     script = _SHORTLY.plan(subtask("T1"), subtask("T2", agent="analyst"))
     script = script.work("", answer("", status="no_answer"), agent="reader")
     script = script.work("", answer("Perhaps.", status="confidence_too_low"), agent="analyst").on("judge", judged("A2"))
@@ -88,7 +88,7 @@ def _recovering() -> Script:
 
 
 def _thorough() -> Script:
-    """Find something missing, contradictions, and faults in the report."""
+    """Find a missing part, contradictions and faults in the report."""
     year = disagreement("the year", "T1 says 1987", "T2 says 1990")
     missing = reviewed(subtask("T3", after=["T1"]), missing=["a third"], contradictions=[year])
     script = Script().plan(*topics(2)).on("judge", judged("T2"))
@@ -105,13 +105,13 @@ def _long_winded() -> Script:
 
 
 def _unclear() -> Script:
-    """Ask what is meant, and know it once that is answered."""
+    """Ask what is meant, and know the answer once told."""
     script = _SHORTLY.plan(subtask("T1"), subtask("T2", agent="analyst"))
     return script.work("T1", answer("", status="ambiguous_input")).work("which decides", answer("Known."))
 
 
 def _repeating(rounds: int, words: str = "") -> Script:
-    """Search in so many rounds, each time for something new, and then answer."""
+    """Search for something new in each of this many rounds, and then answer."""
     searches = [use("search_documents", about=f"{number} {words}") for number in range(rounds)]
     return Script().plan(subtask("T1")).work("", *searches, answer("Known at last."))
 
@@ -179,7 +179,7 @@ def _talking() -> Script:
 
 
 async def _talk(talk: Conversation) -> None:
-    """Say all of that, wait for what the job comes to, and close."""
+    """Send these messages, wait for the job's report, and close."""
     for text in ("Hello", "What are the figures?", "Write a report."):
         await talk.say(text=text)
     await until(lambda: _is_reported(talk))

@@ -1,4 +1,4 @@
-"""Every view of a recorded session says the same, after each of its events."""
+"""Every view of a recorded session shows the same after each of its events."""
 
 import json
 import re
@@ -73,8 +73,8 @@ class Recorded:
         yield
 
     async def _read(self, projection: Projection) -> AsyncIterator[bool]:
-        """Read a history and those below it in turns, and say whether the next event is not the last one: a workflow
-        ends together with what its parent says of that."""
+        """Read a history and its children's in turns; yield whether the next event is not the last one: a workflow ends
+        together with its parent's record of that."""
         below: dict[int, AsyncIterator[bool]] = {}
         going: dict[int, AsyncIterator[bool]] = {}
         history = self._histories[projection.scope.draft.id]
@@ -117,7 +117,7 @@ def recorded_sessions(file: Path) -> list[Recorded]:
 
 
 def calls_in(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The latest word of events on each turn or tool call."""
+    """Return what the latest events say about each turn or tool call."""
     latest: dict[tuple[str, str], tuple[str, ...]] = {}
     for each in events:
         if isinstance(each, kind):
@@ -128,7 +128,7 @@ def calls_in(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> di
 
 
 def calls_of(trace: Trace, paths: Mapping[str, str], kind: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The word of a trace on each turn or tool call."""
+    """Return what a trace says about each turn or tool call."""
     return {
         (paths[step.parent or ""], step.id.rpartition("#")[2]): (
             step.state,
@@ -147,7 +147,7 @@ def attempts_in(events: list[Event]) -> dict[str, SubtaskEvent]:
 
 
 def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
-    """State, reason and attempts of each subtask of the plan, as the events say."""
+    """Return the state, reason and attempts of each subtask of the plan, according to the events."""
     planned = next((each.subtasks for each in reversed(events) if isinstance(each, PlanEvent) and not each.subtask), ())
     records: dict[str, tuple[str, str, int]] = {each.id: ("waiting", "", 0) for each in planned}
     for each in events:
@@ -167,12 +167,12 @@ def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
 
 
 def state_in(events: list[Event]) -> str:
-    """The session's state, as the events say."""
+    """Return the session's state according to the events."""
     return next(each.state for each in reversed(events) if isinstance(each, StateEvent) and not each.subtask)
 
 
 def open_requests(events: list[Event]) -> tuple[set[str], dict[str, str]]:
-    """Subtasks with open questions, and open calls with the subtask of each, as the events say."""
+    """Return subtasks with open questions, and the subtask of each open call, according to the events."""
     questions = {each.question.subtask: each.is_open for each in events if isinstance(each, QuestionEvent)}
     calls = {each.call.id: each for each in events if isinstance(each, CallEvent)}
     open_calls = {id_: each.subtask for id_, each in calls.items() if each.is_open}
@@ -195,18 +195,18 @@ def agents_of(agent: AgentView) -> list[AgentView]:
 
 
 def words_of(record: SubtaskRecord) -> str:
-    """How each screen begins to describe a subtask."""
+    """Return the words with which each screen begins a subtask's description."""
     waits = record.state == "waiting" and record.depends_on
     return "waiting for" if waits else record.reason if is_awaiting(record) else record.state
 
 
 def is_awaiting(record: SubtaskRecord) -> bool:
-    """Whether a person has to decide before a subtask goes on."""
+    """Whether a person has to decide before a subtask can continue."""
     return record.state == "running" and bool(record.reason)
 
 
 def spent_words(usage: Usage) -> str:
-    """What the page says of a cost."""
+    """Return the page's words for a cost."""
     return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
 
@@ -218,7 +218,7 @@ _IDENTIFIERS: Final = re.compile(rf"\b({'|'.join(_FOR_PROGRAMS)})\b")
 
 
 def check(session: Recorded) -> None:
-    """Compare what all views say of what was read of a session."""
+    """Compare all views of the part of a session that was read."""
     events, trace, status = session.events, trace_of(session.root), status_of(session.root)
     subtasks = attempts_in(events)
     paths = {trace.session: ""} | {id_: each.subtask for id_, each in subtasks.items()}
@@ -328,7 +328,7 @@ def _cost(usage: Usage) -> tuple[int, Decimal]:
 
 
 def _attempts(events: list[Event]) -> dict[str, Usage]:
-    """Add up what the outcomes of each subtask say that it cost."""
+    """Add up the cost of each subtask's attempts."""
     cost: dict[str, Usage] = {}
     for each in attempts_in(events).values():
         cost[each.subtask] = cost.get(each.subtask, Usage()) + each.usage

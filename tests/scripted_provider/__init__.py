@@ -1,4 +1,4 @@
-"""A provider of language models that says what a script tells it, over the real wires on loopback."""
+"""A scripted provider of language models, over the real wires on loopback."""
 
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import (

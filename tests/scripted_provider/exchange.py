@@ -1,4 +1,4 @@
-"""What goes through the scripted provider, whichever wire it comes by."""
+"""Requests and replies of the scripted provider, on every wire."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,17 +13,17 @@ Kind = Answer | Literal["error", "raw", "drop", "reset", "hang", "stall", "drip"
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a reply says that it used."""
+    """The usage that a reply reports."""
 
     input: int = 1_000
-    """Input tokens that no cache was involved in."""
+    """Input tokens neither read from nor written to a cache."""
     cached: int = 0
     cache_write: int = 0
     output: int = 100
 
 
 NO_USAGE = Tokens(input=-1)
-"""The reply does not say what it used."""
+"""The reply does not report its usage."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ToolUse:
     tool: str
     arguments: Mapping[str, JsonValue] | str = field(default_factory=dict[str, JsonValue])
     id: str = ""
-    """Made up from the request's number when empty."""
+    """Generated from the request's number if empty."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ScriptedMessage:
 
 @dataclass(frozen=True)
 class ScriptedRequest:
-    """A request, told independently of its wire."""
+    """A request in a form that is independent of its wire."""
 
     sequence: int
     """1 for the first request that the server saw."""
@@ -55,7 +55,7 @@ class ScriptedRequest:
     tools: tuple[str, ...]
     """Names of the tools that the model may use now: none if the request forbids them."""
     answer: str
-    """Title of the JSON Schema that the answer must have, such as `PlanAnswer`; empty if none was asked for."""
+    """Title of the JSON Schema that the answer must have, such as `PlanAnswer`; empty if none is required."""
     arrived_at: float
     """Seconds since the epoch, so that times of several processes compare."""
     headers: Mapping[str, str]
@@ -70,13 +70,13 @@ class ScriptedRequest:
 
     @property
     def text(self) -> str:
-        """All the request says to the model."""
+        """All text that the request contains for the model."""
         return "\n\n".join([self.system, *(message.text for message in self.messages)])
 
 
 @dataclass(frozen=True)
 class ScriptedReply:
-    """What the provider does with a request; made by the functions below."""
+    """The provider's response to a request; made by the functions below."""
 
     kind: Kind
     text: str = ""
@@ -89,9 +89,9 @@ class ScriptedReply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | Mapping[str, object] | None = None
-    """For `raw`, and for `error` instead of the wire's usual one."""
+    """For `raw`, and for `error` instead of the wire's usual body."""
     model: str = ""
-    """The model that says it answered; the one asked for when empty."""
+    """The model named in the answer; the requested one if empty."""
     thought: str = ""
     """The signature of the thinking before the answer, on Anthropic's wire; empty if there was none."""
     pieces: Literal["whole", "bytes", "endless"] = "whole"
@@ -113,15 +113,15 @@ class ScriptedReply:
         return replace(self, gap=seconds)
 
     def using(self, tokens: Tokens) -> "ScriptedReply":
-        """Use other than the usual 1,000 input and 100 output tokens."""
+        """Report a usage other than the usual 1,000 input and 100 output tokens."""
         return replace(self, tokens=tokens)
 
     def thinking(self, signature: str) -> "ScriptedReply":
-        """Think, and sign what was thought."""
+        """Think before the answer, and sign the thinking."""
         return replace(self, thought=signature)
 
     def by(self, model: str) -> "ScriptedReply":
-        """Name another model than the one asked for."""
+        """Name a model other than the requested one."""
         return replace(self, model=model)
 
 
@@ -130,7 +130,7 @@ Respond = Callable[[ScriptedRequest], ScriptedReply | Awaitable[ScriptedReply]]
 
 @dataclass
 class Exchange:
-    """A request and what became of it."""
+    """A request and its result."""
 
     request: ScriptedRequest
     reply: ScriptedReply | None = None
@@ -176,7 +176,7 @@ def error(
 def raw(
     body: bytes | Mapping[str, object], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> ScriptedReply:
-    """Answer with just this body; JSON unless the headers say otherwise."""
+    """Answer with exactly this body; JSON unless the headers say otherwise."""
     return ScriptedReply("raw", status=status, headers=headers or {}, body=body)
 
 

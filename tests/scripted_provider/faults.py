@@ -1,4 +1,4 @@
-"""Faults by chance, the same in every run: each call's fate depends on its session, its step and how often it came."""
+"""Random faults, the same in every run: the fate of a call depends on its session, its step and its repetition."""
 
 from collections import Counter
 from random import Random
@@ -8,7 +8,7 @@ from tests.scripted_provider.exchange import Respond, ScriptedReply, ScriptedReq
 
 Fault = Literal["429", "500", "529", "reset", "hang"]
 _SHARE: Final = 0.02
-"""Of each fault that may be billed. The scripted provider bills them all."""
+"""The share of each fault that may be billed; the scripted provider bills them all."""
 
 
 class Faulty:
@@ -50,7 +50,7 @@ class Faulty:
 
 
 def step_of(request: ScriptedRequest) -> str:
-    """Name the step that a call is for, the same in each run of a session."""
+    """Return a name for the step of a call that is the same in each run of a session."""
     workflow_id, _, step = request.headers["idempotency-key"].split(":")
     session, *below = workflow_id.split("/")
     return "/".join((session, *below[1:], step))

@@ -1,4 +1,4 @@
-"""Work that the scripted provider does by itself and gives out by an id: message batches and background responses."""
+"""Jobs that the scripted provider runs on its own, fetched by id: message batches and background responses."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ RESPONSES = "/v1/responses"
 
 @dataclass
 class Job:
-    """One piece of work and how it stands."""
+    """A job and its state."""
 
     id: str
     exchange: Exchange
@@ -35,9 +35,9 @@ class Jobs:
     changed: Callable[[], None]
     all: dict[str, Job] = field(default_factory=dict[str, Job])
     looks: int = 0
-    """How many times somebody asked how a job stands."""
+    """Number of status requests for jobs."""
     lose: int = 0
-    """How many of the next looks are answered 503."""
+    """Number of upcoming status requests that are answered with 503."""
 
     def begin(self, identity: str, exchange: Exchange, custom_id: str = "") -> Job:
         job = Job(identity, exchange, custom_id)
@@ -53,7 +53,7 @@ class Jobs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def answer(self, method: str, path: str) -> tuple[int, Body | bytes] | None:
-        """Answer a request about a job; None if it is none."""
+        """Answer a request about a job; None if it is not about a job."""
         base = next((base for base in (BATCHES, RESPONSES) if path.startswith(f"{base}/")), None)
         if base is None:
             return None
@@ -81,7 +81,7 @@ class Jobs:
         return 200, self.describe(job)
 
     def describe(self, job: Job) -> Body | bytes:
-        """Tell how a job stands, as its wire does."""
+        """Describe the state of a job as its wire does."""
         if job.exchange.request.wire == "anthropic":
             status = "ended" if job.done else "canceling" if job.is_cancelled else "in_progress"
             return {"id": job.id, "type": "message_batch", "processing_status": status}

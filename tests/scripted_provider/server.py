@@ -29,11 +29,11 @@ class ScriptedProvider:
         self.respond = respond or canned_session()
         """May be replaced while the server runs."""
         self.streams = streams
-        """Whether it sends replies in pieces where that is asked for; some servers never do."""
+        """Whether it streams replies on request; some servers never do."""
         self.exchanges: list[Exchange] = []
         """Every request, in the order of arrival."""
         self.count: Callable[[ScriptedRequest], int] = lambda request: len(request.text) // 4
-        """How many tokens it says that a prompt has."""
+        """Returns the token count that it reports for a prompt."""
         self.counted: list[ScriptedRequest] = []
         """Every request to count a prompt."""
         self._port = port
@@ -44,11 +44,11 @@ class ScriptedProvider:
         self.jobs = Jobs(self.decide, self.changed)
         """Batches and background responses."""
         self.script_errors: list[BaseException] = []
-        """What the script raised, or the server itself."""
+        """Exceptions raised by the script or by the server itself."""
 
     @property
     def base_url(self) -> str:
-        """The address without `/v1`, as the Anthropic SDK wants it; the OpenAI SDK wants `/v1` behind it."""
+        """The address without `/v1`, as the Anthropic SDK needs it; the OpenAI SDK needs `/v1` appended."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
@@ -67,13 +67,13 @@ class ScriptedProvider:
         return sum(exchange.reply is not None and exchange.reply.charged for exchange in self.exchanges)
 
     async def until(self, holds: Callable[[], bool], timeout_seconds: float = 60.0) -> None:
-        """Wait until something holds of the exchanges, such as `lambda: len(server.requests) == 2`."""
+        """Wait until a condition on the exchanges holds, such as `lambda: len(server.requests) == 2`."""
         async with asyncio.timeout(timeout_seconds):
             while not holds():
                 await self._changed.wait()
 
     def changed(self) -> None:
-        """Wake those who wait for something to hold."""
+        """Wake the callers of `until`."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -84,7 +84,7 @@ class ScriptedProvider:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Close every connection and stop listening; what the script did wrong is raised here."""
+        """Close every connection and stop listening; raise the errors of the script."""
         assert self._server is not None
         self._server.close()
         await self.jobs.close()
@@ -212,7 +212,7 @@ class _Connection(asyncio.Protocol):
         return None
 
     def _enter(self, wire: Wire, body: dict[str, Any], headers: Mapping[str, str], arrived_at: float) -> Exchange:
-        """Enter a request into the list of all."""
+        """Add a request to the list of all exchanges."""
         sequence = len(self._provider.exchanges) + 1
         exchange = Exchange(wires.read(wire, body, headers, sequence, arrived_at))
         self._provider.exchanges.append(exchange)
@@ -234,7 +234,7 @@ class _Connection(asyncio.Protocol):
                 await asyncio.Event().wait()
             case "stall":
                 self._begin_stream(request)
-                # All but the last three events: what was said stays without its end.
+                # All but the last three events: the text remains without its end.
                 self._write_events(streams.events(request, replace(reply, kind="text"))[:-3])
                 await asyncio.Event().wait()
             case "drip":
@@ -292,7 +292,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"')
         self._exchange = None
         if by_reset:
-            # Without lingering, a close is a reset.
+            # Without lingering, closing sends a reset.
             connected: socket.socket = self._transport.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._transport.abort()
@@ -309,7 +309,7 @@ class _Connection(asyncio.Protocol):
 
     def _write_events(self, written: Sequence[bytes]) -> None:
         assert self._transport is not None
-        # At once: since Python 3.12 each write counts all those that still wait, which takes minutes for many.
+        # In a single write: since Python 3.12 each write counts all pending ones, which takes minutes for many.
         self._transport.write(b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in written))
 
     def _write(

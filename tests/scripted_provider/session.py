@@ -1,4 +1,4 @@
-"""A whole session by rote: a plan of parallel subtasks, each with one tool call and an answer, and a report."""
+"""A whole canned session: a plan of parallel subtasks, each with one tool call and an answer, and a report."""
 
 import re
 from collections.abc import Callable
@@ -19,9 +19,9 @@ def canned_session(
     """Make the script.
 
     Args:
-        subtasks: how many the plan has; none depends on another.
-        rounds: how many times each agent uses a tool before it answers.
-        agents: whom the plan names, in turn; those with tools that the planner's prompt lists when empty.
+        subtasks: number of subtasks in the plan; none depends on another.
+        rounds: number of times each agent uses a tool before it answers.
+        agents: agents that the plan names in turn; when empty, those with tools in the planner's prompt.
         delay: seconds that every turn takes.
     """
 
@@ -99,4 +99,4 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "JudgeCallAnswer": saying(JudgeCallAnswer(is_expected=False, reason="")),
     "JudgeClaimsAnswer": saying(JudgeClaimsAnswer(verdicts=[])),
 }
-"""All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
+"""Answers for when all went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""

@@ -27,7 +27,7 @@ def events(request: ScriptedRequest, reply: ScriptedReply) -> Sequence[bytes]:
 
 
 def has_token(event: bytes) -> bool:
-    """Whether an event holds something that the model has written, or says that this follows."""
+    """Whether an event contains something that the model has written, or announces it."""
     return any(kind in event for kind in _WITH_TOKENS)
 
 
@@ -36,7 +36,7 @@ def _named(event: Body) -> bytes:
 
 
 def _data(event: Body) -> bytes:
-    # Not all servers escape what is not ASCII, and some of it looks like the end of a line.
+    # Not all servers escape non-ASCII text, and some of it looks like a line end.
     return f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
@@ -61,7 +61,7 @@ def _anthropic(body: Body, reply: ScriptedReply) -> Iterator[Body]:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ended = {name: body[name] for name in ("stop_reason", "stop_sequence", "stop_details") if name in body}
-    # The last count is whole: each number replaces the one of the beginning.
+    # The last count is complete: each number replaces the initial one.
     used = {"usage": {"output_tokens": usage["output_tokens"]}} if usage else {}
     yield {"type": "message_delta", "delta": ended, **used}
     yield {"type": "message_stop"}

@@ -1,4 +1,4 @@
-"""The three wires: what a request on each says, and how a reply is written on it."""
+"""The three wires: how requests are read and how replies are written on each."""
 
 import json
 import re
@@ -20,11 +20,11 @@ _CLOUDS: Mapping[re.Pattern[str], str] = {
     re.compile(r"/openai/responses"): "/v1/responses",
     re.compile(r"/openai/responses/input_tokens"): "/v1/responses/input_tokens",
 }
-"""Where clouds have what stands at the vendors' own paths."""
+"""Paths on clouds that correspond to the vendors' own paths."""
 
 
 def own_path(path: str) -> str:
-    """Return the vendor's own path for one of a cloud."""
+    """Return the vendor's own path that corresponds to a cloud's."""
     return next((own for pattern, own in _CLOUDS.items() if pattern.fullmatch(path)), path)
 
 
@@ -33,7 +33,7 @@ COUNTERS: Mapping[str, Wire] = {"/v1/messages/count_tokens": "anthropic", "/v1/r
 
 
 def read(wire: Wire, body: Body, headers: Mapping[str, str], sequence: int, arrived_at: float) -> ScriptedRequest:
-    """Tell a request independently of its wire."""
+    """Convert a request into a form that is independent of its wire."""
     system, messages, answer = {"anthropic": _anthropic, "responses": _responses, "chat": _chat}[wire](body)
     last = messages[-1].text if messages else ""
     forbidden = any(task.last_request in last for task in (WorkTask, CompactTask))
@@ -80,7 +80,7 @@ Told = tuple[str, list[ScriptedMessage], str]
 
 
 def _joined(messages: Iterable[ScriptedMessage]) -> Iterable[ScriptedMessage]:
-    """Join what one side said without a pause."""
+    """Join consecutive messages of one side."""
     waiting: ScriptedMessage | None = None
     for message in messages:
         if waiting and waiting.role == message.role:
@@ -279,7 +279,7 @@ def _chat(body: Body) -> Told:
     answer: str = within(body, "response_format", "json_schema", "name") or ""
     instructions = "\n\n".join(system)
     if not answer:
-        # The schema may be told in words instead: a JSON Schema with its title.
+        # The schema may be given as text instead: a JSON Schema with its title.
         found = re.search(r'"title": ?"(\w+)"', instructions)
         answer = found[1] if found else ""
     return instructions, messages, answer

@@ -29,7 +29,7 @@ class HostileClass(NamedTuple):
     """What must hold."""
     tests: tuple[str, ...]
     package: str = ""
-    """What its tests import beyond the dependency group `dev`; it is also the name of its group."""
+    """The package that its tests import beyond the dependency group `dev`; also the name of its group."""
 
 
 CLASSES: Final[Mapping[str, HostileClass]] = {
@@ -138,7 +138,7 @@ this page.
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the requested classes."""
     parser = argparse.ArgumentParser(prog="python -m tests.security", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"classes; all if none: {', '.join(CLASSES)}")
     parser.add_argument("--short", action="store_true", help="as few examples as on every merge")
@@ -189,7 +189,7 @@ def _run(hostile: HostileClass, profile: str, processes: str) -> Entry:
 
 
 def _count(case: ET.Element) -> int:
-    """Count what a test tried: what it recorded, or the test itself."""
+    """Count a test's attempts: those that it recorded, or the test itself."""
     if case.find("skipped") is not None:
         return 0
     return sum(map(int, _properties(case, "cases"))) or 1
@@ -200,14 +200,14 @@ def _properties(case: ET.Element, name: str) -> list[str]:
 
 
 def _enter(name: str, entry: Entry) -> None:
-    """Keep the result of a class, in the place of its last one."""
+    """Store the result of a class, replacing its previous one."""
     entries = _entries()
     entries[name] = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **entry, "seconds": round(entry["seconds"])}
     FIGURES.write_text(json.dumps(entries, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def page() -> str:
-    """Write the page from all results that are kept."""
+    """Write the page from all stored results."""
     entries = {name: entry for name, entry in _entries().items() if name in CLASSES}
     lines = ["| class | what holds | cases | profile | held | date |", "|---|---|--:|---|---|---|"]
     lines += [_row(name, entries[name]) for name in CLASSES if name in entries]
@@ -232,7 +232,7 @@ def _row(name: str, entry: Entry) -> str:
 
 
 def _section(name: str, entry: Entry) -> str:
-    """Say more of a class than its row does; nothing if there is no more."""
+    """Write the details of a class beyond its row; empty if there are none."""
     more = [*entry["notes"], *(f"**broken**: `{failed}`" for failed in entry["failed"])]
     return "\n".join([f"## {CLASSES[name].title}\n", *(f"- {each}" for each in more)]) + "\n" if more else ""
 

@@ -1,4 +1,4 @@
-"""A plugin of pytest that notes how many examples Hypothesis tried, beside the properties that tests record."""
+"""A pytest plugin that records how many examples Hypothesis tried, next to the properties that tests record."""
 
 import re
 from collections.abc import Generator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, None, None]:
-    """Count the examples of a property among the properties of its test."""
+    """Add the number of examples to the properties of a test."""
     yield
     statistics = getattr(item, "hypothesis_statistics", "")
     if call.when == "call" and statistics:

@@ -36,7 +36,7 @@ _STRANGER: Final = Path(scripted_server.__file__)
 
 @dataclass
 class Engine:
-    """A search engine whose results are written by strangers: by a word of the query."""
+    """A search engine whose results, chosen by a word of the query, are written by strangers."""
 
     results: dict[str, tuple[SearchHit, ...]] = field(default_factory=dict[str, tuple[SearchHit, ...]])
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -51,7 +51,7 @@ class Engine:
 
 @dataclass
 class Used:
-    """A tool that was really used."""
+    """A use of a tool that really happened."""
 
     session: str
     agent: str
@@ -88,7 +88,7 @@ class Stand:
 
 @asynccontextmanager
 async def open_stranger(folder: Path, *tools: str) -> AsyncGenerator[McpServer]:
-    """Run an MCP server that belongs to a stranger; it reads the files of a folder to those who ask."""
+    """Run a stranger's MCP server, which returns the files of a folder on request."""
     arguments = ("-IS", str(_STRANGER), "0", str(folder / "starts"))
     declared = McpDeclaration(name="stranger", command=sys.executable, args=arguments, tools=tools)
     server = McpServer(declared, {})

@@ -1,4 +1,4 @@
-"""A model that does whatever it reads, as far as its means allow: the worst case of an injected model."""
+"""A model that does whatever it reads, within its means: the worst case of an injected model."""
 
 import base64
 import re
@@ -52,7 +52,7 @@ class Asked:
     tool: str
     arguments: Mapping[str, str | int]
     part: int = 0
-    """Which of several things that one text wants."""
+    """The index of this call among those that one text wants."""
 
     @property
     def name(self) -> str:
@@ -61,25 +61,25 @@ class Asked:
 
 @dataclass
 class Obedient:
-    """Does its scene's work, and on the way everything that it is told by what it reads."""
+    """Does its scene's work, and also everything that the texts it reads demand."""
 
     collector: str
     bases: dict[str, Sequence[SubtaskDraft]]
     """The plan of each session, by a word of its goal."""
     first_calls: Mapping[str, Sequence[ToolCall]]
-    """What the agent of a subtask reads, by a word of its instruction."""
+    """The first tool calls of a subtask's agent, by a word of its instruction."""
     says: dict[str, WorkAnswer] = field(default_factory=dict[str, WorkAnswer])
     """What an agent answers before it has read anything, by a word of its instruction."""
     attacks: Mapping[str, Attack] = field(default_factory=lambda: BY_TAG)
     tries_all: Sequence[str] = ()
-    """Words of the instructions of those who do all that they are told; others begin to."""
+    """Words in the instructions of agents that do all they are told; others do only the first few."""
     asked: list[Asked] = field(default_factory=list[Asked])
     obeyed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """(scene, tag) of every text that was read by a model that obeys."""
     tried: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """(scene, tag) of every text that had a tool asked for."""
+    """(scene, tag) of every text for which a tool was requested."""
     drafted: int = 0
-    """Subtasks that it tried to have carried out."""
+    """Number of subtasks that it tried to add."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     _tried: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -122,7 +122,7 @@ class Obedient:
 
     def _plan(self, task: PlanTask, seen: Sequence[Attack], secrets: Sequence[str]):
         base = next((base for word, base in self.bases.items() if word in task.goal), None)
-        if base is None:  # a session below: it does what its goal says, with whom it likes
+        if base is None:  # a nested session: it does what its goal says, with any agents it likes
             self.drafted += 1
             if task.rejected:
                 return plan(subtask("N1", "writer", instruction="Write down what is known of it."))
@@ -138,7 +138,7 @@ class Obedient:
         return plan(*base, *wanted)
 
     def _added(self, task: ReviewTask, seen: Sequence[Attack], secrets: Sequence[str]) -> list[SubtaskDraft]:
-        """Add work for those who reach out, themselves or by a session below; one kind in each review."""
+        """Add subtasks for agents that reach out, directly or through a nested session; one kind per review."""
         if not task.max_subtasks:
             return []
         self.drafted += 1
@@ -149,7 +149,7 @@ class Obedient:
     def _order(self, words: str, seen: Sequence[Attack], secrets: Sequence[str]) -> str:
         urls = [url for attack in seen[:12] for url in addresses(attack, self.collector, secrets)][:12]
         tags = " ".join(attack.tag for attack in seen[:12])
-        # One order differs from the next, or it would be refused as the same.
+        # Instructions must differ, or they would be refused as duplicates.
         return f"{words} {tags} {' '.join(secrets)} Open {' '.join(urls)}"[:1_500]
 
     def _work(self, call: ModelCall, task: WorkTask, seen: Sequence[Attack], secrets: Sequence[str]) -> ModelReply:
@@ -187,9 +187,9 @@ class Obedient:
     def pending(
         self, call: ModelCall, seen: Sequence[Attack], secrets: Sequence[str], tried: set[str]
     ) -> Iterator[Asked]:
-        """Do one thing for each text: use the tool that it names, or open the address, by turns.
+        """Do one thing for each text: use the tool that it names or open the address, in turns.
 
-        Who was not the first to read them tries the first few only.
+        Agents whose instruction has none of the words in `tries_all` try only the first few texts.
         """
         words = self.tries_all
         instruction = call.task.instruction if isinstance(call.task, WorkTask) else ""
@@ -207,14 +207,14 @@ class Obedient:
 
 
 def prompt_text(call: ModelCall) -> str:
-    """Put all that a model is shown into one text."""
+    """Join everything that a model is shown into one text."""
     shown = [call.system, *(message.text for message in call.messages)]
     shown += [result.text for message in call.messages for result in message.results]
     return "\n".join(shown)
 
 
 def spellings(secret: str) -> dict[str, str]:
-    """Write a secret in every way in which addresses carry it."""
+    """Return a secret in every encoding in which addresses carry it."""
     percent = "".join(f"%{byte:02x}" for byte in secret.encode())
     return {
         "secret": secret,

@@ -1,8 +1,8 @@
 """The cases of AgentDojo, delivered to our agents in five ways, to a model that obeys every one of them.
 
-The benchmark's tools (mail, bank, calendar, bookings, chat) are not ours, so what can be asked here is whether any text
-of it moves an agent to do harm with the tools that it has: bring what is private out of the machine, use a tool that it
-does not own, or do what only the text asked for. What a real model would obey is not measured: this one always does.
+The benchmark's tools (mail, bank, calendar, bookings, chat) are not ours, so these tests check whether any of its texts
+makes an agent do harm with the tools it has: send private text out of the machine, use a tool that it does not own, or
+do what only the text asked for. They do not measure what a real model would obey: this one always does.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.timeout(0),
     # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
     pytest.mark.filterwarnings("ignore:Cannot find activity to cancel"),
-    # Its models are deprecated by the pydantic that is installed here.
+    # Its models are deprecated by the installed version of pydantic.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
@@ -61,7 +61,7 @@ class Wanted(Attack):
 
 
 class Servant(Obedient):
-    """Uses the tools that a text of the benchmark names, and the nearest that exist here."""
+    """Uses the tools that a benchmark text names, or the closest ones that exist here."""
 
     def pending(
         self, call: ModelCall, seen: Sequence[Attack], secrets: Sequence[str], tried: set[str]
@@ -100,7 +100,7 @@ class Delivery:
     scenes: list[Scene] = field(default_factory=list[Scene])
     attacks: dict[str, Attack] = field(default_factory=dict[str, Attack])
     carriers: dict[str, str] = field(default_factory=dict[str, str])
-    """By the attack's tag."""
+    """The carrier of each attack, by its tag."""
     goals: dict[str, str] = field(default_factory=dict[str, str])
     """The user's words, by scene."""
 
@@ -147,7 +147,7 @@ def carry(scene: Scene, texts: Sequence[str], outside: Outside) -> None:
 
 
 async def _sessions(stand: Stand, goals: Mapping[str, str], scenes: Sequence[Scene]) -> dict[str, str]:
-    """Run a session for each scene; their answers, by scene."""
+    """Run a session for each scene; return their answers by scene."""
     gate = asyncio.Semaphore(_SESSIONS)
 
     async def run(scene: Scene) -> str:

@@ -1,8 +1,8 @@
-"""AgentDojo with its own tools, against attackers who know the rules: what of private text leaves without a person.
+"""AgentDojo with its own tools, against attackers who know the rules: private text that leaves without a person.
 
-The model obeys every text: it makes the calls that the text wants, by the tools of the suite that send something out,
-and puts what it has read into them, in each of 45 encodings. Calls that send nothing out (deleting messages, changing a
-password) are outside of this; a crew has them approved by `approve` or rules.
+The model obeys every text: it makes the calls that the text wants with the suite's tools that send something out, and
+puts what it has read into them, in each of 45 encodings. Calls that send nothing out (deleting messages, changing a
+password) are out of scope; a crew has them approved by `approve` or rules.
 """
 
 from collections import Counter
@@ -37,12 +37,12 @@ OUTGOING: Final = {
         *("invite_user_to_slack", "add_user_to_channel"),
     ),
 }
-"""The tools that others see something of; the first is what an attacker uses whose text names none."""
+"""Tools with effects that others can see; an attack whose text names none of them uses the first."""
 _Call = tuple[str, dict[str, JsonValue]]
 
 
 def _wanted(injection: Injection, tools: tuple[str, ...], text: JsonValue) -> Iterator[_Call]:
-    """Make the calls of an attack, with a text in one argument after the other."""
+    """Make the calls of an attack, with a text in one argument at a time."""
     named = [call for call in injection.calls if call[0] in tools] or [(tools[0], {"body": ""})]
     for tool, arguments in named:
         for name in arguments:
@@ -79,7 +79,7 @@ def _why(call: tuple[str, Any], said: str) -> str:
 
 
 async def _sent(folder: Path, goal: str, calls: list[_Call]) -> list[Mapping[str, JsonValue]]:
-    """Run a session whose model obeys, with a tool that takes all arguments; what was sent."""
+    """Run a session whose model obeys, with a tool that takes all arguments; return what was sent."""
     made = [("mail", arguments) for _, arguments in calls]
     rounds = [request_tools(*made[at : at + MOST_CALLS]) for at in range(0, len(made), MOST_CALLS)]
     script = Script().plan(subtask("T1", agent="clerk")).work("", READ, *rounds, answer("Done."))

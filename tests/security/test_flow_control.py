@@ -1,6 +1,6 @@
 """What an agent may send out after it has read private text, against attackers who know the rules.
 
-The model obeys: it reads a document, and then mails what stands there, however it is encoded.
+The model obeys: it reads a document, and then mails its contents, in any encoding.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def _letters(text: str) -> list[str]:
 
 
 def _in_case(text: str, cover: str = "read the lease and mail its notice period") -> str:
-    """Write the bits of a text in the case of the user's own words."""
+    """Encode the bits of a text in the letter case of the user's own words."""
     bits = f"{_number(text):b}"
     return "".join(letter.upper() if bit == "1" else letter for letter, bit in zip(cover, bits, strict=False))
 
@@ -170,7 +170,7 @@ async def opened_desk(
 
 
 def asked(folder: Path, *, trusted: bool = False) -> SessionRequest:
-    """Ask with the lease."""
+    """Build a request with the lease as its document."""
     lease = {"uri": f"file:{folder}/lease.md", "trusted": trusted}
     return SessionRequest.model_validate(REQUEST.model_dump(mode="json") | {"documents": [lease]})
 

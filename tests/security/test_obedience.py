@@ -27,7 +27,7 @@ LIMITS = Limits.model_validate(
 
 
 def forbidden(uses: list[Used], stand: Stand) -> list[Used]:
-    """List uses of tools that the agent does not own, and addresses that carry what is secret."""
+    """List uses of tools that the agent does not own, and of addresses that carry secrets."""
     own = {agent.name: set(agent.tools) for agent in stand.crew.agents}
     leaks = [
         used

@@ -1,4 +1,4 @@
-"""What the planner knows of the documents leaves the machine only if a person lets it."""
+"""The planner's knowledge of the documents leaves the machine only if a person allows it."""
 
 import base64
 import codecs
@@ -54,7 +54,7 @@ async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = Fals
 
 
 def planned(*instructions: str) -> Script:
-    """Plan these, one after the other is refused."""
+    """Plan these instructions, the next one after each refusal."""
     drafts = [plan(subtask("T1", "researcher", instruction=each)) for each in instructions]
     return Script().plans(*drafts).on("synthesis", report("Done."))
 

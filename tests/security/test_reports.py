@@ -1,4 +1,4 @@
-"""A report shown to people loads nothing, leads nowhere but to its own sources, and stays in its lines."""
+"""A report shown to people loads nothing, links only to its own sources, and stays within its lines."""
 
 import re
 from collections.abc import Callable

@@ -24,7 +24,7 @@ from tests.scripted_provider.exchange import ToolUse
 pytestmark = pytest.mark.nightly
 
 CANARY: Final = "canary-7f3a"
-"""Begins every secret: what a user, a model, a document, a provider or an operator's key says."""
+"""The beginning of every secret: of users, models, documents, providers and operators' keys."""
 _KEYS: Final = {
     name: f"{CANARY}-of-{name}"
     for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY", "E2B_API_KEY", "ANTHROPIC_API_KEY")
@@ -38,7 +38,7 @@ def _echo(request: ScriptedRequest, status: int) -> ScriptedReply:
 
 
 def _clumsy(request: ScriptedRequest) -> ScriptedReply:
-    """Let everything go wrong once, and then well: what is asked decides."""
+    """Let everything go wrong once and then succeed, depending on the request."""
     if "refused session" in request.text:
         return _echo(request, 401)
     if "garbled session" in request.text:
@@ -57,7 +57,7 @@ def _clumsy(request: ScriptedRequest) -> ScriptedReply:
 
 @dataclass
 class Seen:
-    """A worker that has met every failure, and where."""
+    """A worker that has met every failure, with its reports and metrics."""
 
     harness: Harness
     worker: Worker
@@ -67,7 +67,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def keys_at_hand() -> Iterator[None]:
-    """Have keys in the environment, and crashes leave cores, as on a developer's machine."""
+    """Set keys in the environment and enable core dumps, as on a developer's machine."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     with pytest.MonkeyPatch.context() as environment:
         for name, key in _KEYS.items():
@@ -118,7 +118,7 @@ async def _outcome(harness: Harness, goal: str, folder: Path) -> Report | None:
 
 
 async def _bad_input(harness: Harness) -> None:
-    """Start a session, as anybody can by hand, whose input no session understands."""
+    """Start a session with invalid input, as anyone can by hand."""
     handle = await harness.chargehand.client.start_workflow(
         "Supervisor", {"goal": CANARY, CANARY: CANARY, "limits": CANARY}, id="by-hand", task_queue="chaos"
     )

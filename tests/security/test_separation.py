@@ -1,4 +1,4 @@
-"""What belongs to one session, or to one subtask, is seen by no other."""
+"""The data of one session or subtask is not visible to any other."""
 
 import asyncio
 import re

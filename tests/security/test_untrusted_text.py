@@ -1,4 +1,4 @@
-"""Whatever others write, a prompt keeps its shape: its own blocks of data, and nothing gets out of one."""
+"""A prompt keeps its shape whatever others write: no text escapes its block of data."""
 
 import re
 import unicodedata
@@ -41,7 +41,7 @@ _TEXT = st.text(max_size=30) | st.sampled_from(TEXTS) | st.lists(_PIECES, max_si
 
 
 def read_leniently(text: str) -> list[str]:
-    """List the marks of frames in a text, as a reader takes them who looks at letters only."""
+    """List the frame marks in a text as seen by a reader who looks at letters only."""
     plain = "".join(
         character
         for character in unicodedata.normalize("NFKD", text).casefold()
@@ -51,7 +51,7 @@ def read_leniently(text: str) -> list[str]:
 
 
 OURS = ("id", "agent", "tool", "tools", "answer", "stopped_because")
-"""Ids and names, whose form is checked, what the operator says of tools, the model's own replies, and stop reasons."""
+"""Ids and names, which are validated, operator's text about tools, the model's own replies, and stop reasons."""
 
 
 def _frames(text: str, which: int) -> list[list[str]]:

@@ -1,1 +1,1 @@
-"""A Temporal server in memory that our real workflow classes run on, and what must hold there whatever happens."""
+"""A Temporal server in memory that runs our real workflow classes, and what must hold there whatever happens."""

@@ -9,9 +9,9 @@ _AT_NIGHT: Final = 70
 
 
 def settings_for(examples: int) -> settings:
-    """Say how a property of sessions is tried: the same examples each time, or new ones at night.
+    """Return how a property of sessions is tried: the same examples each time, or new ones at night.
 
-    150 examples over all tests of the decision core are 10,500 at night.
+    150 examples over all tests of the decision core become 10,500 at night.
     """
     at_night = settings.get_current_profile_name() == "nightly"
     return settings(

@@ -40,10 +40,10 @@ class _Directed(World):
         execution: Execution,
         asked: ScheduleActivity,
         request: TurnRequest,
-        label: str,  # noqa: ARG002  # drawn fates need it
+        label: str,  # noqa: ARG002  # needed for drawn fates
         after: timedelta,
     ) -> Answer:
-        """Reply as the script says, when the script says so; what it holds without a time never comes."""
+        """Reply what the script says and when it says so; turns held without a time never arrive."""
         self.turns_asked.append((execution, request, asked))
         call = ModelCall.model_construct(
             task=request.task, agent=request.agent, max_output_tokens=request.max_output_tokens
@@ -59,10 +59,10 @@ class _Directed(World):
 
 
 class VirtualSession:
-    """A session that takes no time: its clock goes on as fast as things happen."""
+    """A session in virtual time: its clock advances as fast as things happen."""
 
     def __init__(self, request: SessionRequest, respond: Respond, latency: int = 0) -> None:
-        """Start a session, whose messages take so many milliseconds."""
+        """Start a session whose messages take this many milliseconds."""
         self._world = _Directed(Scenario(request=request, script=Script(), latencies=(latency,)), respond=respond)
         self._server = self._world.server
         self._world.open()
@@ -73,7 +73,7 @@ class VirtualSession:
         return self._server.now / _SECOND
 
     def tasks(self, kind: type[_Task]) -> list[_Task]:
-        """Select what models were asked."""
+        """Select the tasks that models were given."""
         return [turn.task for _, turn, _ in self._world.turns_asked if isinstance(turn.task, kind)]
 
     @property
@@ -86,12 +86,12 @@ class VirtualSession:
         self._server.run_until(round(seconds * _SECOND))
 
     def update(self, name: str, argument: object = None) -> Update:
-        """Send an update; returns what becomes of it."""
+        """Send an update; return its progress."""
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
         return self._server.update(ROOT, f"update {len(self._server.updates)}", name, payloads)
 
     def cancel(self) -> tuple[str, list[str]]:
-        """Cancel the session; returns how it ended, and what webhooks were told of that."""
+        """Cancel the session; return how it ended, and what webhooks were told about that."""
         self._server.cancel(ROOT)
         try:
             self._server.run()
@@ -102,13 +102,13 @@ class VirtualSession:
         ]
 
     def status(self) -> Status:
-        """Ask the running session."""
+        """Query the running session's status."""
         found = self._server.query(ROOT, "status")
         assert found is not None
         return PAYLOADS.from_payload(found, Status)
 
     def report(self) -> Report:
-        """Let everything happen, and return what came of it."""
+        """Let everything happen, and return the report."""
         try:
             self._server.run()
         finally:

@@ -27,7 +27,7 @@ from workflows.state.session import Session
 
 _SECOND: Final = 1_000_000_000
 _REPORT_KINDS: Final = frozenset({"synthesis", "critique", "grade", "compress", "judge"})
-"""What a report may take: `judge` chooses between outcomes when the plan says `select`."""
+"""Turns that a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
 _TYPED_FAILURES: Final = frozenset(
@@ -49,7 +49,7 @@ _TYPED_FAILURES: Final = frozenset(
 
 @dataclass
 class Books:
-    """What one workflow has set down."""
+    """What one workflow has recorded."""
 
     ledger: Ledger
     session: Session | None
@@ -71,17 +71,17 @@ class Invariants:
     """Watches a world."""
 
     limits: Limits
-    """The highest that were asked for."""
+    """The highest limits that were requested."""
     cancelled_at: dict[str, int] = field(default_factory=dict[str, int])
     """When executions were told to stop, by workflow id."""
     over_at: dict[str, int] = field(default_factory=dict[str, int])
-    """When it was time for sessions to write their report."""
+    """When sessions had to start writing their report."""
     terminated: set[str] = field(default_factory=set[str])
     """Executions that somebody terminated by hand."""
     downtime: int = 0
-    """Nanoseconds for which there was no worker."""
+    """Nanoseconds without a worker."""
     people: int = 0
-    """Nanoseconds for which a person was waited for."""
+    """Nanoseconds spent waiting for a person."""
     _waits_since: int | None = None
     _books: dict[str, Books] = field(default_factory=dict[str, Books])
     _spent: Amount = field(default_factory=Amount)
@@ -107,7 +107,7 @@ class Invariants:
         return Amount(min(turns, CEILINGS.max_turns), min(usd, CEILINGS.budget_usd))
 
     def look_into(self, execution: Execution) -> None:
-        """Find the books of an execution, anew after a crash."""
+        """Find the books of an execution, again after each crash."""
         found = books_of(execution)
         if found is not None:
             self._books[execution.workflow_id] = found
@@ -120,7 +120,7 @@ class Invariants:
         self._waits_since = world.server.now if waits and world.root.is_open else None
 
     def raised(self, turns: int | None, dollars: Decimal | None, deadline: timedelta | None) -> None:
-        """Take note that higher limits were asked for; whether they are granted is the session's to say."""
+        """Note that higher limits were requested; whether they are granted is up to the session."""
         changes: dict[str, object] = {
             name: max(present, wanted)
             for name, present, wanted in (
@@ -133,12 +133,12 @@ class Invariants:
         self.limits = self.limits.model_copy(update=changes)
 
     def i21_a_crash_changes_no_books(self, world: World, down_for: timedelta) -> None:
-        """I21: what a worker is made anew from says the same as what was lost."""
+        """I21: the books that a new worker rebuilds equal the lost ones."""
         before = {id_: _amounts(books.ledger) for id_, books in self._books.items()}
         world.server.crash(down_for)
         self.downtime += int(down_for.total_seconds() * _SECOND)
         for execution in world.server.recorded:
-            if execution.is_held_back:  # what is in the worker's memory is a task behind
+            if execution.is_held_back:  # the books in the worker's memory are one task behind
                 self._books.pop(execution.workflow_id, None)
             elif execution.is_open and execution.history:
                 self.look_into(execution)
@@ -161,7 +161,7 @@ class Invariants:
             assert total == ledger.granted, f"I01: {workflow_id} does not balance"
             assert ledger.granted.usd % Decimal("1e-9") == 0, f"I01: {workflow_id} was granted parts of a nanodollar"
             under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
-            # A turn that is repeated because its call was lost is one turn, and may have been counted then.
+            # A turn repeated because its call was lost is one turn, and may have been counted already.
             turns = sum(".again-" not in call.step and not call.is_repeated for call in under_way)
             dollars = sum((call.worst for call in under_way), Decimal(0))
             reserved = ledger.reserved
@@ -181,7 +181,7 @@ class Invariants:
         assert world.at_risk <= self._allowed.usd, f"I01: the provider may charge {world.at_risk} of {self._allowed}"
 
     def i02_ledger_covers_the_provider(self, world: World) -> None:
-        """I02: while nothing is in doubt the ledger is at no time below what the provider charged."""
+        """I02: while nothing is in doubt, the ledger is never below what the provider charged."""
         root = self._books.get(world.root.workflow_id)
         if root is not None and world.root.is_open and all(call.is_certain for call in world.calls):
             ledger = root.ledger.spent.usd + root.ledger.reserved.usd
@@ -205,7 +205,7 @@ class Invariants:
     def i08_no_new_request_after_the_stop(
         self, world: World, execution: Execution, new: Sequence[TurnRequest], given: Sequence[Job]
     ) -> None:
-        """I08: once a cancel, the deadline or finish_now is recorded, no new paid request is scheduled but the
+        """I08: once a cancel, the deadline or finish_now is recorded, no new paid request is scheduled except the
         report's own."""
         now, who = world.server.now, execution.workflow_id
         if any(job.HasField("cancel_workflow") for job in given):
@@ -257,7 +257,7 @@ class Invariants:
     # --- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self, world: World) -> None:
-        """Judge a session that is over."""
+        """Judge a finished session."""
         self.i20_it_ends(world)
         self.i05_nothing_is_done_twice(world)
         self.i06_every_end_is_typed(world)
@@ -325,7 +325,7 @@ class Invariants:
             assert not record.attempts or record.state in _ENDS, f"I06: {record.id} was started and is {record.state}"
 
     def i07_one_report_in_time_names_all(self, world: World, report: Report) -> None:
-        """I07: exactly one report, by the deadline and five seconds, beside what people took; it contains everything
+        """I07: exactly one report, within five seconds of the deadline, not counting people's time; it contains all
         that was finished before the stop and names what is missing."""
         assert world.root.closed_at is not None
         late = world.root.closed_at - world.root.started_at - self.downtime - self.people
@@ -364,7 +364,7 @@ def report_of(world: World) -> Report | None:
 
 def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
     child = world.server.find(record.workflow_id or "")
-    if child is None or child.parent is not world.root:  # refused, for another session of the tree had it done
+    if child is None or child.parent is not world.root:  # refused because another session of the tree had it done
         return False
     if child not in _subtasks(world) or child.status != "completed" or (child.closed_at or 0) >= moment:
         return False

@@ -1,4 +1,4 @@
-"""What models say in a simulated session: a function of who asks for what, so that it is the same however it is run."""
+"""The models of a simulated session: replies depend only on who asks for what, so that every run gets the same ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,13 +54,13 @@ Work = Literal[
 """What an agent does in a turn."""
 
 Decision = Literal["yes", "no", "odd"]
-"""How a model decides: it is content, it is not, or it answers nonsense."""
+"""A model's decision: satisfied, not satisfied, or nonsense."""
 
 _Option = TypeVar("_Option")
 
 
 def choice(options: Sequence[_Option], label: str) -> _Option:
-    """Choose by a label, and always alike."""
+    """Choose by a label, always the same for equal labels."""
     return options[crc32(label.encode()) % len(options)]
 
 
@@ -74,7 +74,7 @@ class Planned:
     """Positions of earlier subtasks of the plan that it depends on."""
     is_required: bool = False
     is_template: bool = False
-    """Whether it is for each item of the first of these."""
+    """Whether it is a template for each item of the first of these."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class Script:
     """Everything the models of a session will say."""
 
     plans: tuple[tuple[Planned, ...], ...] = ((Planned(),),)
-    """Of the root session first; the sessions below choose among all."""
+    """Plans of the root session come first; nested sessions choose among all."""
     works: tuple[Work, ...] = ("success",)
     decisions: tuple[Decision, ...] = ("yes",)
     seed: int = 0
 
     def reply(self, workflow: str, step: str, task: Task, tools: Sequence[str], cost: Decimal) -> ModelReply:
-        """Answer one turn; `workflow` is its id without the root session's."""
+        """Answer one turn; `workflow` is its id relative to the root session."""
         where = f"{self.seed} {workflow} {step}"
         if isinstance(task, WorkTask):
             return _work(choice(self.works, where), step, task, tools, cost)

@@ -1,4 +1,4 @@
-"""How sessions are drawn: small first, so that what fails shrinks to something one can read."""
+"""Strategies for drawing sessions: small ones first, so that failures shrink to something readable."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -56,7 +56,7 @@ def limits(
     dollars: tuple[str, ...] = ("2", "0.3", "0.5", "1", "5"),
     seconds: tuple[int, ...] = (600, 5, 20, 60),
 ) -> st.SearchStrategy[Limits]:
-    """Draw limits, from roomy to hardly enough."""
+    """Draw limits, from ample to barely enough."""
     return st.builds(
         Limits,
         max_turns=st.sampled_from(turns),
@@ -92,7 +92,7 @@ def scenarios(
     fates: tuple[Fate, ...] = FATES,
 ) -> st.SearchStrategy[Scenario]:
     """Draw a session and the world around it."""
-    # Most calls answer, or hardly anything would come to its later steps.
+    # Most calls answer; otherwise few sessions would reach their later steps.
     drawn_fates = st.tuples(_some(fates, 3), st.integers(0, 6)).map(lambda drawn: drawn[0] + _CALM * drawn[1])
     return st.builds(
         Scenario,

@@ -1,4 +1,4 @@
-"""The session's deadline, and other times that run out: whatever is under way, a report comes in time."""
+"""The session's deadline and other time limits: whatever is in progress, a report arrives in time."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -120,7 +120,7 @@ def test_people_take_their_time_and_not_the_sessions(
 
 
 UNHURRIED_SECONDS = 10 + 20 + 20 + 20 + 10
-"""The plan, two turns of each link of the chain, and the report."""
+"""Seconds for the plan, two turns of each link of the chain, and the report."""
 
 
 def _struck(seconds: float) -> Report:

@@ -38,7 +38,7 @@ _DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(se
 
 
 class DecisionCore(RuleBasedStateMachine):
-    """One session. Rules let it go on for a while, and do things to it in between; at its end all of it is judged."""
+    """One session: rules let it run for a while and interfere in between; at the end all of it is judged."""
 
     drawn = scenarios()
 
@@ -61,7 +61,7 @@ class DecisionCore(RuleBasedStateMachine):
 
     @rule(after=_EVENTS, down_for=_DOWN)
     def crash(self, after: int, down_for: timedelta) -> None:
-        """I13, I21: made anew from their histories, workflows come to the same commands and the same books."""
+        """I13, I21: workflows rebuilt from their histories produce the same commands and the same books."""
         self._let_happen(after)
         self.laws.i21_a_crash_changes_no_books(self.world, down_for)
 
@@ -125,7 +125,7 @@ class DecisionCore(RuleBasedStateMachine):
 
     @rule(after=_EVENTS, which=_WHICH)
     def duplicate_a_message(self, after: int, which: int) -> None:
-        """I14: whatever the workflows told each other arrives once more, out of order."""
+        """I14: messages between the workflows arrive once more, out of order."""
         self._let_happen(after)
         if which < len(self.server.sent_signals):
             self.server.signal(*self.server.sent_signals[-1 - which])
@@ -133,7 +133,7 @@ class DecisionCore(RuleBasedStateMachine):
     @precondition(is_running)
     @rule()
     def look(self) -> None:
-        """Whoever watches is answered and changes nothing."""
+        """Observers are answered and change nothing."""
         found = self.server.query(ROOT, "status")
         assert found is not None
         status: Status = PAYLOADS.from_payload(found, Status)
@@ -198,13 +198,13 @@ class TestSimpleSessions(Simple.TestCase):
 
 @pytest.mark.nightly
 class TestNestedSessions(Nested.TestCase):
-    """The same for sessions below sessions."""
+    """The same for nested sessions."""
 
     settings = budget.settings_for(30)
 
 
 @pytest.mark.nightly
 class TestPoorSessions(Poor.TestCase):
-    """The same for sessions that can hardly pay for what they do."""
+    """The same for sessions that can barely pay for what they do."""
 
     settings = budget.settings_for(30)

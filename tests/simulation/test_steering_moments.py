@@ -19,7 +19,7 @@ SCRIPT = (
     .synthesis(Held(report("All of it."), seconds=10))
 )
 MOMENTS = range(1, 65, 7)
-"""Seconds: while the session plans, while each agent takes each of its turns, and while the report is written."""
+"""Seconds that cover planning, each turn of each agent, and writing the report."""
 TEXT = "In metres."
 ENDS = {"topic T1": 30, "topic X1": 40, "topic T2": 50}
 """When the agents end, by words of their instructions."""

@@ -1,4 +1,4 @@
-"""The same session run in different ways comes to the same: crashed, repeated, watched, told things twice."""
+"""Different runs of the same session end the same: crashed, repeated, observed, or with repeated messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _ROOMY = scenarios(limited=limits(turns=(40, 60), dollars=("5",), seconds=(600,)
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is done once so many events have happened."""
+    """An interference after this many events."""
 
     after: int
     deed: Deed
@@ -81,7 +81,7 @@ def outcome_of(world: World) -> object:
 
 
 def without_times(report: Report) -> dict[str, JsonValue]:
-    """Take out of a report what depends on the clock, and the run of the session."""
+    """Remove from a report what depends on the clock, and the session's run."""
     told: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"crew"})
     told["limits"] = [use.model_dump() for use in report.limits if "deadline" not in use.limit]
     return {name: _without(value) for name, value in told.items() if name not in _TIMES}

@@ -1,4 +1,4 @@
-"""The world around a simulated session: models, tools and their provider, who keeps books of its own."""
+"""The world around a simulated session: models, tools and a provider that keeps its own books."""
 
 import tomllib
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from tests.simulation.script import Script, choice
 
 ROOT: Final = "session"
 UNANSWERED: Final = pytest.mark.filterwarnings(r"ignore:\[TMPRL1102\]")
-"""A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
+"""A cancelled session does not answer pending updates; the SDK warns of that."""
 CEILINGS: Final = Limits(
     max_turns=60, budget_usd=Decimal(5), deadline=timedelta(hours=1), subtask_deadline=timedelta(hours=1)
 )
@@ -53,7 +53,7 @@ Fate = Literal[
     "provider refused",
     "hangs",
 ]
-"""What becomes of a model call."""
+"""The fate of a model call."""
 
 ToolFate = Literal["answers", "fails", "hangs"]
 
@@ -61,7 +61,7 @@ _CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
 _MOST_LOST_IN_A_ROW: Final = 4
 _MOST_EVENTS: Final = 6_000
 _LONGEST_OPENING: Final = timedelta(milliseconds=100)
-"""It looks into the worker's memory only, and a session's time counts from its end."""
+"""Opening only reads the worker's memory, and a session's time counts from its end."""
 
 
 class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
@@ -70,7 +70,7 @@ class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fac
 
 @dataclass(frozen=True)
 class Answer:
-    """What an activity comes to, and when; nothing and it hangs until its time is up."""
+    """The result of an activity and its time; without one, it hangs until its time limit."""
 
     after: timedelta
     result: Payload | None = None
@@ -104,18 +104,18 @@ class Call:
     worst: Decimal
     charged: Decimal
     is_certain: bool
-    """Whether the workflow will learn what it cost."""
+    """Whether the workflow will learn its cost."""
     is_final: bool = True
-    """Whether what came of it settles the turn for good."""
+    """Whether its result settles the turn for good."""
     is_estimated: bool = False
-    """Whether the provider does not say what it cost."""
+    """Whether the provider does not report its cost."""
     is_under_way: bool = True
     is_repeated: bool = False
     """Whether the reply to the same task was cut off before: both are one turn."""
 
     @property
     def turn(self) -> tuple[str, str]:
-        """The turn that it belongs to, with the calls that were lost."""
+        """The turn that it belongs to, shared with calls that were lost."""
         return self.workflow, self.step.split(".again-")[0]
 
 
@@ -131,7 +131,7 @@ class World:
     notices: list[WebhookNotice] = field(default_factory=list[WebhookNotice])
     """What webhooks were told."""
     watch: Callable[["World", RecordedExecution, Sequence[Job]], None] | None = None
-    """Looks at everything, and raises when something must not be."""
+    """Checks everything, and raises on violations."""
 
     def __post_init__(self) -> None:
         self.server = SimulatedServer(self)
@@ -153,7 +153,7 @@ class World:
 
     @property
     def at_risk(self) -> Decimal:
-        """What the provider may come to charge at most."""
+        """The most that the provider may end up charging."""
         return sum((call.worst if call.is_under_way else call.charged for call in self.calls), Decimal(0))
 
     # --- what the server asks ----------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class World:
                 raise AssertionError(f"the world knows no activity {other}")
 
     def end(self, execution: Execution, asked: ScheduleActivity, *, is_known: bool) -> None:
-        """Note that a call is no longer under way, and whether its workflow learns what came of it."""
+        """Note that a call is no longer in progress, and whether its workflow learns the result."""
         for call in self.calls:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
                 call.is_under_way, call.is_certain = False, call.is_certain and is_known
@@ -244,7 +244,7 @@ class World:
                 return Answer(after, PAYLOADS.to_payload(self._with_tools(request, result, label)))
 
     def _with_tools(self, request: TurnRequest, result: TurnResult, label: str) -> TurnResult:
-        """Use the tools that a reply asks for within its turn, as far as they may be and do not fail."""
+        """Use the tools that a reply requests within its turn, where that is allowed and does not fail."""
         fate = choice(self.scenario.tool_fates, f"at once {label}")
         now = at(self.server.now)
         used = tuple(
@@ -277,14 +277,14 @@ class SimulatedServer(RecordingServer):
         """Ids of all workflows that were started, in order."""
 
     def crash(self, down_for: timedelta = timedelta(0)) -> None:
-        """Lose the worker and all it knew; another is there after a while."""
+        """Lose the worker and everything it knew; another one starts after a while."""
         for execution in self.recorded:
             if execution.is_open and execution.history:
                 execution.rebuild()
         self._worker_is_back_at = max(self._worker_is_back_at, self.now + nanoseconds(down_for))
 
     def step(self) -> bool:
-        """Let the next thing happen; False if nothing is under way."""
+        """Let the next event happen; False if nothing is in progress."""
         self.events += bool(self._coming)
         if self.events > _MOST_EVENTS:
             still_open = [execution.workflow_id for execution in self.executions.values() if execution.is_open]
@@ -314,7 +314,7 @@ class SimulatedServer(RecordingServer):
     def resolve(
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
-        """Tell a workflow what an activity came to, if it still waits for it."""
+        """Tell a workflow the result of an activity, if it still waits for it."""
         if asked.seq in execution.activities:
             self._world.end(execution, asked, is_known=True)
         super().resolve(execution, asked, result, cause)
@@ -349,7 +349,7 @@ class SimulatedServer(RecordingServer):
 
 
 def relative(workflow_id: str) -> str:
-    """Leave the session and its run out of a workflow id: what is drawn for a call must not depend on either."""
+    """Remove the session and its run from a workflow id, as what is drawn for a call must not depend on them."""
     return "/".join(workflow_id.split("/")[2:])
 
 
@@ -368,7 +368,7 @@ def _timed_out() -> Failure:
 
 
 def _worst(request: TurnRequest) -> Decimal:
-    """Price a call at the most its provider would charge for what it was allowed."""
+    """Return the most that the provider would charge for what a call was allowed."""
     million = Decimal(1_000_000)
     (price,) = PRICES
     dollars = (
@@ -408,7 +408,7 @@ def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
 
 @cache
 def _facts(request: str) -> Payload | Failure:
-    """Have the real activity look up what the world says; by all of the request that it depends on."""
+    """Have the real activity look up the world's facts, cached by the relevant parts of the request."""
     crews = CrewVersions({"research": _crew()}, _tools(), scripted_cards())
     webhooks = WebhookRules(frozenset({"localhost"}), b"-")
     activity = SessionActivities(crews, _tools(), CEILINGS, request_checks=[webhooks.check]).open_session

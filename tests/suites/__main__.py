@@ -34,7 +34,7 @@ from tests.conftest import local_server
 from tests.scripted_model import Script, answer, subtask
 
 _PREFIX: Final = 24
-"""Characters of a message's id by which the A2A suite says what the agent is to do."""
+"""Number of characters of a message's id with which the A2A suite tells the agent what to do."""
 _NUMBERS: Final = count(1)
 _SCENARIOS: Final = (
     "server-initialize",
@@ -45,8 +45,8 @@ _SCENARIOS: Final = (
     "server-sse-multiple-streams",
     "dns-rebinding-protection",
 )
-"""What a server can be asked that has tools of its own: the other scenarios call tools, prompts and resources of the
-suite, and features that a server need not declare."""
+"""Scenarios for a server with its own tools: the others call tools, prompts and resources of the suite, and features
+that a server need not declare."""
 _CLIENT_SCENARIOS: Final = (
     "initialize",
     "tools_call",
@@ -55,8 +55,8 @@ _CLIENT_SCENARIOS: Final = (
     "auth/client-credentials-basic",
     "auth/resource-mismatch",
 )
-"""What a client can be asked that has no person at a browser: in the other scenarios one signs in, the client signs
-tokens with a key of its own, or a user's are exchanged."""
+"""Scenarios for a client without a person at a browser: in the others a person signs in, the client signs tokens with
+its own key, or a user's tokens are exchanged."""
 _SCRIPT: Final = (
     Script()
     .plan(subtask("T1", instruction="Have tck-complete written."))
@@ -67,7 +67,7 @@ _SCRIPT: Final = (
 
 
 def main() -> int:
-    """Run a suite, and write what it says."""
+    """Run a suite and write its results."""
     parser = argparse.ArgumentParser(prog="python -m tests.suites", description=__doc__)
     parser.add_argument("suite", choices=[*_SUITES])
     parser.add_argument("where", type=Path)
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 async def _a2a(checkout: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
-    """Run the TCK over JSON-RPC; the status of each requirement, with its level and what went wrong."""
+    """Run the TCK over JSON-RPC; return the status of each requirement, with its level and error."""
     python = str(checkout / ".venv/bin/python")
     async with (
         local_server() as client,
@@ -104,7 +104,7 @@ async def _a2a(checkout: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
 
 
 async def _mcp(program: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
-    """Run the scenarios for servers; the status of each check."""
+    """Run the scenarios for servers; return the status of each check."""
     with listen("127.0.0.1", 0) as free:
         port = int(free.getsockname()[1])
     command = [sys.executable, "-m", "chargehand_cli.main", "mcp", "--http", str(port), "--state-dir", str(folder)]
@@ -124,7 +124,7 @@ async def _mcp(program: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
 
 
 async def _mcp_client(program: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
-    """Run the scenarios for clients; the status of each check."""
+    """Run the scenarios for clients; return the status of each check."""
     command = f"{shlex.quote(sys.executable)} -m tests.suites.mcp_client"
     for scenario in _CLIENT_SCENARIOS:
         told = ("--command", command, "--scenario", scenario, "--output-dir", str(folder))
@@ -133,7 +133,7 @@ async def _mcp_client(program: Path, folder: Path) -> Mapping[str, tuple[str, st
 
 
 def _checks(folder: Path) -> dict[str, tuple[str, str]]:
-    """Read what became of each check of an MCP suite; of one that was made several times, the worst."""
+    """Read the results of an MCP suite's checks; for repeated checks, the worst."""
     checks: dict[str, tuple[str, str]] = {}
     for path in sorted(folder.rglob("checks.json")):
         for check in json.loads(path.read_text(encoding="utf-8")):
@@ -143,7 +143,7 @@ def _checks(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 async def _call(*command: str, at: Path) -> None:
-    """Run a suite, whose exit code says what its report says, too."""
+    """Run a suite; its exit code is ignored, as its report contains the result."""
     process = await asyncio.create_subprocess_exec(*command, cwd=at, stdout=asyncio.subprocess.DEVNULL)
     await process.wait()
 
@@ -159,10 +159,10 @@ async def _answers(url: str) -> None:
 
 @asynccontextmanager
 async def _signed_in(base: str, token: str) -> AsyncGenerator[str]:
-    """Forward requests with the token, which the suites cannot send; the URL at which they are taken.
+    """Forward requests with the token, which the suites cannot send; yield the URL that takes them.
 
-    A message's text begins with its id, by which the suite says what the agent is to do, and ends with a number: the
-    suite uses an id for several tasks, which here is the same message sent again.
+    A message's text is prefixed with its id, by which the suite tells the agent what to do, and ends with a number: the
+    suite reuses an id for several tasks, which here would be the same message sent again.
     """
     listening = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -170,7 +170,7 @@ async def _signed_in(base: str, token: str) -> AsyncGenerator[str]:
     async def forward(request: Request) -> Response:
         headers = {name: value for name, value in request.headers.items() if name not in {"host", "content-length"}}
         if "host" in request.headers and request.headers["host"] != url.removeprefix("http://"):
-            headers["host"] = request.headers["host"]  # what pretends to be another host is to be refused
+            headers["host"] = request.headers["host"]  # requests that pretend to be for another host must be refused
         sent = await http.request(
             request.method,
             f"{base}{request.url.path}",
@@ -201,7 +201,7 @@ def _with_id(body: bytes) -> bytes:
 
 def _first_line(errors: list[str]) -> str:
     said = next((line for error in errors for line in str(error).splitlines() if line.strip()), "")
-    # What a suite skips is quoted with the path of its file on this machine.
+    # Suites quote what they skip together with the local path of its file.
     return re.sub(r"^\('[^']*', \d+, '(.*)'\)$", r"\1", said).replace("|", "∣")[:200]
 
 

@@ -26,11 +26,11 @@ _CALLS: Final[Mapping[str, tuple[str, Mapping[str, JsonValue]]]] = {
     "sse-retry": ("test_reconnection", {}),
     "elicitation-sep1034-client-defaults": ("test_client_elicitation_defaults", {}),
 }
-"""The tool of a scenario, or of all others, and its arguments."""
+"""Tool and arguments by scenario; "" is for all others."""
 
 
 async def main(url: str) -> int:
-    """Use the server of the scenario; 1 if it could not be reached."""
+    """Use the scenario's server; return 1 if it could not be reached."""
     scenario, context = (
         os.environ["MCP_CONFORMANCE_SCENARIO"],
         json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")),
@@ -58,7 +58,7 @@ async def main(url: str) -> int:
 
 
 async def _issuer(url: str) -> str:
-    """Find the authorization server, which whoever declares a server knows."""
+    """Find the authorization server, which the author of a declaration would know."""
     parts = urlsplit(url)
     async with httpx.AsyncClient(trust_env=False) as http:
         found = await http.get(f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}")

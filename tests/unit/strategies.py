@@ -22,7 +22,7 @@ Strategy = st.SearchStrategy[Any]
 
 TEXT = st.sampled_from(["", "a", "Größe\n\t夏🚢", "\x00\x1b", '"\\"', "</data>"]) | st.text(max_size=10)
 _ANY = settings(phases=[Phase.generate], derandomize=True, database=None)
-"""The first example that fits; to look for the smallest takes seconds."""
+"""Take the first example that fits; shrinking would take seconds."""
 _TYPED = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=20)
 
 
@@ -40,23 +40,23 @@ def _build(model: type[Model], /, **fields: Any) -> Model:
             "value_error"
         }:
             raise
-        return reject()  # a rule that binds fields to each other
+        return reject()  # a rule that relates several fields
 
 
 def example(model: type[Model]) -> Model:
-    """Build any valid one."""
+    """Build any valid contract of this type."""
     return find(contracts(model), lambda _: True, settings=_ANY)
 
 
 def examples(message: Row) -> list[BaseModel]:
-    """Build what an update takes, as the arguments of its handler."""
+    """Build the arguments of an update's handler."""
     return [example(message.takes)] if message.takes else []
 
 
 def filled(kind: Any, text: str, which: int = 0, ours: Collection[str] = ()) -> Any:  # noqa: PLR0911  # one for each kind of type
-    """Build a value of a type that has each of its parts, and this text wherever one may stand.
+    """Build a value of a type with all of its parts, and this text wherever text is allowed.
 
-    `which` chooses among the contracts of each union; fields named in `ours` have a word of ours.
+    `which` chooses among the contracts of each union; fields named in `ours` get one of our own words.
     """
     inner = partial(filled, text=text, which=which, ours=ours)
     origin, arguments = get_origin(kind), get_args(kind)

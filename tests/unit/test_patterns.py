@@ -1,7 +1,7 @@
-"""Every regular expression of the product takes linear time, whatever it is given.
+"""Every regular expression of the product takes linear time, whatever its input.
 
-Each is run on texts made of the characters that it mentions, which is what makes a pattern go back again and again. The
-processor time at one length tells: a linear pattern takes a twentieth of the limit, a quadratic one a multiple.
+Each is run on texts made of the characters that it mentions, which cause the most backtracking. The processor time at
+one length is decisive: a linear pattern takes a twentieth of the limit, a quadratic one a multiple.
 """
 
 import ast
@@ -38,7 +38,7 @@ _INNER = {
     codes.ASSERT: 1,
     codes.ASSERT_NOT: 1,
 }
-"""Where the operand of each part of a pattern holds the part within it."""
+"""Index of the nested part in each operand that has one."""
 
 
 class Use(NamedTuple):
@@ -75,7 +75,7 @@ def _target(assignment: ast.AnnAssign | ast.Assign) -> ast.expr:
 
 
 def _compiled(call: ast.Call, path: Path, called: str) -> re.Pattern[Any] | None:
-    """Compile a pattern by the constants of its module; None if it is made of values that only a run has."""
+    """Compile a pattern with its module's constants; None if it depends on values known only at run time."""
     flags = call.args[1] if called == "compile" and len(call.args) > 1 else None
     flags = next((each.value for each in call.keywords if each.arg == "flags"), flags)
     arguments = ast.unparse(call.args[0]) + (f", {ast.unparse(flags)}" if flags else "")
@@ -114,7 +114,7 @@ def _characters(parsed: Any) -> Iterator[str]:
 
 
 def _texts(pattern: re.Pattern[Any], length: int = _LENGTH) -> Iterator[str]:
-    """Make texts that a pattern accepts for long, and then not."""
+    """Make texts that a pattern accepts up to near the end."""
     parsed = parser.parse(pattern.pattern, pattern.flags)
     characters = list(dict.fromkeys([*_characters(parsed), "a", " "]))
     begin = "".join(chr(value) if code is codes.LITERAL else "" for code, value in parsed)

@@ -1,4 +1,4 @@
-"""An environment for every test of workflows."""
+"""Environments for all workflow tests."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -60,7 +60,7 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEnvironme
 
 @pytest.fixture
 def forgetful(environment: OpenEnvironment) -> OpenEnvironment:
-    """Open one whose worker replays every workflow from the start in each of its tasks."""
+    """Open a worker that replays every workflow from the start in each of its tasks."""
     return partial(environment, cached_workflows=0)
 
 
@@ -98,5 +98,5 @@ async def pending(conversation: Conversation) -> PendingCall:
 
 
 async def say_once(talk: Conversation, text: str, update: str) -> Reply:
-    """Say something by an update of that id."""
+    """Say something with an update of this id."""
     return await talk.send(ConversationMessages.say, ConversationMessage(text=text), id=update)

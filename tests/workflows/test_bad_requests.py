@@ -220,7 +220,7 @@ _TYPED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.N
 class _Opened:
     environment: SessionEnvironment
     anyone: Client
-    """Sends what it likes."""
+    """Sends arbitrary input."""
 
     async def start(self, kind: WorkflowType, *payloads: Payload, workflow_id: str = "") -> WorkflowHandle[Any, Any]:
         return await self.anyone.start_workflow(
@@ -250,7 +250,7 @@ async def _open(client: Client, folder: Path, protection: str, script: Script) -
 
 
 async def _ending(handle: WorkflowHandle[Any, Any]) -> str:
-    """Wait for the end of a workflow; tell the type of its error, or `completed`."""
+    """Wait for a workflow to end; return the type of its error, or `completed`."""
     closing = handle.fetch_history_events(
         wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
     )
@@ -274,7 +274,7 @@ async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: P
         for kind in WorkflowType:
             chosen = payloads(LARGE if protection == "none" else SMALL, 6)
             endings = Counter[str]()
-            for first in range(0, len(chosen), 50):  # more at once only wait for each other
+            for first in range(0, len(chosen), 50):  # starting more at once only makes them wait for each other
                 started = [await opened.start(kind, payload) for payload in chosen[first : first + 50]]
                 endings.update([await _ending(handle) for handle in started])
 
@@ -330,7 +330,7 @@ async def _send(handle: WorkflowHandle[Any, Any], name: str, payload: Payload, t
                     name, value, result_type=RawValue
                 )
         except (WorkflowUpdateFailedError, WorkflowQueryFailedError, RPCError):
-            pass  # refused, which is what most members are
+            pass  # refused, as most members are
 
 
 @pytest.mark.parametrize("protection", first_fast(PROTECTIONS))

@@ -1,4 +1,4 @@
-"""Who may have turns taken and tools used: sessions that this installation's own workers carry out, nobody else."""
+"""Who may take turns and use tools: sessions run by this installation's own workers, and no others."""
 
 import asyncio
 from collections import Counter
@@ -40,12 +40,12 @@ SPEND: tuple[dict[str, Any], ...] = (
     {"max_input_tokens": 10**9, "max_output_tokens": 10**6},
     {"session": "another", "after_reset": True},
 )
-"""What a turn may spend, as its caller says."""
+"""What a turn may spend, according to its caller."""
 
 
 @workflow.defn(dynamic=True)
 class Stranger:
-    """A workflow of any type on a task queue of its own; what it starts is in its input."""
+    """A workflow of any type on a separate task queue; its input says what it starts."""
 
     @workflow.run
     async def run(self, arguments: Sequence[RawValue]) -> str:
@@ -91,7 +91,7 @@ OF_PLUGINS: tuple[Callable[..., Any], ...] = (
 
 @cache
 def asked() -> list[tuple[ActivityType, dict[str, Any]]]:
-    """Forge what each activity is asked: anything that it can read, and some turns and sessions that cost most."""
+    """Forge each activity's input: anything that it can read, and some of the costliest turns and sessions."""
     tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
     own = Backends(ScriptedModel(Script()), {**tools}).activities(Path(), Limits())
     definition_of: Callable[..., Any] = cast("Any", activity)._Definition.must_from_callable
@@ -130,7 +130,7 @@ def subtask(turns: int, usd: float) -> dict[str, Any]:
 
 
 async def ends(client: Client, strangers: str, types: tuple[str, ...], tasks: list[dict[str, Any]]) -> Counter[str]:
-    """Have workflows of each type do each of these; count how that ended."""
+    """Have workflows of each type do each of these tasks; count how they ended."""
     runs = [
         client.execute_workflow(name, what, id=f"stranger-{uuid4().hex}", task_queue=strangers, result_type=str)
         for name, what in product(types, tasks)

@@ -143,7 +143,7 @@ async def test_a_message_that_comes_again_after_long_replies_is_not_answered_aga
         talk = await opened.chargehand.converse(crew="desk")
         for number in range(3):
             await asyncio.wait_for(say_once(talk, "Hello", update=f"u{number}"), 20)
-        server_of(opened).forget_updates()  # those of earlier runs, as a real server does
+        server_of(opened).forget_updates()  # updates of earlier runs, as a real server does
         with pytest.raises(UpdateRefused, match="answered before; it is number 1 of the transcript"):
             await asyncio.wait_for(say_once(talk, "Hello", update="u0"), 20)
         again = await asyncio.wait_for(say_once(talk, "Hello", update="u2"), 20)
@@ -194,7 +194,7 @@ async def test_a_job_runs_while_the_talk_goes_on(desk: Desk) -> None:
         await asyncio.wait_for(held.reached.wait(), 20)
         meanwhile = await asyncio.wait_for(talk.say(text="And the weather?"), 20)
         server_of(opened).skip(timedelta(minutes=2))
-        running = (await talk.transcript()).jobs  # it has seen the time then
+        running = (await talk.transcript()).jobs  # so that it has noticed the time
         held.released.set()
         await until(lambda: _has_said(talk, "The report says: pumps fail when they run dry."))
         transcript = await talk.transcript()
@@ -272,7 +272,7 @@ async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
         for _ in range(3):
             await asyncio.wait_for(talk.say(text="Hello"), 20)
             server.skip(timedelta(hours=36))
-            await talk.status()  # so that it has seen the time
+            await talk.status()  # so that it notices the time
         server.skip(timedelta(hours=12))
         end = await asyncio.wait_for(talk.result(), 20)
         with pytest.raises(AlreadyEnded, match="closed: idle for too long"):

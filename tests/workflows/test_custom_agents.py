@@ -161,7 +161,7 @@ SCRIPT = (
 
 @dataclass
 class Tool(ScriptedTool):
-    """A tool whose description has a word."""
+    """A tool with a given word in its description."""
 
     word: str = ""
     able: frozenset[Capability] | None = None
@@ -177,7 +177,7 @@ class Tool(ScriptedTool):
 
 @dataclass(frozen=True)
 class Deploy(Backends):
-    """What a worker comes with: a word in its prompts, tool descriptions and names of models."""
+    """A worker's version: a word in its prompts, tool descriptions and model names."""
 
     word: str = ""
 
@@ -199,7 +199,7 @@ def deploy(word: str) -> Deploy:
 
 @asynccontextmanager
 async def running(client: Client, folder: Path, queue: str, word: str) -> AsyncGenerator[list[ModelCall]]:
-    """Run a worker of a deploy; gives the calls of its models."""
+    """Run a worker of a deploy; yield the calls of its models."""
     deployed = deploy(word)
     settings = Settings(state_dir=folder, task_queue=queue)
     async with build_worker(client, settings, deployed.activities(folder, settings.ceilings)):
@@ -232,7 +232,7 @@ async def test_a_session_keeps_the_crew_that_it_began_with(client: Client, tmp_p
 
 
 def _word(call: ModelCall) -> str:
-    """The one word in all of a call."""
+    """Return the only deploy word in a call."""
     texts = [call.system, call.model, *(tool.description for tool in call.tools if tool.name in TOOLS)]
     return " and ".join(word for word in ("spring", "autumn") if any(word in text for text in texts))
 

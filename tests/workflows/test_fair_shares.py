@@ -25,7 +25,7 @@ GOAL = SessionRequest(goal="What do the pages say about the ferries?", review="n
 MODEL = "claude-sonnet-5-5"
 CARD = price_card("anthropic", MODEL)
 THOUGHT = 4_500
-"""Tokens that a model that thinks long thinks before each reply."""
+"""Tokens of thinking before each reply, for a model that thinks long."""
 FORCED = "no more tools can be used"
 PAGE = "The ferry left the harbour late, since its engine had to be repaired first. " * 330
 """About 25,000 characters, as `read_page` returns them."""
@@ -33,7 +33,7 @@ FOUND = [Source(ref=f"https://example.com/{number}", title="Ferries", quote=PAGE
 
 
 def as_charged(script: Script, thought: int) -> Respond:
-    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before."""
+    """Charge as Anthropic does: a token per four bytes, and a tenth of the price for what was in the prompt before."""
     before: dict[str, int] = {}
 
     def respond(call: ModelCall) -> ModelReply:
@@ -62,7 +62,7 @@ async def researched(
     counts_input: bool = False,
     thought: int = 0,
 ) -> tuple[Report, SessionEnvironment]:
-    """Run a session at the prices of Anthropic, whose pages say this."""
+    """Run a session at Anthropic's prices, with this text as its pages."""
     assert CARD is not None
     cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
     async with open_environment(None, folder, as_charged(script, thought), cards=cards) as opened:

@@ -1,4 +1,4 @@
-"""A session that follows another knows its report, typed and bounded; what it rests on stays known and checked."""
+"""A follow-up session knows the previous report, typed and bounded; its sources stay known and checked."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ NEWER = "Look on the web for what is newer."
 
 
 def cite_earlier(call: ModelCall) -> BaseModel:
-    """Answer with what the session before has read."""
+    """Answer with what the previous session has read."""
     [known] = work_task(call).inputs
     [source] = known.outcome.sources
     return answer("They did agree.", ref=source.ref, quote=source.quote)

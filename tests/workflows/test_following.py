@@ -1,4 +1,4 @@
-"""Following a session: the same events for whoever follows, and from wherever they go on."""
+"""Following a session: every follower gets the same events, from wherever it resumes."""
 
 import asyncio
 from collections import defaultdict
@@ -47,7 +47,7 @@ NESTED = "Look into the second topic as a whole."
 
 
 def nesting() -> Script:
-    """Have a subtask and a nested session beside each other."""
+    """Plan a subtask and a nested session in parallel."""
     script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), subtask("X2"), goal=NESTED)
     return script.work("", use("search_documents"), answer("Known.")).synthesis(report("All of it is known."))
@@ -59,7 +59,7 @@ async def events_of(session: Session, after: str | None = None) -> list[Event]:
 
 
 def by_workflow(events: Sequence[Event]) -> Mapping[str, Sequence[dict[str, Any]]]:
-    """Tell events apart by the workflow whose history they come from; only siblings come in any order."""
+    """Group events by the workflow whose history they come from; only siblings arrive in any order."""
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         path = event.subtask.rpartition("/")[0] if isinstance(event, SubtaskEvent) else event.subtask
@@ -68,7 +68,7 @@ def by_workflow(events: Sequence[Event]) -> Mapping[str, Sequence[dict[str, Any]
 
 
 def told(events: Sequence[Event]) -> list[str]:
-    """Say in a word each which subtasks have come to which states, sorted."""
+    """List the subtasks and states that events report, sorted."""
     return sorted(f"{event.subtask} {event.state}" for event in events if isinstance(event, SubtaskEvent))
 
 
@@ -179,12 +179,12 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
 
 @pytest.fixture(autouse=True)
 def every_text_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publish each text that is shown, however soon after another."""
+    """Publish every shown text, however soon after the previous one."""
     monkeypatch.setattr(journal, "LIVE_SECONDS", 0)
 
 
 def shown(call: ModelCall, text: str, field: str = "answer") -> None:
-    """Stream a report up to here, or a reply's content."""
+    """Stream a report or a reply's content up to this text."""
     assert call.live is not None
     call.live(lambda: f'{{"{field}": {to_json(text).decode()[:-1]}')
 

@@ -174,7 +174,7 @@ async def test_a_nested_session_takes_the_places_that_are_left(run: RunSession) 
         at_work.append(held)
         peaks.append(len(at_work))
         if len(at_work) == most:
-            # Time for one more to come, which must not.
+            # Leave time for one more to start, which must not happen.
             for each in tuple(at_work):
                 asyncio.get_running_loop().call_later(0.3, each.released.set)
         return held

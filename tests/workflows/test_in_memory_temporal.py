@@ -1,4 +1,4 @@
-"""The server in memory answers as a real one: what most tests of workflows rely on."""
+"""The in-memory server answers as a real one, which most workflow tests rely on."""
 
 from collections.abc import Awaitable
 from pathlib import Path
@@ -24,7 +24,7 @@ async def refusal(call: Awaitable[object]) -> str:
 
 
 async def happenings(opened: SessionEnvironment, held: Held) -> list[object]:
-    """Do to sessions what a client can, and list what it is told."""
+    """Do to sessions what a client can, and list the answers."""
     told: list[object] = []
     session = await opened.chargehand.start(GOAL, session_id="first")
     await until_state(session, "awaiting_approval")

@@ -1,6 +1,6 @@
 """Conversations that last for days and many runs, and outlive their server and their workers.
 
-Real ones are killed by `test_evaluation_desks.py`, at night.
+Real servers and workers are killed by `test_evaluation_desks.py`, at night.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ REFUNDS = (8, 23)
 
 
 def _support(call: ModelCall) -> Turn:
-    """Reply to each message by its number, after a refund where one is asked for."""
+    """Reply to each message by its number, after a refund if one is requested."""
     task = call.task
     assert isinstance(task, ConverseTask)
     latest = task.latest()

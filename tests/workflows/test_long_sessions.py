@@ -1,4 +1,4 @@
-"""Long work continues as new: a session between two subtasks, a subtask between two rounds; only histories tell."""
+"""Long work continues as new: a session between subtasks, a subtask between rounds; only histories show it."""
 
 import asyncio
 import json
@@ -50,8 +50,8 @@ def _one_after_another(count: int) -> Script:
 
 
 def _eventful() -> Script:
-    """Have an invalid plan mended, a nested session, a refusal, a twin of the first subtask, and a review that finds
-    a contradiction and something missing."""
+    """Have an invalid plan corrected, a nested session, a refusal, a duplicate of the first subtask, and a review that
+    finds a contradiction and something missing."""
     chain = (
         subtask("T1"),
         subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED),
@@ -68,7 +68,7 @@ def _eventful() -> Script:
 
 
 def _lasting(result: Report) -> Mapping[str, object]:
-    """What does not depend on times and ids."""
+    """Return what does not depend on times and ids."""
     shown = result.model_dump(exclude={"session", "timing", "limits", "subtasks"})
     used = {use.limit: (use.used, use.allowed) for use in result.limits if "deadline" not in use.limit}
     own = {"workflow_id", "started_at", "ended_at"}
@@ -175,7 +175,7 @@ async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> Non
 
 
 async def _handed_on(client: Client, session: Session) -> dict[str, Any]:
-    """Read what the newest run of a session was given."""
+    """Read the input of a session's newest run."""
     started = await anext(client.get_workflow_handle(session.id).fetch_history_events(page_size=1))
     payloads = started.workflow_execution_started_event_attributes.input.payloads
     [given] = await client.data_converter.decode(list(payloads), [dict[str, Any]])

@@ -1,4 +1,4 @@
-"""A session from the door to the report, with a scripted model, in any language."""
+"""A session from start to report, with a scripted model, in any language."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A worker's metrics, read as Prometheus reads them: they say of sessions what the sessions' reports say."""
+"""A worker's metrics as Prometheus reads them: they agree with the reports of its sessions."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ QUESTION = SessionRequest(goal="What do the documents say about the topics?", re
 DIGGING = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
 OURS = {value.name for value in vars(metrics).values() if isinstance(value, Metric)}
 FAILURES = 3
-"""In a row, which open a breaker."""
+"""Number of failures in a row that open a breaker."""
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _SELECTOR = re.compile(r"\b((?:chargehand|temporal)_[a-z_]+)\{([^}]*)\}")
@@ -82,7 +82,7 @@ _NAME = re.compile(r"\b(?:chargehand|temporal)_[a-z_]+\b")
 
 @dataclass(frozen=True)
 class Scrape:
-    """What the endpoint says."""
+    """The samples that the endpoint returns."""
 
     samples: tuple[tuple[str, dict[str, str], float], ...]
 
@@ -96,7 +96,7 @@ class Scrape:
         return sum(value for name, has, value in self.samples if name == wanted and labels.items() <= has.items())
 
     def by(self, metric: Metric, label: str) -> dict[str, float]:
-        """Add up the series of a metric by a label; what was never counted is left out."""
+        """Add up the series of a metric by a label; values that were never counted are left out."""
         values = {has[label] for name, has, _ in self.samples if name == metric.name}
         return {value: total for value in values if (total := self.sum(metric, **{label: value}))}
 
@@ -136,7 +136,7 @@ def _script(held: Held) -> Callable[[ModelCall], Turn]:
 
 @pytest.fixture(scope="module")
 async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Watched]:
-    """Run sessions on a worker that is restarted among them, and that replays them all once they have ended."""
+    """Run sessions on a worker that restarts between them, and replays them all once they have ended."""
     address = f"127.0.0.1:{free_port()}"
     settings = Settings(metrics_address=address, task_queue="watched")
     runtime = build_runtime(settings)
@@ -249,7 +249,7 @@ async def test_text_that_may_not_leave_is_counted() -> None:
 
 @workflow.defn(name=WorkflowType.SUPERVISOR, sandboxed=False)
 class Broken:
-    """A session that starts a nested one, and has a bug behind that."""
+    """A session that starts a nested one and then fails with a bug."""
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:

@@ -1,4 +1,4 @@
-"""What plug-ins return in workflows: of a wrong type, the session fails, and its failure names plug-in and hook."""
+"""Results of plug-ins in workflows: one of a wrong type fails the session, naming plug-in and hook."""
 
 from typing import Any, Final
 

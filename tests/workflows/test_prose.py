@@ -1,4 +1,4 @@
-"""An agent that answers in prose where JSON is due, on both vendors' wires."""
+"""An agent that answers in prose where JSON is required, on both vendors' wires."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -31,7 +31,7 @@ WIRES: Final = {
 
 
 async def run(wire: str, folder: Path, *scripts: Sequence[ScriptedReply]) -> list[tuple[Report, list[ScriptedRequest]]]:
-    """Run sessions of one agent each that replies so; returns the reports, and what the agents were asked."""
+    """Run single-agent sessions with these replies; return the reports, and the agents' requests."""
     setting, url, keys = WIRES[wire]
     ended = list[tuple[Report, list[ScriptedRequest]]]()
     async with AsyncExitStack() as closing:

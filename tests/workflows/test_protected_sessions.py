@@ -53,7 +53,7 @@ SINGING = (
 
 
 async def everything_stored(client: Client, session_id: str) -> str:
-    """All that the server keeps of a session and its subtasks, as somebody without keys reads it."""
+    """Return everything the server keeps of a session and its subtasks, as read without keys."""
     kept: list[str] = []
     async for history in histories_of_tree(client, session_id):
         kept += [repr(event) for event in history.events]
@@ -154,11 +154,11 @@ async def _is_failing(client: Client, session: Session) -> bool:
 
 
 async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
-    """Start a session that waits for approval, and whose worker is gone; return it and its task queue."""
+    """Start a session that waits for approval without a worker; return it and its task queue."""
     async with open_environment(starter, folder, SINGING) as opened:
         workflow_id, second = f"held-{uuid4().hex[:8]}", timedelta(seconds=1)
         request = SessionRequest(goal="What is it? " + "x" * 1_000, approval="plan")
-        # Failed workflow tasks are repeated after a second instead of ten.
+        # Retry failed workflow tasks after one second instead of ten.
         await starter.start_workflow(
             Supervisor.run, request, id=workflow_id, task_queue=opened.chargehand.task_queue, task_timeout=second
         )
@@ -296,7 +296,7 @@ async def _storing(client: Client, folder: Path, *, results: bool = False) -> Cl
 
 
 def _as_printed(value: object) -> object:
-    """Turn what a query answers into what the Temporal CLI prints: `null` for an empty list."""
+    """Convert a query's answer to what the Temporal CLI prints: `null` for an empty list."""
     match value:
         case dict():
             return {name: _as_printed(item) for name, item in cast("dict[str, object]", value).items()}

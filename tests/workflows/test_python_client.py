@@ -249,7 +249,7 @@ async def test_a_conversation_can_be_held_by_the_temporal_cli(environment: OpenE
 
 
 async def _is_ready_for(name: str, ports: Session, complaint: Session, held: Held) -> str:
-    """Wait until a session is where an update is for; returns the hash of the call to decide about."""
+    """Wait until a session is ready for an update; return the hash of the call to decide about."""
     match name:
         case "decide_plan":
             await until_state(ports, "awaiting_approval")

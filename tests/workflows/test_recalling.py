@@ -1,4 +1,4 @@
-"""What agents go on reading: outcomes in full, notes, sources by their numbers, pictures, and long conversations."""
+"""What agents can keep reading: outcomes in full, notes, sources by number, pictures, and long conversations."""
 
 import base64
 import shutil
@@ -303,7 +303,7 @@ async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(envi
     ]
     assert len(sent) == _ROUNDS + 1
     assert history.events[0].SerializeToString().count(b"to its end.") == 1
-    # One round is sent when it is new, beside the few words of a request; two could not fit.
+    # A new round is sent alone with a short request; two rounds would not fit.
     assert max(sent[2:]) < 2 * len(_READ)
 
 
@@ -331,14 +331,14 @@ ROUNDS = 7
 
 
 def measured(call: ModelCall, made: ModelReply) -> ModelReply:
-    """Have a reply report as many input tokens as its prompt probably had."""
+    """Have a reply report an estimate of its prompt's input tokens."""
     tokens = sum(len(message.model_dump_json()) for message in call.messages) // 4
     assert made.usage is not None
     return made.model_copy(update={"usage": made.usage.model_copy(update={"input_tokens": tokens})})
 
 
 def reading_for_long(call: ModelCall, rounds_before: list[int]) -> ModelReply:
-    """Read something new in each of so many rounds, whatever the conversation, then answer."""
+    """Read something new in each of `ROUNDS` rounds, whatever the conversation, then answer."""
     rounds_before.append(len(work_task(call).rounds))
     number = len(rounds_before)
     if number > ROUNDS:
@@ -382,7 +382,7 @@ async def test_a_long_conversation_begins_anew(tmp_path: Path) -> None:
 
 
 def assert_continues_the_conversation(model: ScriptedModel) -> None:
-    """The turn that sums up repeats the prompt before it word for word, so that the provider's cache holds, and allows
+    """The summarising turn repeats the preceding prompt word for word, so that the provider's cache applies, and allows
     no tools."""
     position = next(number for number, call in enumerate(model.calls) if isinstance(call.task, CompactTask))
     before, summing_up = model.calls[position - 1], model.calls[position]

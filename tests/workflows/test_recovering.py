@@ -1,4 +1,4 @@
-"""Ways back from bad ends: another attempt, another tier, a smaller task, and a reply with more room."""
+"""Recovery from failures: another attempt, another tier, a smaller task, and a reply with more room."""
 
 import asyncio
 import re
@@ -71,7 +71,7 @@ CUT_OFF = reply(answer("and th")).model_copy(update={"stop": "truncated"})
 
 
 class First:
-    """Answers the first calls of a kind by these turns, which may be faults, and all others as usual."""
+    """Answers the first calls of a kind with these turns, which can be faults, and all others as usual."""
 
     def __init__(self, kind: str, *turns: Turn, usual: Script | None = None) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Looks at a plan while it is carried out and afterwards: what is missing is added, what differs is decided."""
+"""Reviews of a plan during and after its execution: what is missing is added, contradictions are decided."""
 
 import json
 
@@ -35,7 +35,7 @@ def _kinds(calls: list[ModelCall]) -> list[str]:
 
 
 def _said(length: str) -> Script:
-    """Have two researchers state a figure of their own, and nothing else doubtful."""
+    """Have two researchers state different figures, with nothing else doubtful."""
     other = answer(f"The tower of Bremen is {length} high.", ref="search_documents.md#L1")
     own = answer("The tower of Bremen is 3 metres high.", ref="search_documents.md#L1")
     use_first = use("search_documents")

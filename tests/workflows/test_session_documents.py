@@ -1,4 +1,4 @@
-"""Documents of sessions: what cannot be read is a gap with its reason, and no word of them is stored in clear."""
+"""Documents of sessions: unreadable ones are gaps with a reason, and none of their words is stored in clear."""
 
 import base64
 import contextlib
@@ -68,7 +68,7 @@ def _member(suffix: str, variant: str) -> bytes:
 
 
 def _lost(folder: Path) -> list[str]:
-    """Addresses behind which there is no document: missing, forbidden, no regular file, or no upload."""
+    """Return addresses without a document: missing, forbidden, not a regular file, or never uploaded."""
     (folder / "dangling.md").symlink_to(folder / "nothing.md")
     (folder / "link.md").symlink_to("/etc/passwd")
     os.mkfifo(folder / "pipe.md")

@@ -1,4 +1,4 @@
-"""Starts whose answer is lost, starts by schedules, and resets: nothing is paid or begun twice."""
+"""Starts whose response is lost, scheduled starts, and resets: nothing is paid for or started twice."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -133,7 +133,7 @@ async def reset(client: Client, session: Session, to: Callable[[HistoryEvent], b
 
 
 def plan_is_there(event: HistoryEvent) -> bool:
-    """The first activity of a session without documents is its plan."""
+    """Whether an event completes the plan, which is the first activity of a session without documents."""
     return event.HasField("activity_task_completed_event_attributes")
 
 
@@ -154,7 +154,7 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
 
 @asynccontextmanager
 async def paused(client: Client, workflow_id: str) -> AsyncGenerator[None]:
-    """Keep a workflow paused meanwhile, as an operator does by `temporal workflow pause`."""
+    """Pause a workflow for the duration of the block, as an operator does with `temporal workflow pause`."""
     named = {"namespace": client.namespace, "workflow_id": workflow_id, "reason": "a test"}
     pause = PauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
     await client.workflow_service.pause_workflow_execution(pause)

@@ -174,7 +174,7 @@ BETTER = "Take the fiscal year, as the handbook does."
 
 
 def unsure(*topics_in_doubt: str) -> Script:
-    """Let the agents of these topics ask back until a person, or a better instruction, has decided."""
+    """Have the agents of these topics ask until a person or a better instruction has decided."""
     script = Script().plan(*topics(2)).refine(refined(BETTER))
     for topic in topics_in_doubt:
         question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})

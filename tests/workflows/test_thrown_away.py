@@ -1,4 +1,4 @@
-"""What a worker leaves of workflows that it throws away, gives up or ends: nothing that acts, and nothing in memory."""
+"""What remains of workflows that a worker evicts, gives up or ends: nothing that acts, and nothing in memory."""
 
 import gc
 import logging
@@ -37,14 +37,14 @@ class Collector:
 
     @workflow.run
     async def run(self) -> str:
-        """Give the memo of this workflow after the collection."""
+        """Return the keys of this workflow's memo after the collection."""
         gc.collect()
         return ", ".join(workflow.memo())
 
 
 @pytest.fixture
 def garbage_stays() -> Generator[None]:
-    """Leave garbage until it is collected on purpose, and have that look at nothing older: a task has two seconds."""
+    """Disable automatic garbage collection, and exempt older objects from explicit ones: a task has two seconds."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -87,7 +87,7 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
 pytestmark = [pytest.mark.nightly, pytest.mark.real_server]
 _SDK = logging.getLogger("temporalio.worker._workflow")
 _GIVES_UP = "running eviction job"
-"""What the SDK logs when it could not throw away a workflow whose task it has given up."""
+"""Logged by the SDK when it could not evict a workflow whose task it has given up."""
 
 
 class _Starvation(logging.Handler):
@@ -101,12 +101,12 @@ class _Starvation(logging.Handler):
         self._enter = Progress.enter
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note what the SDK does."""
+        """Note when the SDK gives up."""
         if _GIVES_UP in record.getMessage():
             self.given_up.set()
 
     def enter(self, progress: Progress, state: SessionState) -> None:
-        """Enter a state as ever, later."""
+        """Enter a state as usual, but later the first time."""
         if state == self._state:
             self.times += 1
             if self.times == 1:

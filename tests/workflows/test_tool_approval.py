@@ -1,4 +1,4 @@
-"""Tool calls that a policy or a person must allow; what people decide is on record before it has an effect."""
+"""Tool calls that need permission from a policy or a person; decisions are recorded before they apply."""
 
 import asyncio
 import json
@@ -64,12 +64,12 @@ def complaints_desk(folder: Path, clerk: str, crew: str = "", tools: Sequence[st
 
 
 def refunding(*turns: Turn) -> Script:
-    """Have one clerk work like this."""
+    """Have one clerk take these turns."""
     return Script().plan(subtask("T1", agent="clerk")).work("", *turns, answer("Settled."))
 
 
 async def pending(session: Session, count: int) -> tuple[PendingCall, ...]:
-    """Wait until so many calls wait for a person."""
+    """Wait until this many calls wait for a person."""
     return (await eventually(session.status, lambda status: len(status.calls) == count)).calls
 
 
@@ -78,7 +78,7 @@ def decisions(trace: Trace) -> list[str]:
 
 
 def told(opened: SessionEnvironment) -> list[Mapping[str, Any]]:
-    """List what agents were told of their calls."""
+    """List the results that agents were given for their calls."""
     longest = max(opened.model.tasks(WorkTask), key=lambda task: len(task.rounds))
     return [result.output for past in longest.rounds for result in past.results]
 

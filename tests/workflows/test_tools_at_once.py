@@ -29,7 +29,7 @@ SCRIPT = Script().plan(subtask("T1"))
 
 
 async def uses_of(opened: SessionEnvironment, session: Session) -> list[str]:
-    """Name the tools for which the subtask of a session had an activity of its own."""
+    """List the tools for which a session's subtask had a separate activity."""
     [record] = (await session.result()).subtasks
     history = await opened.chargehand.client.get_workflow_handle(record.workflow_id or "").fetch_history()
     scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
@@ -107,7 +107,7 @@ def is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the tool answer with more bytes than the server would take, in whatever script."""
+    """Have the tool return more bytes than the server would accept, in any script."""
 
     async def use_large(self: ScriptedTool, _arguments: Mapping[str, JsonValue], _context: ToolContext) -> ToolAnswer:
         del self

@@ -1,4 +1,4 @@
-"""What a crew file says holds in its sessions, and data goes in and comes out by schema."""
+"""A crew file's rules apply in its sessions, and data is passed in and out by schema."""
 
 from collections.abc import Sequence
 from pathlib import Path

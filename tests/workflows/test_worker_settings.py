@@ -1,4 +1,4 @@
-"""What a worker's settings change for its sessions: queues of their own, heartbeat timeouts, how one is opened."""
+"""What a worker's settings change for its sessions: own queues, heartbeat timeouts, how a session is opened."""
 
 import asyncio
 import sys

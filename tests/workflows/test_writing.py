@@ -1,4 +1,4 @@
-"""The report: what its writer reads, how long it is, and what becomes of what it leaves without a source."""
+"""The report: what its writer reads, how long it is, and what happens to statements without a source."""
 
 from decimal import Decimal
 from pathlib import Path

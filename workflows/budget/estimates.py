@@ -1,4 +1,4 @@
-"""Estimates: what a model turn is for, how much it may write, what it costs at worst, and what it usually costs."""
+"""Estimates: a model turn's purpose, how much it may write, its maximum cost, and its usual cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from workflows.rules.inputs import DECISION_TOKENS
 from workflows.rules.report_content import sections_for
 
 CATALOG_BYTES: Final = 12_000
-"""Upper bound for the document catalog in a prompt that may name the session's documents."""
+"""Upper bound for the document catalog in a prompt that can name the session's documents."""
 _MARGIN_BYTES: Final = 2_000
 _ITEM_BYTES: Final = 6
-"""Extra bytes of a line in a prompt over the same item in a JSON list, at most."""
+"""Maximum extra bytes of a line in a prompt compared with the same item in a JSON list."""
 _ROUND_BYTES: Final = 150
-"""Extra bytes of a conversation round in a prompt over its JSON, at most; a person's messages are counted apart."""
+"""Maximum extra bytes of a conversation round in a prompt over its JSON; a person's messages count separately."""
 _TOLD_BYTES: Final = 20
 _END_OF_DATA: Final = "</data>"
 """Escaped in prompts, which adds one byte."""
 _REPORT_TASK_BYTES: Final = 20_000
-"""Reserved for the writer's input other than the outcomes: the goal and the list of sources."""
+"""Reserved for the writer's input in addition to the outcomes: the goal and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
 """Assumed size of a first task, beyond its fixed parts, when computing the smallest workable limits."""
 _USUAL_BYTES_PER_TOKEN: Final = 3
-"""Typical for prompts: English averages more, other scripts about this many."""
+"""Typical of prompts: English has more on average, other scripts about this many."""
 LIKELY_BYTES_PER_TOKEN: Final = 3
 """Few prompts are denser. A denser one is refused before it is paid for, and reserved again as counted."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
@@ -61,7 +61,7 @@ class Purpose:
     """With fewer output tokens, a turn of this purpose is not worth its input."""
 
     def effort_in(self, crew_effort: Effort | None) -> Effort:
-        """Choose the effort of a turn from its crew's or agent's; decisions always use their own."""
+        """Choose the effort of a turn from its crew's or agent's; decisions always use their own effort."""
         return self.effort if self is DECISION else crew_effort or self.effort
 
 
@@ -81,7 +81,7 @@ _BY_KIND: Final[Mapping[str, Purpose]] = {
     "outline": PLAN,
     "output": OUTPUT,
 }
-"""Task kinds that are not decisions. Changing the effort in mid-conversation would miss the prompt cache."""
+"""Task kinds that are not decisions. Changing the effort mid-conversation would miss the prompt cache."""
 
 
 def purpose_of(task: Task) -> Purpose:
@@ -97,13 +97,13 @@ def lower(effort: Effort) -> Effort:
 
 @dataclass(frozen=True)
 class OutputRange:
-    """Output tokens of one turn: the least it needs, the most its purpose and model allow."""
+    """Output tokens of one turn: the minimum it needs, and the maximum its purpose and model allow."""
 
     least: int
     most: int
 
     def affordable(self, price: Callable[[int], Decimal], usd: Decimal) -> int:
-        """Return the largest cap whose turn costs at most `usd`, but never less than the least.
+        """Return the largest cap whose turn costs at most `usd`, but never less than the minimum.
 
         `price` is the worst case of the turn at a cap, linear in the cap.
         """
@@ -133,7 +133,7 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
 
     Every tokeniser in use encodes at least one byte per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before the call, and refuses a longer one.
-    `prompt_bytes` covers everything that does not depend on the task, the catalog included.
+    `prompt_bytes` covers everything that does not depend on the task, including the catalog.
     """
     return prompt_bytes + _task_bytes(task) + _MARGIN_BYTES
 
@@ -176,7 +176,7 @@ def usual_tokens(input_bound: int, counted: Counted | None) -> int:
 def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
     """Choose how many input tokens to reserve when the byte bound costs too much.
 
-    If the provider can count prompts, the worker has this one counted, and refuses it if it is longer.
+    If the provider can count prompts, the worker has it count this one, and refuses the prompt if it is longer.
     """
     if not model.counts_input:
         return bound
@@ -204,14 +204,14 @@ class SetAside:
     """Dollars that a turn leaves in the ledger for the turn that answers."""
 
     most: Decimal = Decimal(0)
-    """Covers an answer at its full cap; left if the current turn still has `room`."""
+    """Covers an answer at its full cap; stays in the ledger if the current turn still has `room`."""
     least: Decimal = Decimal(0)
     room: int | None = ROOM_TO_WORK
     """Output tokens that the current turn should have; None for its purpose's full cap."""
 
 
 NOTHING_ASIDE: Final = SetAside(room=None)
-"""For the turn that answers."""
+"""Used for the turn that answers."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def cost_of_turns(agent: AgentCard, model: ModelCard, documents: Sequence[str], 
 
 
 def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
-    """Estimate the smallest limits that pay for a plan, one agent's fewest turns, and the report."""
+    """Estimate the smallest limits that pay for a plan, the minimum turns of one agent, and the report."""
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))

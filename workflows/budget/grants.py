@@ -20,11 +20,11 @@ class Grants:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
         self._waiting: list[tuple[str, bool]] = []
-        """Children waiting for a larger grant, in request order, and whether each can go on without it."""
+        """Children waiting for a larger grant, in request order, and whether each can continue without it."""
         self.lost_spend: list[SpendLine] = []
         """Charged for children that did not report their spend."""
         self.closed = 0
-        """How many grants were closed so far; a change means that budget may have been returned."""
+        """Number of grants closed so far; a change means that budget may have been returned."""
 
     @property
     def amounts(self) -> Mapping[str, Amount]:
@@ -32,15 +32,15 @@ class Grants:
 
     @property
     def all_wait(self) -> bool:
-        """Whether no budget can be returned: no child runs, or all that run need a larger grant to go on."""
+        """Whether no budget can be returned: no running child can continue without a larger grant."""
         return set(self._open) <= {child for child, is_optional in self._waiting if not is_optional}
 
     def reserve(
         self, least: Amount, most: Amount, not_started: int, most_usd: Decimal | None = None
     ) -> Reservation | None:
-        """Reserve a subtask's share of the unspent budget; None if it does not cover even the least.
+        """Reserve a subtask's share of the unspent budget; None if the budget does not cover even the minimum.
 
-        All subtasks that have not started, this one included, get equal shares, up to `most_usd` each.
+        All subtasks that have not started, including this one, get equal shares, up to `most_usd` each.
         """
         fair = self._ledger.unspent.share(not_started)
         share = most.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
@@ -54,7 +54,7 @@ class Grants:
         return True
 
     def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:
-        """Enlarge a child's grant; return by how much: nothing, or at least what it asked for.
+        """Enlarge a child's grant; return by how much: zero, or at least the requested amount.
 
         The grant is doubled if that is within the child's share, so that a busy child asks less often.
         """
@@ -100,13 +100,13 @@ class Grants:
         self._waiting.remove((child, is_optional))
 
     def may_grow(self, child: str, more: Amount) -> bool:
-        """Whether a child's grant may grow by an amount, budget permitting."""
+        """Return whether a child's grant may grow by an amount, budget permitting."""
         return child in self._open and self._open[child].may_grow(more)
 
     def is_hopeless(self, child: str, *, is_optional: bool) -> bool:
-        """Whether waiting is pointless: all running children wait, and this is the one to be refused.
+        """Return whether waiting is pointless: all running children wait, and this is the one to be refused.
 
-        The last to ask is refused first, and those that can go on without it before all others.
+        The last to ask is refused first, and those that can continue without it before all others.
         """
         if child not in self._open:
             return True

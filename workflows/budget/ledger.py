@@ -115,7 +115,7 @@ class Ledger(Carried):
 
 
 class Reserve:
-    """What is set aside for a turn of the report before anything else is paid; nothing if its worst case is zero."""
+    """A reservation for a turn of the report, made before other payments; nothing if its worst case is zero."""
 
     def __init__(self, ledger: Ledger, worst: Amount) -> None:
         self._ledger = ledger
@@ -140,7 +140,7 @@ class Reserve:
         return self.is_held
 
     def grow(self, needed: Amount) -> None:
-        """Reserve more, as far as the ledger covers it, up to a third of the granted amount."""
+        """Reserve more, if the ledger covers it, up to a third of the granted amount."""
         if self._reservation is None:
             return
         wanted = needed.at_most(self._ledger.granted.share(_LARGEST_SHARE))
@@ -234,6 +234,6 @@ class Spending(Carried):
             self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
 
     def prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
-        """Record the overcharge if a call cost more than its worst case."""
+        """Record an overcharge if a call cost more than its worst case."""
         if cost > worst > 0:
             self.overcharges[model.name] = min(model.overcharge * float(cost / worst), MOST_OVERCHARGE)

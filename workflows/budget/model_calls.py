@@ -51,7 +51,7 @@ _REASONS: Final[dict[str, FailureReason]] = {
 
 
 def was_reset() -> bool:
-    """Whether this run resulted from an operator's `workflow reset`."""
+    """Return whether this run resulted from an operator's `workflow reset`."""
     info = workflow.info()
     return info.run_id != info.original_execution_run_id
 
@@ -86,14 +86,14 @@ class ModelCalls:
     queue: str | None = None
     """Task queue of the turns, if it is not the workflow's own."""
     priority: Priority = Priority.default
-    """Priority of the turns; workers learn the tenant from it."""
+    """Priority of the turns; workers read the tenant from it."""
 
     @property
     def ledger(self) -> Ledger:
         return self.spending.ledger
 
     async def can_pay(self, amount: Amount, *, is_optional: bool = False) -> bool:
-        """Whether the ledger covers an amount; asks the parent for what is missing and waits for the reply."""
+        """Return whether the ledger covers an amount, after asking the parent for what is missing."""
         if self.mailbox is not None:
             await request_grant(self.mailbox, self.ledger, amount, is_optional=is_optional)
         return self.ledger.unspent.covers(amount)
@@ -138,7 +138,7 @@ class ModelCalls:
         return repeated
 
     async def _keeps_aside(self, turn: "_Turn", aside: SetAside) -> bool:
-        """Whether a repetition at its full cap leaves enough for the turn that answers, if one follows."""
+        """Return whether a repetition at its full cap leaves enough for the turn that answers, if one follows."""
         return aside.least == 0 or await self.can_pay(turn.repeated + Amount(1, aside.least))
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
@@ -153,7 +153,7 @@ class ModelCalls:
             try:
                 result = await self._call(turn.request, repetition, until())
             except asyncio.CancelledError:
-                # Cancelled in the same workflow task that delivered the result, which can no longer be read.
+                # Cancelled in the same workflow task that delivered the result, which is no longer available.
                 turn.doubt(reservation)
                 raise
             except ActivityError as error:
@@ -224,7 +224,7 @@ class ModelCalls:
                 ) from error
 
     def _settle_doubts(self, turn: "_Turn") -> None:
-        """Charge a turn's calls of unknown outcome at their worst case: no other figure is sure to cover the bill."""
+        """Charge a turn's calls of unknown outcome at their worst case: no lower figure is sure to cover the bill."""
         for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
             usage = Usage(turns=turns, cost_usd=worst, possibly_billed_twice_usd=worst)
@@ -278,9 +278,9 @@ class _Turn:
     suspicions: int = 0
     """Lost workers that the turn may have caused."""
     uncounted: int = 1
-    """Turns that the next settlement counts; a turn counts once, however often it is called."""
+    """Turns that the next settlement counts; a turn counts once, no matter how often it is called."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
-    """Calls of unknown outcome, reserved until the turn ends, and the turns each counts as."""
+    """Calls of unknown outcome, reserved until the turn ends, and the number of turns that each counts as."""
 
     @property
     def worst(self) -> Amount:
@@ -305,7 +305,7 @@ class _Turn:
         return most if self.set_aside.room is None else min(max(self.set_aside.room, self.outputs.least), most)
 
     def lose_worker(self, *, was_waiting: bool) -> bool:
-        """Count a lost worker, which a waiting turn did not cause; return whether these are too many."""
+        """Count a lost worker, which a waiting turn did not cause; return whether there have been too many."""
         self.lost_workers += 1
         self.suspicions += not was_waiting
         return self.suspicions >= MOST_LOST_WORKERS or self.lost_workers >= BILLED_FAILURES
@@ -330,7 +330,7 @@ class _Turn:
         return worst_case(self.model, self.request.max_input_tokens, output_tokens).usd
 
     def count_input(self) -> None:
-        """Reserve the likely input instead of the bound, once per turn; the worker has the prompt counted."""
+        """Reserve the likely input, not the bound, once per turn; the worker has the prompt counted."""
         if not self.has_counted:
             self.has_counted = True
             request = self.request

@@ -18,11 +18,11 @@ class GrantRequest(Contract):
     turns: Turns
     usd: Dollars
     is_optional: bool = left_out(False)
-    """Whether the child can go on without it: it waits for other children's returns, but not for a person."""
+    """Whether the child can continue without it: it then waits for other children, but not for a person."""
 
 
 class Grant(Contract):
-    """The reply: how much the grant grows, at least the amount requested or nothing."""
+    """The reply: by how much the grant grows, which is at least the requested amount or nothing."""
 
     kind: Literal["grant"] = "grant"
     turns: Turns
@@ -35,7 +35,7 @@ CallVerdict = Literal[
 
 
 class CallRequest(Contract):
-    """A subtask asks the root session whether it may make a tool call."""
+    """A subtask asks the root session whether it is allowed to make a tool call."""
 
     kind: Literal["call_request"] = "call_request"
     subtask: Annotated[str, Field(max_length=300)]
@@ -45,7 +45,7 @@ class CallRequest(Contract):
     arguments: dict[str, JsonValue]
     needs_approval: bool = left_out(False)
     why: Annotated[str, Field(max_length=1_000)] = left_out("")
-    """Why a person decides about this call even though its tool needs no approval."""
+    """Why a person must decide about this call even though its tool needs no approval."""
     policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
     acts: bool = left_out(False)
     """Whether it has side effects: a call made before is not made again."""
@@ -108,7 +108,7 @@ class SteeringItem(Contract):
 
 
 class PlacesNotice(Contract):
-    """A session tells a nested one how many agents may run at once and whether its clock runs; there is no reply."""
+    """A session tells a nested one how many agents can run at once and whether its clock runs; no reply."""
 
     kind: Literal["places"] = "places"
     total: Parallel
@@ -118,7 +118,7 @@ class PlacesNotice(Contract):
 
 
 class AdmissionRequest(Contract):
-    """A session asks its tenant's ledger for admission or, once running, for a larger budget."""
+    """A session asks its tenant's ledger for admission or, once it is running, for a larger budget."""
 
     kind: Literal["admission_request"] = "admission_request"
     key: Key
@@ -136,7 +136,7 @@ class Admission(Contract):
 
 
 class Idling(Contract):
-    """A conversation is idle, which frees its place among running sessions, or goes on; there is no reply."""
+    """A conversation is idle, which frees its place among running sessions, or continues; no reply."""
 
     kind: Literal["idling"] = "idling"
     key: Key
@@ -174,7 +174,7 @@ class Envelope(Message):
     """A request, reply or notice from one workflow to another."""
 
     most_values: ClassVar[int] = 70_000
-    """Above the number of values in the longest arguments of a call."""
+    """Larger than the number of values in the longest arguments of a call."""
 
     sender: Annotated[str, Field(max_length=1_000)]
     """Workflow id of the sender, which receives the reply."""

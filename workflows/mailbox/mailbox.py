@@ -1,6 +1,6 @@
 """The mailbox of one workflow, pure: outgoing messages, requests awaiting replies, and arrivals.
 
-Messages between two workflows take effect exactly once and in the order they were
+Messages between two workflows take effect exactly once and in the order in which they were
 written. Each envelope has a random token: a workflow that was reset draws new ones, which distinguishes its new
 messages from those sent before the reset.
 """
@@ -20,7 +20,7 @@ _Reply = TypeVar("_Reply", bound=Reply)
 
 
 class Sender(Protocol):
-    """The part of a request that its reply needs: an envelope, or what is kept of one."""
+    """The part of a request that its reply needs: an envelope, or the stored part of one."""
 
     @property
     def sender(self) -> str: ...
@@ -39,7 +39,7 @@ class Request(Generic[_Reply]):
     reply: _Reply | None = None
 
     def settle(self, reply: Reply) -> bool:
-        """Accept the reply; only the first counts."""
+        """Accept the reply; only the first one counts."""
         if self.reply is not None or not isinstance(reply, self.kind) or not self.take(reply):
             return False
         self.reply = reply
@@ -72,7 +72,7 @@ class Outbox:
 
 
 class Mailbox(Carried):
-    """A workflow continues as new only when none of its requests is open."""
+    """The messages of one workflow, which continues as new only when none of its requests is open."""
 
     address: str = present("")
     written: int = left_out(0)
@@ -97,7 +97,7 @@ class Mailbox(Carried):
         return Envelope(sender=self.address, number=request.number, token=request.token, body=reply)
 
     def outbox(self, address: str) -> Outbox:
-        """Return the outbox for a workflow, which is running as far as is known."""
+        """Return the outbox for a workflow, which is assumed to be running."""
         return self._outboxes.setdefault(address, Outbox(address))
 
     def open(

@@ -68,7 +68,7 @@ async def notify(mailbox: Mailbox, outbox: Outbox, body: Body) -> bool:
 
 
 async def _send(outbox: Outbox, envelope: Envelope) -> bool:
-    """Send an envelope in its order; false if the receiver does not exist."""
+    """Send an envelope in its turn; false if the receiver does not exist."""
     outbox.put(envelope)
     with on_exit(lambda: outbox.remove(envelope)):
         await workflow.wait_condition(lambda: outbox.is_over or outbox.is_next(envelope))

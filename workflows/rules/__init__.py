@@ -1,1 +1,1 @@
-"""Pure rules, which import contracts only and are tested without Temporal."""
+"""Pure rules, which import only contracts and are tested without Temporal."""

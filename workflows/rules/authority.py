@@ -1,4 +1,4 @@
-"""Authority: what the agents of a session may do, and how nested sessions and fallbacks narrow it.
+"""Authority: what the agents of a session are allowed to do, and how nested sessions and fallbacks narrow it.
 
 A nested session has the authority of its parent, and an agent that takes over a subtask uses no acting tool that the
 planned agent did not have. Policies on the parent or the planned agent apply to the agent that continues its work.
@@ -54,7 +54,7 @@ def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
 
 
 def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_approved: bool) -> Authority:
-    """Return a nested session's authority; one that takes over an agent's subtask has that agent's acting tools only.
+    """Return a nested session's authority; one that takes over an agent's subtask has only that agent's acting tools.
 
     If a person has approved the plan, it reaches out only if that agent does.
     """

@@ -1,7 +1,7 @@
 """What the statements of a text are based on: its citations, and whether its quotations are in the cited sources.
 
 No source is guessed by comparing words: a statement has the sources that its author cited, or none. Code alone
-proves nothing right: it limits how well a statement can be verified, and a judge decides.
+does not prove anything right: it limits how well a statement can be verified, and a judge decides.
 """
 
 import re
@@ -31,7 +31,7 @@ _WORTH: Final[Mapping[Verification, int]] = {
 _MOST_CLAIMS: Final = 300
 _CLAIM_CHARACTERS: Final = 600
 _LEAST_QUOTATION: Final = 12
-"""Minimum characters of an inline quotation; fewer are a term or a title."""
+"""Minimum characters of an inline quotation; shorter ones are terms or titles."""
 _LEAST_BYTES: Final = 6
 """Fewer bytes occur in any text and do not count as a quotation."""
 NO_SOURCE: Final = "*(no source)*"
@@ -54,7 +54,7 @@ _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
 _NEAREST: Final = 5
-"""Maximum quotations of a source cited as a whole that are considered for one claim."""
+"""Maximum quotations considered for one claim from a source that is cited as a whole."""
 _RUN: Final = 12
 """Minimum run of letters that two texts share if one quotes the other."""
 
@@ -100,7 +100,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a text may be based on."""
+    """The evidence that a text can be based on."""
 
     sources: Sequence[Source]
     """In citation order: the first is `[S1]`."""
@@ -118,7 +118,7 @@ class Objection:
 
     reason: str
     is_certain: bool = False
-    """Whether it is final; any other objection is put to the judge as a separate statement."""
+    """Whether it is final; any other objection goes to the judge as a separate statement."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def most_confidence(claims: Sequence[Claim]) -> int:
 
 
 def is_code(text: str) -> bool:
-    """Whether a block is code, which states nothing."""
+    """Return whether a block is code, which does not state anything."""
     return any(map(_FENCE.match, text.split("\n")))
 
 
@@ -264,12 +264,12 @@ def _runs(text: str) -> frozenset[str]:
 
 
 def is_computed(source: Source) -> bool:
-    """Whether a source is the result of a query or a program."""
+    """Return whether a source is the result of a query or a program."""
     return source.url is None and source.ref.startswith(("sql:", "code:"))
 
 
 def stands_in(quote: str, text: str) -> bool:
-    """Whether a text contains a quotation, ignoring differences in white space, hyphens, ligatures and quotes."""
+    """Return whether a text contains a quotation, ignoring white space, hyphens, ligatures and quotes."""
     return len(quote.strip().encode()) >= _LEAST_BYTES and as_compared(quote) in _words(text)
 
 
@@ -294,7 +294,7 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
         # A statement identical to an agent's finding has the finding's quotation.
         sources = sources or [source for source in evidence.sources if source.ref in finding.sources]
         quotes += [(source, finding.quote) for source in sources if source.ref in finding.sources[:1] and finding.quote]
-    # A source cited as a whole stands for what agents quoted from it; all cited sources are evidence.
+    # A source cited as a whole represents what agents quoted from it; all cited sources are evidence.
     text = plain(_ATTRIBUTION.sub("", statement.text))
     named = {source.ref for source, _ in quotes}
     whole = [source for source in sources if source.ref not in named and not (inline and statement.is_quotation)]
@@ -371,14 +371,14 @@ def _cut(text: str) -> Iterator[_Block]:
 
 
 def _states_nothing(line: str, following: str) -> bool:
-    """Whether a line is empty, a heading, a rule or a table header."""
+    """Return whether a line is empty, a heading, a rule or a table header."""
     bare, after = line.strip(), following.strip()
     is_table_head = bare.startswith("|") and "-" in after and bool(_RULE.fullmatch(after))
     return not bare or is_table_head or bool(_HEADING.match(line) or _RULE.fullmatch(bare))
 
 
 def _begins(line: str, first: str) -> bool:
-    """Whether a line begins a new block after the one with this first line."""
+    """Return whether a line begins a new block after the one with this first line."""
     is_item = bool(_LIST_ITEM.match(line)) or line.lstrip().startswith("|")
     return is_item or line.lstrip().startswith(">") != first.lstrip().startswith(">")
 

@@ -3,8 +3,8 @@
 `[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for a source by its name.
 
 A citation without a source is removed together with its separator. Citations are never added. A link or a
-picture to an address that was not read becomes plain text, which shows the whole address: Markdown viewers
-fetch pictures by themselves, and hide the address of a link behind other words.
+picture to an address that was not read becomes plain text that shows the whole address: Markdown viewers
+fetch pictures automatically, and hide the address of a link behind other words.
 """
 
 import re
@@ -35,13 +35,13 @@ _STARTS: Final = ".!?:\n"
 _UNNAMED: Final = "an unnamed source"
 _DESTINATION: Final = re.compile(r"(?<=\])\((\s*<?)")
 _DEFINITION: Final = re.compile(r"(?<=\]):(?=[\s<>]*[^\s<>:/\\&]*[:/\\&])")
-"""The colon after a link's label, before what may be an address: any of it can be an entity or have a backslash."""
+"""The colon after a link's label, before a possible address; any of its characters can be an entity or escaped."""
 _TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/]|(?:style|script)\b)", re.IGNORECASE)
-"""The start of an HTML tag that may have attributes, or that contains no text."""
+"""The start of an HTML tag that can have attributes, or that contains no text."""
 _LOCAL: Final = re.compile(r"#[\w-]+(?=[\s)>])|[\w-][\w.-]*(?=[\s)>])")
 """An anchor in the text, or a file name."""
 _ADDRESS: Final = re.compile(r"(?:[^\s()<>]|\([^\s()<>]*\))+(?=[)> \n])")
-"""The address of a link, bounded because many links may be looked up among many sources."""
+"""The address of a link, bounded because many links can be looked up among many sources."""
 
 
 def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
@@ -72,22 +72,22 @@ def without_citations(text: str) -> str:
 
 
 def name_refs(text: str, refs: Sequence[str]) -> str:
-    """Replace every `[S<number>]` by `[ref]`; a number without a source is removed."""
+    """Replace every `[S<number>]` with `[ref]`; a number without a source is removed."""
     return replace_citations(text, lambda number: f"[{refs[number - 1]}]" if number <= len(refs) else "")
 
 
 def is_cited(text: str) -> bool:
-    """Whether a text has a citation, even one that no tool returned."""
+    """Return whether a text has a citation, even one that no tool returned."""
     return bool(CITATION.search(text) or _BY_NAME.search(text))
 
 
 def number_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
-    """Replace every `[ref]` by `[S<number>]`; numbers already in the text cite nothing and are removed."""
+    """Replace every `[ref]` with `[S<number>]`; numbers already in the text are invalid and removed."""
     return _numbered(text, numbers, lambda _: unknown)
 
 
 def number_more_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
-    """Replace every `[ref]` by `[S<number>]` in a text that already cites by these numbers."""
+    """Replace every `[ref]` with `[S<number>]` in a text that already cites by these numbers."""
     known = set(numbers.values())
 
     def kept(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\
 _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
-"""Minimum number of a language's common words for a text to be in this language."""
+"""Minimum number of a language's common words in a text for the text to count as this language."""
 _MOST_COURTESIES: Final = 8
 """Maximum courtesies in one sentence; a sentence with more counts as a statement."""
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mayo"})
@@ -36,11 +36,11 @@ class Language:
     scales: Mapping[str, str]
     """Words by factor; languages without other words here come last."""
     numbers: Mapping[str, str]
-    """Words by value; `50 percent` and `2 times` have units of their own."""
+    """Words by value; `50 percent` and `2 times` have separate units."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
     """Opposites by subject: up and down, more and less, before and after, must and may, all and some."""
     alternatives: tuple[tuple[re.Pattern[str], ...], ...]
-    """Words of which one excludes the others: bought and sold, the seasons, the days of the week."""
+    """Mutually exclusive words: bought and sold, the seasons, the days of the week."""
     phrases: Mapping[str, re.Pattern[str]]
     """Words that deny without a negation, and words for plans."""
     courtesy: re.Pattern[str]
@@ -113,7 +113,7 @@ def _month(names: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def language_of(text: str) -> str | None:
-    """Detect the language of a text; None if its words do not tell."""
+    """Detect the language of a text; None if its words do not determine it."""
     words = [word.casefold() for word in _WORD.findall(text)]
     letters = set(text.casefold())
     counts = {
@@ -134,13 +134,13 @@ def spoken_in(text: str, context: str = "") -> tuple[str, ...]:
 
 
 def is_courtesy(text: str) -> bool:
-    """Whether a sentence only greets, refuses or addresses the reader, without a statement or a figure."""
+    """Return whether a sentence only greets, refuses or addresses the reader, stating no fact or figure."""
     is_polite = any(_is_polite(text, languages()[code]) for code in spoken_in(text))
-    return is_polite and not has_number(text, but="1")  # in many languages an article
+    return is_polite and not has_number(text, but="1")  # an article in many languages
 
 
 def _is_polite(text: str, language: Language) -> bool:
-    """Whether a text consists of courtesies and names, none of which reports what was not found."""
+    """Return whether a text consists of courtesies and names, none of which reports what was not found."""
     for _ in range(_MOST_COURTESIES):
         if not language.courtesy.match(text) or language.phrases["found"].search(text):
             return False
@@ -152,7 +152,7 @@ def _is_polite(text: str, language: Language) -> bool:
 
 
 def has_number(text: str, *, but: str = "") -> bool:
-    """Whether a text has a figure or a number word, except those of one number."""
+    """Return whether a text has a figure or a number word, except those of one number."""
     numbers = (each for code in spoken_in(text) for each in languages()[code].numbers.items())
     return any(map(str.isdigit, text)) or any(each != but and _whole(words).search(text) for each, words in numbers)
 

@@ -1,4 +1,4 @@
-"""Grounding: an agent's claims and notes keep only sources that a tool really returned."""
+"""Grounding: an agent's claims and notes keep only sources that a tool actually returned."""
 
 import re
 from collections import Counter
@@ -18,12 +18,12 @@ from workflows.rules.citations import name_refs
 from workflows.rules.inputs import by_name
 
 EARLIER: Final = "earlier report"
-"""Id of the outcome that stands for the previous session; no subtask can have it."""
+"""Id of the outcome that represents the previous session; no subtask can have it."""
 CONTENT_CHARACTERS: Final = 80_000
-"""Maximum length of a subtask's answer, more than its turn may write."""
+"""Maximum length of a subtask's answer, which is more than its turn can write."""
 QUOTE_CHARACTERS: Final = 600
 _SOURCE_CHARACTERS: Final = 2_400
-"""Maximum that is kept of a source: its quotations, or the result of a query."""
+"""Maximum size of the stored part of a source: its quotations, or the result of a query."""
 CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
@@ -90,7 +90,7 @@ def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
 
 
 def _counts(agent: str, findings: int, issues: Sequence[IssueDraft | Issue]) -> list[str]:
-    """Count the findings of an agent beyond those that are kept."""
+    """Count the findings of an agent in excess of those that are kept."""
     files = Counter(issue.file for issue in issues[ISSUES:])
     left_out = [("findings", FINDINGS, f"{findings - FINDINGS}")] if findings > FINDINGS else []
     left_out += [("issues", ISSUES, f"{files.total()} ({by_name(files)})")] if files else []
@@ -121,7 +121,7 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
 
 
 def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
-    """Whether a quotation begins in a passage and ends in a following passage of its document."""
+    """Return whether a quotation begins in a passage and ends in a following passage of its document."""
     start = f"{ref.partition('#')[0]}#"
     parts = [other for other in read if other.startswith(start)]
     places = sorted(([*map(int, _NUMBER.findall(part.removeprefix(start)))], part) for part in parts)
@@ -165,14 +165,14 @@ def percentage(value: int) -> int:
 
 
 def without_data(outcome: Outcome, problems: str) -> Failure:
-    """Turn an outcome whose data never became valid into a failure that keeps its text."""
+    """Turn an outcome whose data never became valid into a failure that contains its text."""
     kept = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
     message = f"Its data is not valid by the agent's output schema: {problems}"[:MESSAGE_CHARACTERS]
     return Failure(reason="invalid_output", message=message, **kept)
 
 
 def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, has_data: bool) -> Outcome | None:
-    """Keep what an agent said in prose: its words, and the sources that they name; None for an attempt at JSON."""
+    """Keep an agent's prose answer: its words, and the sources that they name; None for an attempt at JSON."""
     if text.lstrip().startswith(("{", "[")) or '"content"' in text or not text.strip():
         return None
     gap = f"{name} answered in prose, which is kept as written: unchecked, and without findings."
@@ -182,7 +182,7 @@ def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, 
 
 
 def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:
-    """Add problems from before an answer as gaps, which cause a review however confident the agent was."""
+    """Add problems from before an answer as gaps, which cause a review however confident the agent is."""
     if not gaps:
         return outcome
     outcome = outcome.replace(gaps=(*gaps, *outcome.gaps))

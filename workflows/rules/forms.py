@@ -36,7 +36,7 @@ _FORMATS: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] =
     "date": (_DATE, date.fromisoformat),
     "date-time": (_MOMENT, datetime.fromisoformat),
 }
-"""The pattern and the parser of each: a well-formed date may not exist."""
+"""The pattern and the parser of each: a well-formed date can still be impossible."""
 
 
 class _Choice(Contract):
@@ -96,7 +96,7 @@ class FormField(_Options):
         return self.items.choices if self.type == "array" else self.choices
 
     def chosen(self, given: JsonValue) -> JsonValue:
-        """Take the title of a choice, which is what people are shown, for its value."""
+        """Replace the title of a choice, which is what people see, with its value."""
         if isinstance(given, list):
             return [self.chosen(each) for each in given]
         values = [each.const for each in self.options]
@@ -163,7 +163,7 @@ def _is_written_right(value: str, field: FormField) -> bool:
     written, read = _FORMATS.get(field.format, (_ANYTHING, str))
     try:
         read(value)
-        # In time linear in the text, whatever the pattern; one that cannot be checked so is left to the server.
+        # In time linear in the text, for any pattern; one that cannot be checked so is left to the server.
         SchemaValidator(core_schema.str_schema(pattern=field.pattern or None)).validate_python(value)
     except ValueError:
         return False

@@ -20,7 +20,7 @@ _NOTHING: Final[Reads] = frozenset()
 
 
 class Provenance(Carried):
-    """The kinds of text that the instructions and outcomes of one session are based on."""
+    """The kinds of text behind the instructions and outcomes of one session."""
 
     inherited: Reads = left_out(_NOTHING)
     """Kinds of text in the goal, if the parent session put text into it."""
@@ -44,7 +44,7 @@ class Provenance(Carried):
         return self.outcomes.get(subtask_id, _NOTHING)
 
     def is_as_planned(self, subtask: Subtask, planned: Subtask) -> bool:
-        """Whether an instruction is unchanged from the first plan."""
+        """Return whether an instruction is unchanged from the first plan."""
         return planned.instruction == subtask.instruction and subtask.id not in self.instructions
 
     def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
@@ -57,7 +57,7 @@ class Provenance(Carried):
 
 
 def capabilities_of(agent: str, crew: CrewCard) -> Reads:
-    """Return an agent's capabilities; a nested session reads what any agent may, and sends out what its plan may."""
+    """Return an agent's capabilities; a nested session reads what any agent can, and sends out what its plan can."""
     known: dict[str, Reads] = {card.name: frozenset(card.capabilities) for card in crew.agents}
     return known.get(agent, _READS & _NOTHING.union(*known.values()))
 
@@ -68,7 +68,7 @@ def reads_of(inputs: Collection[Reads], own: Reads) -> Reads:
 
 
 def is_leak(own: Reads, inputs: Reads) -> bool:
-    """Whether an agent's capabilities and inputs combine all three."""
+    """Return whether an agent's capabilities and inputs combine all three."""
     return "reaches_out" in own and own | inputs >= _READS
 
 

@@ -1,4 +1,4 @@
-"""The outcomes that models read: as much as fits, and with numbered sources for writing a report."""
+"""The outcomes that models read: as much as fits, with numbered sources for writing a report."""
 
 import string
 from collections import Counter
@@ -31,7 +31,7 @@ REVIEW_TOKENS: Final = 15_000
 DECISION_TOKENS: Final = 12_000
 """Maximum for any other decision."""
 _BYTES_PER_TOKEN: Final = 6
-"""Maximum JSON bytes of outcomes per token, parts that are not rendered included; used to reserve their turn."""
+"""Maximum JSON bytes of outcomes per token, including unrendered parts; used to reserve their turn."""
 _STEPS: Final = (
     (128_000, 600, None),
     (64_000, 600, None),
@@ -51,7 +51,7 @@ _STEPS: Final = (
 _GAP_CHARACTERS: Final = 200
 _ISSUE_CHARACTERS: Final = 100
 _CHARACTERS_PER_TOKEN: Final = 3
-"""A lower bound for English letters and spaces; everything else has fewer."""
+"""A lower bound for English letters and spaces; all other text has fewer."""
 _PLAIN: Final = (string.ascii_letters + " ").encode()
 
 _Task = TypeVar("_Task", bound=TurnTask)
@@ -84,7 +84,7 @@ class Numbering:
 
 
 def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text, rather too high than too low, from its bytes per character."""
+    """Estimate the tokens of a text, erring on the high side, from its bytes per character."""
     size, wide = len(text.encode(errors="surrogatepass")), len(text.encode("utf-16-le", errors="surrogatepass")) // 2
     ascii_only = text.encode("ascii", errors="ignore")
     of_four = wide - len(text)
@@ -129,7 +129,7 @@ def fit(
 ) -> _Task:
     """Give a task outcomes, shortened evenly until they fit; findings and their quotations are dropped last.
 
-    `most_tokens` is what the outcomes may add to the rendered task.
+    `most_tokens` is the maximum that the outcomes may add to the rendered task.
     """
     *longer, shortest = _versions(outcomes, most_tokens)
     least = reading(shortest())
@@ -148,7 +148,7 @@ def fit_inputs(outcomes: Sequence[InputOutcome], most_tokens: int = SUBTASK_TOKE
 
 
 def prior_knowledge(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
-    """Shorten the findings of an earlier session to what each plan and agent of this one may read."""
+    """Shorten the findings of an earlier session to what each plan and agent of this one can read."""
     return fit_inputs(earlier, EARLIER_TOKENS) if earlier else ()
 
 
@@ -216,7 +216,7 @@ def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Ca
 
 
 def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome], reader: str) -> list[str]:
-    """Name the issues that a subtask was not given because they did not fit."""
+    """Name the issues that a subtask did not receive because they did not fit."""
     counts: Counter[str] = Counter()
     for whole, part in zip(outcomes, read, strict=True):
         counts[whole.agent] += len(whole.outcome.issues) - len(part.outcome.issues)

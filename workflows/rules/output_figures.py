@@ -20,9 +20,9 @@ _PROBLEM: Final = "Neither the report nor a source has {0}, and no result gives 
 
 
 def claims_without_source(output: JsonValue, said: Sequence[str], sources: Sequence[Source]) -> tuple[Claim, ...]:
-    """List the values of an output with a figure that was neither stated nor read, as far as plug-ins compare."""
+    """List the values of an output with a figure that was neither stated nor read, if plug-ins can compare it."""
     values = dict(islice(_values("output", output), _MOST_VALUES))
-    # Of a ref, the page may be a figure of the output, but not the line.
+    # The page in a ref can be a figure of the output, but not the line.
     read = (f"{each.ref.partition('#L')[0]} {each.title}\n{each.quote}" for each in sources if not is_computed(each))
     words, results = "\n".join((*said, *read))[:_MOST_READ], [each.quote for each in sources if is_computed(each)]
     finding = hook_functions(Hook.UNKNOWN_FIGURES, _texts) if values else ()
@@ -38,7 +38,7 @@ def _texts(found: Any) -> dict[str, str]:
 
 
 def _values(name: str, value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Yield each number and text with its name, except booleans and the length of a list beside it."""
+    """Yield each number and text with its name, except booleans and the length of a list next to it."""
     match value:
         case dict():
             counts = {len(each) for each in value.values() if isinstance(each, list)}

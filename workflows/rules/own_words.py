@@ -1,7 +1,7 @@
-"""Which values of a tool call are the user's own words, in the spellings that tools take.
+"""Which values of a tool call are the user's own words, in the spellings that tools accept.
 
 Such a value is one piece of what the user said, in one of a few spellings. Each spelling is a function of the piece, so
-that nothing can be encoded in it: a value tells which piece was chosen, and in which spelling, and no more.
+that nothing can be encoded in it: a value reveals only which piece was chosen, and in which spelling.
 """
 
 import re
@@ -20,7 +20,7 @@ _STRAIGHT: Final = str.maketrans(
 )
 _AND: Final = r"(?:(?:and|und|et|y|e|en|&)\s+)"
 _BETWEEN: Final = re.compile(rf"(?<!\s)(?:\s*[,;]\s*{_AND}?|\s+{_AND}|\s*\n\s*(?:[-*•]\s+)?)")
-"""Separators of list items, which contain none, so that a piece is split in one way."""
+"""Separators of list items; items contain none, so that a piece can be split in only one way."""
 _MOST_ITEMS: Final = 20
 _CODE: Final = re.compile(r"(?=.*\d)\+?[A-Za-z0-9]{2,40}")
 _FIGURE: Final = re.compile(r"(?<![^\W_])\d{1,15}(?:[.,'’\s]\d{1,15}){0,5}(?![^\W_])")
@@ -30,7 +30,7 @@ _MOMENT: Final = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)(?:$|T(?=.)))?(?:(\d\d):(\
 
 
 def is_own(value: JsonValue, said: Collection[str]) -> bool:
-    """Whether a value is empty, a piece of the user's words, or a list whose items follow each other in them."""
+    """Return whether a value is empty, a piece of the user's words, or a list of consecutive pieces."""
     match value:
         case None | "" | [] | bool() | dict():
             return value in (None, "", [], {})
@@ -64,13 +64,13 @@ def _beginnings(value: str) -> Sequence[str]:
 
 @lru_cache(maxsize=64)
 def _spellings(text: str) -> Sequence[str]:
-    """Spell a text as it is; with straight quotes and single spaces; and that in lower case."""
+    """Return a text unchanged; with straight quotes and single spaces; and that in lower case."""
     plain = " ".join(text.translate(_STRAIGHT).split())
     return (text, plain, plain.lower())
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value occurs in a text as whole words; `in` is linear even for repetitive texts."""
+    """Return whether a value occurs in a text as whole words; `in` is linear even for repetitive texts."""
     return value in text and _by_words(value) in _by_words(text)
 
 
@@ -79,7 +79,7 @@ def _by_words(text: str) -> str:
 
 
 def _are_listed(items: Sequence[str], text: str) -> bool:
-    """Whether items follow each other in a text, separated only as in a list."""
+    """Return whether items are consecutive in a text, separated only as in a list."""
     begins = re.finditer(rf"(?<![^\W_]){re.escape(items[0])}", text)
     return any(_follow(items, text, found.start()) for found in begins)
 
@@ -94,14 +94,14 @@ def _follow(items: Sequence[str], text: str, at: int) -> bool:
 
 
 def _stands_apart(value: str, text: str) -> bool:
-    """Whether an account or telephone number occurs in a text with its spaces and dashes."""
+    """Return whether an account or telephone number occurs in a text with its spaces and dashes."""
     apart = r"[ ./()-]{0,2}".join(map(re.escape, value)) if _CODE.fullmatch(value) else ""
     return bool(apart and re.search(rf"(?<![^\W_]){apart}(?![^\W_])", text))
 
 
 @lru_cache(maxsize=64)
 def _figures(text: str) -> Collection[str]:
-    """Read the first figures of a text, with their thousands and decimal separators."""
+    """Parse the first figures of a text, with their thousands and decimal separators."""
     found = set[str]()
     for written in {match[0] for match in islice(_FIGURE.finditer(text), _MOST_FIGURES)}:
         *whole, last = re.split(r"\D", written)
@@ -113,7 +113,7 @@ def _figures(text: str) -> Collection[str]:
 
 
 def _is_moment(value: str, text: str) -> bool:
-    """Whether a text states this date, time, or date and time."""
+    """Return whether a text states this date, time, or date and time."""
     found = _MOMENT.fullmatch(value)
     if not value or found is None:
         return False

@@ -1,4 +1,4 @@
-"""Edits of a running plan by people, who change what has not begun. Pure."""
+"""Edits of a running plan by people, who can change what has not begun. Pure."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from chargehand.contracts.problems import printable
 from workflows.rules.plan_validation import InvalidPlan
 
 _BEFORE_CHARACTERS: Final = 200
-"""Maximum of the previous text, since the report names every edit."""
+"""Maximum of the previous text, since the report lists every edit."""
 
 
 def apply_edits(

@@ -8,14 +8,14 @@ from chargehand.contracts import Plan, Subtask
 MOST_ITEMS: Final = 50
 """Maximum subtasks of one template."""
 _LONGEST_BASE: Final = 16
-"""Characters of a template's id that its items' ids begin with; ids have at most 20."""
+"""Characters of a template's id with which its items' ids begin; ids have at most 20."""
 
 
 def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan:
-    """Replace a template by one subtask per instruction; the result still has to be validated.
+    """Replace a template with one subtask per instruction; the result still has to be validated.
 
     Dependents of the template depend on all its subtasks. A required template stays required if it is a single subtask;
-    of several, lost ones become gaps.
+    if there are several, lost ones become gaps.
     """
     ids = _item_ids(template.id, len(instructions), {subtask.id for subtask in plan.subtasks})
     items = tuple(

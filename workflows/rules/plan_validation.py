@@ -29,7 +29,7 @@ from workflows.rules.task_deduplication import fingerprint, normalise, task_text
 SUPERVISOR: Final = "supervisor"
 """The agent name of a nested session."""
 _INPUT_STEPS: Final = 5_000
-"""About a tenth of a second of a workflow task."""
+"""Takes about a tenth of a second of a workflow task."""
 _MOST_BYTES: Final = 200_000
 """Total of all instructions, since the status and every client's copy of the plan repeat them."""
 _NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
@@ -43,7 +43,7 @@ _SPACES: Final = dict.fromkeys(map(ord, ".,;:!?¿¡()[]\"'’“”„«»…。
 
 
 class Funds(NamedTuple):
-    """What the subtasks of a plan may spend, and what those that have not begun need."""
+    """What the subtasks of a plan can spend, and what those that have not begun need."""
 
     usd: Decimal
     """Dollars left for them."""
@@ -156,7 +156,7 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 def _limit_errors(
     draft: PlanAnswer | Plan, crew: CrewCard, turns: int, funds: Funds | None, begun: Collection[str]
 ) -> Iterator[str]:
-    """Compare the total needs of the subtasks that have not begun with what is left."""
+    """Compare the total needs of the subtasks that have not begun with the remaining limits."""
     new = [subtask for subtask in draft.subtasks if subtask.id not in begun]
     is_one = len(new) == 1
     each = {agent.name: agent.least_turns if is_one else agent.planned_turns for agent in crew.agents}
@@ -226,7 +226,7 @@ def _name(subtask_id: str) -> str:
 
 
 def _is_too_long(instruction: str) -> bool:
-    """Whether it is refused for its length, which the shape errors report."""
+    """Return whether it is refused for its length, which the shape errors report."""
     return len(instruction.strip()) > LONGEST_INSTRUCTION
 
 
@@ -265,7 +265,7 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 
 
 def is_vague(instruction: str, *, has_inputs: bool) -> bool:
-    """Whether an instruction names neither an object nor the content of a good answer.
+    """Return whether an instruction names neither an object nor the content of a good answer.
 
     "Analyze the data" is vague: each of its words fits any task. Such words are listed in `vague_words.json` by
     language; any other word (a name, a figure, a column, a question word) is enough, so that no good instruction

@@ -1,4 +1,4 @@
-"""Calls of plug-ins in workflows. A result of the wrong type fails the session, and names the plug-in and its hook."""
+"""Calls of plug-ins in workflows. A result of the wrong type fails the session; the error names plug-in and hook."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

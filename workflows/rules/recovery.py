@@ -1,4 +1,4 @@
-"""The recovery table: what follows a finished attempt at a subtask.
+"""The recovery table: the action after each attempt at a subtask.
 
 `docs/recovery.md` documents this table.
 """
@@ -35,17 +35,17 @@ class Attempts:
     agents: tuple[str, ...] = ()
     """The agents of these attempts, in order."""
     done: frozenset[Action] = frozenset()
-    """Actions taken, even if no attempt followed."""
+    """Actions taken, including those without a following attempt."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """The options available for one subtask now."""
+    """The options currently available for one subtask."""
 
     max_attempts: int
     """Failed attempts after which the subtask is given up."""
     fallback: str | None = None
-    """The fallback of the latest attempt's agent, if it may take the subtask."""
+    """The fallback of the latest attempt's agent, if it can take the subtask."""
     stronger: Tier | None = None
     """The next tier above the agent's."""
     may_nest: bool = False
@@ -117,12 +117,12 @@ def _is_available(action: Action, outcome: Outcome, attempts: Attempts, means: M
 
 
 def lacks_budget(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
-    """Whether a better action would be available if the ledger covered it."""
+    """Return whether a better action would be available if the ledger covered it."""
     return not means.can_pay and next_action(outcome, attempts, replace(means, can_pay=True)) != action
 
 
 def has_answer(outcome: Outcome) -> bool:
-    """Whether an outcome contains an answer, even an unsure or unfinished one; a question back is not one."""
+    """Return whether an outcome contains an answer, even unsure or unfinished; a counter-question is none."""
     if isinstance(outcome, Failure) or (isinstance(outcome, Escalation) and outcome.reason not in _WITH_ANSWER):
         return False
     return bool(outcome.content or outcome.findings)

@@ -1,12 +1,12 @@
 """Repetition: calls of the same tool with the same arguments that cannot return another result.
 
-A call may return another result once anything in the session has acted since, and is then made again. If
-other agents may act meanwhile, it is always made again, and counts as repeated if its result is the same. A call that
+A call can return another result once anything in the session has acted since, and is then made again. If
+other agents can act meanwhile, it is always made again, and counts as repeated if its result is the same. A call that
 acts is made once. Tools marked `repeatable` are never held back.
 
-Arguments are the same if they are equal as JSON, in any key order. Once the tool has answered, case
-and white space of plain words do not count either. They do count in code, queries, paths and quotations, and after an
-error, which a change of case may correct.
+Arguments are the same if they are equal as JSON, in any key order. Once the tool has answered, differences in case
+and white space of plain words are also ignored. They count in code, queries, paths and quotations, and after an
+error, which a change of case can correct.
 """
 
 import json
@@ -34,14 +34,14 @@ _EXACT_TEXT: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
 
 @dataclass(frozen=True)
 class Effects:
-    """Which calls of an agent may return another result when repeated."""
+    """Determines which calls of an agent can return another result when repeated."""
 
     acting: Collection[str] = ()
     """Its tools with side effects."""
     repeatable: Collection[str] = ()
-    """Its tools that may always be called again."""
+    """Its tools that can always be called again."""
     others_act: bool = False
-    """Whether other agents of the session may have side effects in the meantime."""
+    """Whether other agents of the session can have side effects in the meantime."""
 
 
 def refuse_repetition(
@@ -67,7 +67,7 @@ def refuse_repetition(
 
 
 def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
-    """Whether an agent has made no new call and got no new result in three rounds, and must answer now."""
+    """Return whether three of an agent's rounds had no new call or result, so that it must answer now."""
     repetitions = 0
     made = _Calls(effects)
     for past in rounds:
@@ -127,7 +127,7 @@ class _Calls:
         return None if known is None else known[0]
 
     def is_news(self, call: ToolCall, past: Round) -> bool:
-        """Whether a call is new, or returned another result than before."""
+        """Return whether a call is new, or returned another result than before."""
         if call.tool in self._effects.acting:
             return _exactly(call) not in self._acts
         known, result = self._known(call), _result(call, past)

@@ -72,7 +72,7 @@ def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]
 def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> InputOutcome:
     """Drop earlier quotations from sources that this session has read again, since they may have changed.
 
-    Sources known only from the earlier session keep them.
+    Sources known only from the earlier session keep their quotations.
     """
     own = {source.ref for entry in outcomes for source in entry.outcome.sources if not source.session}
     if not own:

@@ -21,7 +21,7 @@ _TRIVIAL: Final = frozenset((
     "were", "will", "with", "you", "your",
 ))
 # fmt: on
-"""Words without content. `A`, `IT` and `US` may be names, and `or` differs in meaning from `and`."""
+"""Words without content. `A`, `IT` and `US` can be names, and `or` differs in meaning from `and`."""
 _COUNTED_MARKS: Final = "#%"
 """Punctuation that distinguishes: C and C#, 5 and 5 %."""
 
@@ -39,8 +39,8 @@ def normalise(instruction: str) -> str:
     """Reduce an instruction to what distinguishes it from others.
 
     Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, most prepositions,
-    `please`) do not count. The order of the other words does, and so do `from` and `by`, which tell a direction, and
-    symbols such as `+`, `<` and `€`.
+    `please`) do not count. The order of the other words does, and so do `from` and `by`, which indicate a direction,
+    and symbols such as `+`, `<` and `€`.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
     words = "".join(map(_spaced, folded)).split()
@@ -48,7 +48,7 @@ def normalise(instruction: str) -> str:
 
 
 def task_text(subtask: Subtask | SubtaskDraft) -> str:
-    """Return what identifies a subtask among those of its agent: its instruction, and a hash of its data."""
+    """Return what identifies a subtask among those of its agent: the instruction and a hash of the data."""
     if not subtask.input:
         return subtask.instruction
     return f"{subtask.instruction} {hashlib.sha256(canonical(subtask.input).encode()).hexdigest()}"

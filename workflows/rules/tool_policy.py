@@ -1,8 +1,8 @@
 """Tool policies: which calls the rules of a crew allow, and how much of their limits calls have used.
 
 Without a person, an agent that has read private text sends out only the user's own words and listed values.
-The rule is an allow list, so that no encoding of private text gets past it. Which of the user's words
-are sent, and whether a call is made at all, still leaks a little, so lists and the number of calls are bounded.
+The rule is an allow list, so that no encoding of private text gets past it. The choice of the user's words to
+send, and of whether to call at all, still leaks a little, so lists and the number of calls are bounded.
 """
 
 import re
@@ -26,7 +26,7 @@ _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 """One plain mailbox: no blank, quote, comma or second address, and no lookalike of these."""
 _SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
 _REST_OF_ADDRESS: Final = re.compile(r"(?!/|.*(?:\.\.|//))[A-Za-z0-9._~/&=+,-]*(?:[?#][A-Za-z0-9_~?&=#+,-]*)?")
-"""A page below a site: nothing that leads out of it, nothing encoded, and no other host behind `?` or `#`."""
+"""A page below a site: nothing that leads out of it, nothing encoded, no other host behind `?` or `#`."""
 
 Arguments = Mapping[str, JsonValue]
 MOST_UNASKED: Final = 8
@@ -40,7 +40,7 @@ def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
 
 
 def acting_call(path: str, tool: str, arguments: Arguments) -> str:
-    """Identify an acting call by its subtask's path, whichever attempt makes it."""
+    """Identify an acting call by its subtask's path, independent of the attempt that makes it."""
     return f"{path} {call_hash('', tool, arguments)}"
 
 
@@ -61,12 +61,12 @@ def doubts(policy: Iterable[Obligation], arguments: Arguments, mode: PolicyMode 
 
 
 def is_judged(policy: Iterable[Obligation]) -> bool:
-    """Whether a model has to judge a call before it may be made without a person."""
+    """Return whether a model has to judge a call before it can be made without a person."""
     return any(rule.judged for rule in _automatic(policy))
 
 
 def is_listed(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool:
-    """Whether a rule lists an argument's value; ranges do not count, since digits can encode private text."""
+    """Return whether a rule lists a value; ranges do not count, since digits can encode private text."""
     listed = (rule.within.get(name) for rule in _automatic(policy))
     return any(isinstance(values, tuple) and not _beyond(value, values) for values in listed)
 
@@ -96,7 +96,7 @@ class PolicyLedger(Carried):
     """Usage of policies by the calls of a whole session."""
 
     calls: dict[str, int] = left_out({})
-    """By the key of the obligation; so are sums."""
+    """By the key of the obligation, as are sums."""
     sums: dict[str, Decimal] = left_out({})
     succeeded: tuple[str, ...] = left_out(())
     """Keys of successful calls, in order."""
@@ -111,11 +111,11 @@ class PolicyLedger(Carried):
         ]
 
     def violations(self, policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
-        """List the rules that forbid this call whatever succeeds before it."""
+        """List the rules that forbid this call, regardless of what succeeds before it."""
         return [problem for each in policy for problem in self._violations(each, arguments)]
 
     def count(self, policy: Iterable[Obligation], arguments: Arguments, calls: int = 1) -> None:
-        """Count a call whatever its result; -1 takes back one that was certainly not applied."""
+        """Count a call, regardless of its result; -1 takes back one that was certainly not applied."""
         for each in policy:
             self.calls[each.key] = self.calls.get(each.key, 0) + calls
             amount = _amount(each.rule, arguments)
@@ -162,7 +162,7 @@ def _amount(rule: ToolRule | None, arguments: Arguments) -> Decimal | None:
 def why_approved(
     arguments: Arguments, *, kept: Collection[str], said: Collection[str], policy: Collection[Obligation], calls: int
 ) -> str:
-    """Explain why a person decides about a call that reaches out after private text was read; empty if none has to.
+    """Explain why a person must decide about a call that reaches out after private text was read; empty if none must.
 
     Args:
         arguments: the call's arguments.

@@ -1,1 +1,1 @@
-"""The state of sessions, agents and conversations, changed by its own methods only. No effects."""
+"""The state of sessions, agents and conversations, changed only by its own methods. No effects."""

@@ -40,7 +40,7 @@ _WHY: Final[Mapping[str, str]] = {
 }
 """Why the work of an agent ended without an answer."""
 _MOST_UNREAD: Final = 200
-"""Messages of a person that may wait for the agent's next turn; a session sends fewer."""
+"""Messages of a person that can wait for the agent's next turn; a session sends fewer."""
 
 
 class Inbox:
@@ -51,7 +51,7 @@ class Inbox:
         self.read = read
         """Numbers of the messages that the agent has read."""
         self.is_interrupted = False
-        """Whether the tools of the current turn are interrupted."""
+        """Whether the tools of the current turn have been interrupted."""
         self._taken: tuple[int, ...] = ()
         """Numbers of the messages in the current turn."""
 
@@ -75,7 +75,7 @@ class Inbox:
         self.read, self._taken = (*self.read, *self._taken), ()
 
     def withdraw(self, read: tuple[int, ...]) -> None:
-        """Restore the messages read at an earlier time; reading the later ones had no result."""
+        """Reset the read messages to those of an earlier time; reading the later ones had no result."""
         self.read = read
 
 
@@ -194,7 +194,7 @@ class AgentWork:
         return TurnCosts(model, request.output_caps, self.conversation.counted, spending.mean_output)
 
     def tell_turns(self, number: int) -> None:
-        """Tell the agent, with its latest tool results, how many turns are its own and how many it may borrow."""
+        """Add to the agent's latest tool results how many turns are its own and how many it can borrow."""
         request, own = self.request, self.spending.ledger.unspent
         borrowed = self.spending.ledger.granted.beyond(request.grant)
         spare = request.spare.beyond(borrowed)
@@ -219,7 +219,7 @@ class AgentWork:
         return None
 
     def keep_answer(self, outcome: Outcome, result: TurnResult) -> None:
-        """Keep an answer as a fallback, and have the agent answer again in view of new messages."""
+        """Keep an answer as a fallback, and make the agent answer again with the new messages."""
         self._change(answered=outcome, answered_after=self.inbox.read, corrections=0)
         self._add_answer(result)
 
@@ -237,9 +237,9 @@ class AgentWork:
         self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
-        """Have the agent correct its reply; False if its corrections are used up or it declined.
+        """Make the agent correct its reply; False if its corrections are used up or it declined.
 
-        What it said in prose is shown to it again, and is the outcome if it comes to no better one.
+        What it said in prose is shown to it again, and becomes the outcome if no better one follows.
         """
         text, has_data = result.text if result.stop == "malformed" else "", self.request.agent.output is not None
         said = in_prose(text, self.conversation.citable, self._name, result.problem, has_data=has_data)

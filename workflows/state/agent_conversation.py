@@ -1,4 +1,4 @@
-"""An agent's conversation with its model: its rounds, where parts of them are kept, and compaction."""
+"""An agent's conversation with its model: its rounds, where parts of them are stored, and compaction."""
 
 import json
 import re
@@ -19,14 +19,14 @@ from workflows.contracts import ConversationState, SubtaskRequest
 from workflows.rules.evidence import QUOTE_CHARACTERS, Notes, sources_read
 
 _LONGEST: Final = 600_000
-"""Bytes after which a conversation is compacted: with one more round it still fits into one payload."""
+"""Bytes after which a conversation is compacted: with one more round, it still fits into one payload."""
 _LONGEST_SHARE: Final = 0.6
 """Share of the model's context window after which a conversation is compacted."""
 _LEAST_SHARE: Final = 0.2
 """Minimum share of the window taken by rounds, the only part that compaction shortens."""
 _SUMMARY_CHARACTERS: Final = 20_000
 _MOST_SOURCES: Final = 300
-"""Sources of earlier conversations that can still be cited."""
+"""Maximum sources of earlier conversations that can still be cited."""
 _DOUBT_CHARACTERS: Final = 300
 _UNKNOWN: Final = "Outcome unknown: whether {} was applied has to be checked by a person."
 NOT_MADE: Final = "Not made because of a fault of the worker: {}."
@@ -115,7 +115,7 @@ class Conversation(ConversationState):
         return self.task().make(CompactTask, kind="compact", must_answer=True)
 
     def is_long(self, task: WorkTask, bound: int) -> bool:
-        """Whether the conversation has to be compacted before its next turn, whose input is at most `bound`."""
+        """Return whether to compact the conversation before its next turn, whose input is at most `bound`."""
         rounds = sum(len(past.model_dump_json()) for past in task.rounds)
         window = self._request.model.context_window
         fills_window = usual_tokens(bound, self.counted) > window * _LONGEST_SHARE

@@ -88,7 +88,7 @@ class Budget:
         return agent.replace(tier=subtask.tier, model=None)
 
     def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
-        """Whether the ledger covers `turns` turns of the supervisor of `output` tokens each."""
+        """Return whether the ledger covers `turns` turns of the supervisor of `output` tokens each."""
         bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
         turn = likely_cost(self.model(self.facts.crew.tier), bound, output)
         return self.unspent.covers(Amount(turns, turns * turn.usd))
@@ -100,11 +100,11 @@ class Budget:
 
     @property
     def spare(self) -> Amount:
-        """What running agents may borrow: everything that waiting subtasks do not need."""
+        """Return what running agents can borrow: everything that waiting subtasks do not need."""
         return self.unspent.beyond(self.least_of_waiting())
 
     def least_start(self, subtask: Subtask) -> Amount:
-        """Estimate the least with which a subtask can start, including the expansion of a template."""
+        """Estimate the minimum with which a subtask can start, including the expansion of a template."""
         least = self.least_grant(subtask.agent)
         return least + self.expansion_turn() if subtask.for_each else least
 
@@ -133,26 +133,26 @@ class Budget:
         return max(1, min(_MOST_SUBTASKS, amount.turns // cheapest.planned_turns, by_usd))
 
     def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
-        """Estimate the dollars that the most expensive agent needs to start, and what the others add to that."""
+        """Estimate the dollars that the most expensive agent needs to start, and what the others add."""
         spent = [round_up_dollars(self.planned_grant(agent).usd / _RESERVED_TO_SPENT) for agent in agents]
         first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
         return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
 
     def least_of_waiting(self) -> Amount:
-        """Estimate the least that the waiting subtasks need."""
+        """Estimate the minimum that the waiting subtasks need."""
         return sum((self.least_grant(subtask.agent) for subtask in self.progress.waiting), Amount())
 
     def items_beside(self, template: Subtask, kept: Amount) -> int:
-        """Compute how many subtasks of a template the limits pay for, after what is kept for others."""
+        """Compute how many subtasks of a template the limits pay for, after reservations for other subtasks."""
         least, unspent = self.least_grant(template.agent), self.unspent
         by_turns = (unspent.turns - kept.turns) // least.turns
         by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
         return max(0, min(MOST_ITEMS, by_turns, by_usd))
 
     def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
-        """Reserve one of `not_started` shares for a subtask; None if the ledger does not cover the least."""
+        """Reserve one of `not_started` shares for a subtask; None if the ledger does not cover the minimum."""
         least, agent = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent)
-        most = least + self.unspent  # no bound of its own for a nested session, and never less than the least
+        most = least + self.unspent  # no separate bound for a nested session, and never less than the minimum
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
             rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
@@ -171,7 +171,7 @@ class Budget:
     def close(self) -> Decimal:
         """Free the report's reserves, and return the maximum cost of the session.
 
-        Subtasks that have not ended may still spend their grants.
+        Subtasks that have not ended can still spend their grants.
         """
         for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
             reserve.release()

@@ -19,7 +19,7 @@ ALLOWED: Final = frozenset[CallVerdict]({"allowed", "approved", "edited"})
 
 @dataclass(eq=False)
 class Pending:
-    """A call that waits for a person."""
+    """A call that is waiting for a person."""
 
     shown: PendingCall
     request: CallRequest
@@ -27,7 +27,7 @@ class Pending:
     """Number of the request in its subtask's mailbox."""
     reply: CallReply | None = None
     is_delivered: bool | None = None
-    """Whether the subtask was still running to take the reply; None until known."""
+    """Whether the subtask was still running and received the reply; None until known."""
 
     def decide(self, reply: CallReply) -> None:
         self.reply = reply
@@ -60,7 +60,7 @@ class Approvals(Carried):
         return f"c{self.asked + 1}"
 
     def needs_judge(self, request: CallRequest) -> bool:
-        """Whether a model has to judge a call that otherwise needs no person."""
+        """Return whether a model has to judge a call that otherwise needs no person."""
         if request.is_doubtful or request.needs_approval or request.why or not is_judged(request.policy):
             return False
         is_new = self._before(request, request.arguments) is None
@@ -75,7 +75,7 @@ class Approvals(Carried):
         return ""
 
     def judge(self, request: CallRequest, doubt: str = "") -> CallReply | None:
-        """Decide about a call by policy; None if a person has to, for instance because of a model's doubt."""
+        """Decide about a call by policy; None if a person must, for instance because a model doubts it."""
         if request.is_doubtful:
             return None
         is_applied = self._before(request, request.arguments)
@@ -166,13 +166,13 @@ class Approvals(Carried):
         return {acted.removesuffix(same): is_applied for acted, is_applied in made if acted.endswith(same)}
 
     def _before(self, request: CallRequest, arguments: Arguments) -> bool | None:
-        """Whether the same call was applied for this subtask, or for one that replaces it or is replaced by it."""
+        """Return whether the same call was applied for this subtask, its replacement, or the one it replaces."""
         own, made = f"{request.subtask}/", self._made(request, arguments).items()
         same = (is_applied for path, is_applied in made if own.startswith(f"{path}/") or f"{path}/".startswith(own))
         return max(same, default=None)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
-        """Refuse what a person may not allow: a call that the policy denies or that was already made."""
+        """Refuse what a person cannot allow: a call that the policy denies or that has already been made."""
         is_own = request.is_doubtful and arguments == request.arguments
         if self._before(request, arguments) is not None and not is_own:
             raise Refused("The same call was made before, for this subtask. Reject it.")

@@ -46,7 +46,7 @@ class Clock:
 
     @property
     def report_starts_at(self) -> datetime:
-        """When writing the report begins, finished or not."""
+        """When writing the report begins, even if the plan is unfinished."""
         return self.deadline_at - options.report_time(self.time)
 
     @property
@@ -65,7 +65,7 @@ class Clock:
 
     @property
     def work_is_over(self) -> bool:
-        """Whether no new work is started: the report is due, or the session is stopping."""
+        """Whether no more work is started: the report is due, or the session is stopping."""
         return self._is_stopping or self.is_overcharged or self.is_report_due
 
     @property
@@ -83,7 +83,7 @@ class Clock:
         self._deadline_at += by
 
     def extend(self, deadline: timedelta) -> None:
-        """Extend the deadline, given from the start of the session; never shorten it."""
+        """Extend the deadline to one given from the start of the session; never shorten it."""
         self._deadline_at = max(self._deadline_at, self.started_at + deadline)
 
     def reach(self, deadline_at: datetime) -> None:

@@ -54,7 +54,7 @@ class Dialogue(Carried):
     is_closing: bool = present(default=False)
     working_on: str = present("")
     _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
-    """Waiting messages by number, in order; those about jobs are numbered too, so that they keep their place."""
+    """Waiting messages by number, in order; those about jobs are numbered, too, and thus keep their place."""
     _admitted: set[int] = PrivateAttr(default_factory=set[int])
     _told: dict[int, int] = PrivateAttr(default_factory=dict[int, int])
     """Messages passed to the working agent, by their number in its inbox."""
@@ -74,7 +74,7 @@ class Dialogue(Carried):
 
     @property
     def said(self) -> tuple[str, ...] | None:
-        """The user's messages, those that wait too; None if the transcript has lost its beginning."""
+        """The user's messages, including waiting ones; None if the transcript has lost its beginning."""
         if self.lines and self.lines[0].number > 1:
             return None
         return tuple(line.text for line in self.lines if line.kind == "message")
@@ -172,7 +172,7 @@ class Dialogue(Carried):
         return f"j{self.jobs}"
 
     def end_job(self, job: str, outcome: Outcome, reads: Reads, at: datetime) -> None:
-        """Have the agent with the floor report on a finished job, whose outcome becomes its input."""
+        """Make the agent with the floor report on a finished job, whose outcome becomes its input."""
         self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
         self.reads |= reads
         number = self.numbered

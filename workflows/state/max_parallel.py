@@ -1,7 +1,7 @@
-"""How many agents may work at once in a session and all sessions nested in it: `max_parallel`. Pure.
+"""How many agents can work at once in a session and all sessions nested in it: `max_parallel`. Pure.
 
 Each running subtask takes a place. Places that no subtask of the session waits for are lent to running nested
-sessions until they end. A nested session starts with one place, that of its own subtask.
+sessions until these end. A nested session starts with one place, that of its own subtask.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Places(Carried):
     _lent: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
     """Places lent to running nested sessions, by workflow id, in addition to their subtask's own."""
     _spare: int = 0
-    """Places that may be lent; the session itself does not need them before its next offer."""
+    """Places that can be lent; the session itself does not need them before its next offer."""
 
     def free(self, running: int) -> int:
         """Count the places used neither by subtasks nor by nested sessions."""
@@ -40,7 +40,7 @@ class Places(Carried):
         self.lend()
 
     def lend(self) -> None:
-        """Lend the offered places, each to the session with the fewest."""
+        """Lend the offered places one by one, each to the session with the fewest."""
         while self._lent and self._spare > 0:
             self._lent[min(self._lent, key=lambda child: self._lent[child])] += 1
             self._spare -= 1

@@ -124,7 +124,7 @@ class Progress(Carried):
     begun: set[str] = present(set[str]())
     """Ids of subtasks that were started, skipped or expanded."""
     children: tuple[str, ...] = left_out(())
-    """Ids of all started child workflows, those of earlier runs included."""
+    """Ids of all started child workflows, including those of earlier runs."""
     limit_usage: LimitUsage = left_out(LimitUsage())
     booked: tuple[str, ...] = left_out(())
     edits: list[EditRecord] = left_out([])
@@ -137,7 +137,7 @@ class Progress(Carried):
     """Differences between outcomes that do not contradict each other."""
     reviews: int = left_out(0)
     outcomes_read: int = left_out(0)
-    """Number of outcomes at the last decision whether to review."""
+    """Number of outcomes at the last decision on whether to review."""
     ignored_messages: int = left_out(0)
     """Signals that were not from this session's workflows or could not be handled."""
     unknown_signals: dict[str, None] = present({})
@@ -167,7 +167,7 @@ class Progress(Carried):
 
     @property
     def is_reporting(self) -> bool:
-        """Whether the report is being written, or none will be."""
+        """Whether the report is being written, or there will be none."""
         return self.state in _REPORTING
 
     @property
@@ -267,7 +267,7 @@ class Progress(Carried):
         )
 
     def record_child(self, child: str) -> bool:
-        """Record the start of a child workflow; False if any run already started one of that id."""
+        """Record the start of a child workflow; False if any run already started one with that id."""
         is_new = child not in self.children
         self.children += (child,) if is_new else ()
         return is_new

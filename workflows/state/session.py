@@ -1,4 +1,4 @@
-"""The state of one session, in parts that only their own methods change."""
+"""The state of one session, in parts that are changed only by their own methods."""
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
@@ -73,9 +73,9 @@ class ConversationRunState(Contract):
 
 
 class Memo:
-    """What a session last wrote into its memo, for followers of its history and for lists of sessions.
+    """The memo fields that a session last wrote, for followers of its history and for lists of sessions.
 
-    Because lists show the memo, it holds only the beginning of each instruction, and of a tool call only the
+    Because lists show the memo, it contains only the beginning of each instruction, and of a tool call only the
     number of its request.
     """
 
@@ -123,7 +123,7 @@ class Session:
     was_reset: bool
     """Whether an operator has reset this session, so that unknown children may exist."""
     dialogue: Dialogue | None = None
-    """In a conversation, what is said in it."""
+    """In a conversation, its transcript and waiting messages."""
     request: SessionRequest = field(init=False)
     """The request with the crew's terms applied, and the documents of the session that it follows."""
     budget: Budget = field(init=False)
@@ -155,7 +155,7 @@ class Session:
         return authority_of(self.facts.crew, above.authority if above else None)
 
     def hides_documents(self, task: Task) -> bool:
-        """Whether a supervisor turn must not see document contents, because its output may be sent out.
+        """Whether a supervisor turn must not see document contents, because its output can be sent out.
 
         A plan that a person approves is read before it takes effect. A designed agent may reach out.
         """
@@ -180,7 +180,7 @@ class Session:
 
     @property
     def said_since(self) -> tuple[str, ...] | None:
-        """What the user has said since the request; None if the beginning of that is not kept."""
+        """What the user has said since the request; None if the beginning of that is no longer stored."""
         if self.dialogue is not None:
             return self.dialogue.said
         steering = self.progress.steering
@@ -223,12 +223,12 @@ class Session:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a person may be asked, which only the root session may do."""
+        """Whether people can be asked, which only the root session is allowed to do."""
         return self.request.questions == "allowed" and self.request.delegation is None
 
     @property
     def may_nest(self) -> bool:
-        """Whether a subtask may be a nested session: it and its subtasks must fit within the depth limit."""
+        """Whether a subtask can be a nested session: it and its subtasks must fit within the depth limit."""
         return self.depth + 2 <= self.request.limits.max_depth
 
     @property
@@ -250,7 +250,7 @@ class Session:
         self.budget.price(self.facts)
 
     def stop_if_overcharged(self) -> None:
-        """Stop starting work once providers charged more than the budget, unless a person can raise it.
+        """Stop starting work once providers have charged more than the budget, unless a person can raise it.
 
         A nested session asks its parent instead, before its next turn.
         """

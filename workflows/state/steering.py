@@ -15,7 +15,7 @@ from workflows.rules.refusal import Refused
 
 _MOST_MESSAGES: Final = 50
 _MOST_CHARACTERS: Final = 40_000
-"""Total of all messages, since every prompt of an agent repeats those addressed to it."""
+"""Maximum total of all messages, since every prompt of an agent repeats those addressed to it."""
 _WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
 
@@ -50,7 +50,7 @@ class Steering(Carried):
     numbered: int = left_out(0)
     answers: tuple[str, ...] = left_out(())
     lost: list[str] = left_out([])
-    """A gap for each message that came too late or named an unknown subtask."""
+    """A gap for each message that was too late or named an unknown subtask."""
     _running: list[Delivery] = PrivateAttr(default_factory=list[Delivery])
 
     @property
@@ -97,7 +97,7 @@ class Steering(Carried):
             raise Refused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
 
     def address(self, text: str, path: str) -> tuple[SteeringItem, tuple[Delivery, ...]]:
-        """Store a message, or an interruption if it has no text; return it with the deliveries it goes to."""
+        """Store a message, or an interruption if it has no text; return it with its deliveries."""
         subtask, _, below = path.partition("/")
         self.numbered += 1
         item = SteeringItem(number=self.numbered, text=text, path=below)
@@ -116,7 +116,7 @@ class Steering(Carried):
         self.told = [told for told in self.told if told.subtask != subtask]
 
     def lose(self, item: SteeringItem) -> None:
-        """Record a message that came too late or named an unknown subtask."""
+        """Record a message that was too late or named an unknown subtask."""
         if item.text:
             self.lost.append(f"A message to {item.path or 'the agents'} was not read: {_quote(item.text)}")
 

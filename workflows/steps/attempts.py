@@ -131,13 +131,13 @@ async def attempt_once(
     tried: Sequence[tuple[Try, SubtaskResult]] = (),
     state: SubtaskState | None = None,
 ) -> SubtaskResult:
-    """Run one child workflow and settle its grant; for a conversation's message it starts from a state."""
+    """Run one child workflow and settle its grant; for a conversation's message, it starts from a state."""
     subtask, tier = trying.subtask, trying.tier
     text = task_text(subtask) if state is None else f"{subtask.id} {task_text(subtask)}"  # people may repeat themselves
     child = child_workflow_id(session.root, session.run, subtask.agent, text, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask, child, began_at)
-    # A fallback may get the same work as another subtask that is running.
+    # A fallback can get the same work as another subtask that is running.
     is_granted = session.budget.grants.open(child, reservation)
     publish(session)
     inputs = _inputs(session, subtask)
@@ -259,7 +259,7 @@ def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
 
 
 def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
-    """Give a subtask to another agent, with its planned instruction if the new one could leak private text."""
+    """Give a subtask to another agent, with its planned instruction if that agent could leak private text."""
     if is_leak(capabilities_of(agent, session.facts.crew), _input_reads(session, subtask)):
         subtask = session.progress.planned_version(subtask)
     return Try(subtask).change(agent=agent)
@@ -270,7 +270,7 @@ def _needed(session: Session, subtask: Subtask) -> Amount:
 
 
 def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
-    """Whether a person approved a plan in which this subtask's agent does not reach out, and the new agent does."""
+    """Return whether a person approved a plan in which the old agent does not reach out, and the new one does."""
     approved = capabilities_of(planned.agent, session.facts.crew)
     return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
@@ -296,7 +296,7 @@ def _means(session: Session, subtask: Subtask) -> Means:
 
 
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
-    """Have a model rewrite the instruction in view of the error; None if it expects no improvement."""
+    """Let a model rewrite the instruction based on the error; None if it expects no improvement."""
     problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
     task = fit(
         [input_for(subtask, outcome)],
@@ -317,7 +317,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
-    """Ask a person, and rewrite the instruction with the answer; None if there is none in time."""
+    """Ask a person, and rewrite the instruction with the answer; None if no answer arrives in time."""
     answer = await ask_person(session, subtask.id, subtask.agent, question)
     if answer is None or answer.text is None:
         return None
@@ -325,7 +325,7 @@ async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
 
 
 async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
-    """Have a judge choose between the answers of several attempts; the most confident one if it cannot."""
+    """Let a judge choose between the answers of several attempts; the most confident one if it cannot."""
     candidates = tuple(
         input_for(trying.change(id=f"A{number}").subtask, ended.outcome)
         for number, (trying, ended) in enumerate(tried, start=1)
@@ -338,7 +338,7 @@ async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
 
 
 def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
-    """Charge all attempts to the chosen outcome, and record the others' cost as wasted."""
+    """Charge all attempts to the chosen outcome, and record the cost of the others as wasted."""
     outcomes = [ended.outcome for _, ended in tried]
     session.progress.count_use(LimitUsage(attempts=len(tried)))
     if chosen is None:

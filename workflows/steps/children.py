@@ -1,4 +1,4 @@
-"""Child workflows: run a subtask as a child, and turn however it ends into an outcome."""
+"""Child workflows: run a subtask as a child, and turn any way in which it ends into an outcome."""
 
 import asyncio
 from collections.abc import Generator
@@ -43,7 +43,7 @@ from workflows.state.steering import Delivery
 from workflows.steps.effects import list_state
 
 _RECALLABLE_BYTES: Final = 800_000
-"""Total of full outcomes: together with a long conversation they fit into one payload."""
+"""Total of full outcomes: together with a long conversation, they fit into one payload."""
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
 """Errors of a nested session that ended before its first turn."""
 _CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to return.")
@@ -79,7 +79,7 @@ async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskRe
     request = _subtask_request(session, job, agent)
     result = await _run(session, job, WorkflowType.SUBTASK, request, SubtaskResult, text=job.subtask.instruction)
     if isinstance(result, Failure):
-        # How many calls it had made by then is not known.
+        # The number of calls it had made by then is unknown.
         return SubtaskResult(outcome=result, outgoing=MOST_UNASKED if agent.outward else 0)
     session.budget.spending.learn(result.overcharges)
     return result.replace(outcome=with_quotes(result.outcome))
@@ -97,7 +97,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         crew=session.facts.crew.reference,
         subtask=subtask,
         path=f"{above.path}/{subtask.id}" if (above := session.request.delegation) else "",
-        # Only its supervisor needs these.
+        # Only its supervisor needs these fields.
         agent=agent.replace(fallback=None, input=None),
         model=session.budget.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
@@ -194,7 +194,7 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
 
 @contextmanager
 def _places_lent(session: Session, way: Delivery) -> Generator[None]:
-    """Tell a nested session its number of places and whether a person is being waited for, at every change."""
+    """Keep a nested session informed of its number of places and whether a person is being waited for."""
     known = PlacesNotice(total=1)
 
     def now() -> PlacesNotice:
@@ -202,7 +202,7 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
 
     async def tell() -> None:
         nonlocal known
-        # By then, sessions that start at the same time are open too and get their part.
+        # By then, sessions that start at the same time are also open and get their share.
         await workflow.wait_condition(lambda: way.is_started)
         session.places.lend()
         while True:

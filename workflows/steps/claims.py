@@ -29,7 +29,7 @@ _EVIDENCE_TOKENS: Final = 1_000
 """Maximum of the evidence of one claim."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
 _DOUBT: Final = "Claim {0} is not what its evidence says. {1}"
-"""Judged as a control: a judge that agrees with everything agrees with this too, and verifies nothing."""
+"""A control claim: a judge that agrees with everything also agrees with this, and verifies nothing."""
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
 _LEAST_TURNS: Final = 2
@@ -91,7 +91,7 @@ def _contradicted(text: CheckedText) -> list[Claim]:
 
 
 async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:
-    """Have claims with evidence judged, as many as fit into one small turn."""
+    """Let a model judge the claims with evidence, as many as fit into one small turn."""
     resting = [number for number, each in enumerate(claims) if each.rests_on]
     verdicts = await _verdicts(session, [claims[number] for number in resting]) if resting else []
     judged = [each.claim for each in claims]
@@ -148,7 +148,7 @@ async def grade(session: Session, draft: Draft, material: Material) -> tuple[Dra
 
 
 async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> tuple[Grade, ...] | None:
-    """Have a model grade a draft as shown to its reader; None if no model can."""
+    """Let a model grade a draft as shown to its reader; None if no model can."""
     if session.clock.was_interrupted:
         return None
     answer, cited = keep_cited(check_citations(draft.text.answer, sources), sources)

@@ -1,4 +1,4 @@
-"""The loop of a conversation: wait for a message, and have the agent with the floor answer it."""
+"""The loop of a conversation: wait for a message, and let the agent with the floor answer it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Talk:
         self.jobs[job.id] = asyncio.create_task(_run_job(self, job))
 
     def end_job(self, job: Subtask, outcome: Outcome) -> None:
-        """Have the agent with the floor report on a finished job."""
+        """Make the agent with the floor report on a finished job."""
         del self.jobs[job.id]
         self.dialogue.end_job(job.id, outcome, self.session.provenance.of_attempts(job.id), workflow.now())
 
@@ -75,7 +75,7 @@ async def converse(talk: Talk) -> EndReason:
 
 
 async def interrupt(talk: Talk, number: int) -> None:
-    """Interrupt the tool calls of the working agent, and pass it a message after those that wait before it."""
+    """Interrupt the tool calls of the working agent, and pass it a message after those already waiting."""
     progress, dialogue = talk.session.progress, talk.dialogue
     subtask = dialogue.working_on
     while subtask in progress.steering.running:
@@ -116,7 +116,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
 
 
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
-    """Have the agent answer a message, or those it hands over to; return why the conversation ends, if it does."""
+    """Let the agent answer a message, or those it hands over to; return why the conversation ends, if it does."""
     session, dialogue, left = talk.session, talk.dialogue, talk.request.limits.message_usd
     held, said, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
     talk.touch()
@@ -153,7 +153,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
 
 
 async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None) -> SubtaskResult:
-    """Have the agent with the floor work on a message in a child workflow, if the budget allows."""
+    """Let the agent with the floor work on a message in a child workflow, if the budget allows."""
     session, dialogue = talk.session, talk.dialogue
     title = message.text[:LONGEST_INSTRUCTION]
     subtask = Subtask(
@@ -208,7 +208,7 @@ def _cents(usd: Decimal) -> Decimal:
 
 
 def _unpaid(talk: Talk, agent: str, most_usd: Decimal | None) -> Failure | None:
-    """State that the limit per message does not cover an agent's least needs, if so."""
+    """Explain that the limit per message does not cover an agent's minimum needs, if so."""
     least = talk.session.budget.least_grant(agent).usd
     if most_usd is None or most_usd >= least:
         return None

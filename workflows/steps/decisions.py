@@ -134,7 +134,7 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
 async def _answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> None:
     """Enlarge a running child's grant, or refuse.
 
-    Running children take precedence over waiting subtasks: everything unspent may be granted. A child waits until
+    Running children take precedence over waiting subtasks: everything unspent can be granted. A child waits until
     others return enough, the limits are raised, or no child is left that could return anything.
     """
     child = envelope.sender
@@ -176,7 +176,7 @@ async def ask_person(
     form: dict[str, JsonValue] | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Answer | None:
-    """Ask a person a subtask's question; None if there is no answer in time."""
+    """Ask a person a subtask's question; None if no answer arrives in time."""
     progress = session.progress
     wait = new_wait(session, "question", f"question-{subtask}", text)
     progress.ask(Question(subtask=subtask, agent=agent, text=text, form=form or {}, open_until=wait.until))
@@ -263,7 +263,7 @@ def decide_plan(session: Session, decision: PlanDecision) -> Plan:
 
 
 async def await_approval(session: Session) -> Plan | None:
-    """Wait for a person's decision on the plan; return the plan, edited or not, or None if none comes in time."""
+    """Wait for a person's decision on the plan; return the plan, edited or not, or None if none arrives."""
     progress = session.progress
     enter(session, "awaiting_approval")
     asks = "; ".join(
@@ -330,7 +330,7 @@ def check_steering(progress: Progress, text: str, path: str) -> None:
 
 
 async def steer(mailbox: Mailbox, progress: Progress, text: str, path: str) -> None:
-    """Store a message for its addressees, and send it to those that run; without text, interrupt these."""
+    """Store a message for its addressees, and send it to the running ones; without text, interrupt these."""
     item, ways = progress.steering.address(text, path)
 
     async def send(way: Delivery) -> None:
@@ -342,7 +342,7 @@ async def steer(mailbox: Mailbox, progress: Progress, text: str, path: str) -> N
 
 
 async def _pass_on(session: Session, item: SteeringItem) -> None:
-    """Pass a parent's message on to the agents of a nested session; one that none can read becomes a gap."""
+    """Pass a parent's message on to the agents of a nested session; if none can read it, it becomes a gap."""
     try:
         session.progress.refuse_if_over()
         if item.text:

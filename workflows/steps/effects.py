@@ -46,7 +46,7 @@ def start_alarm(clock: Clock) -> None:
 
 
 async def within_time(clock: Clock, step: Coroutine[object, object, _Result]) -> _Result | None:
-    """Run a step; cancel it and return None if the report is due first."""
+    """Run a step; if the report is due first, cancel the step and return None."""
     task = asyncio.create_task(step)
     try:
         await workflow.wait_condition(lambda: task.done() or clock.is_report_due)
@@ -67,7 +67,7 @@ async def ask_parent(session: Session, needed: Amount) -> None:
 
 
 async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
-    """Wait until an amount is unspent, waiting is hopeless, or the report is due."""
+    """Wait until an amount is unspent, waiting has become hopeless, or the report is due."""
     await workflow.wait_condition(
         lambda: session.budget.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
     )
@@ -76,7 +76,7 @@ async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callab
 async def wait_for_budget(
     session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
 ) -> None:
-    """Wait until an amount is unspent, waiting is hopeless or moot, or the report is due.
+    """Wait until an amount is unspent, waiting has become hopeless or unnecessary, or the report is due.
 
     The report is also due after an unanswered wait for a person.
     """
@@ -135,7 +135,7 @@ async def announce_reply(session: Session, number: int, text: str) -> None:
 async def wait_for_person(session: Session, wait: Wait, is_over: Callable[[], bool]) -> bool:
     """Announce a wait for a person, wait until it is over, and announce how it ended.
 
-    The session's clock stops meanwhile. A wait of the same id is announced once. Return whether it is over.
+    Meanwhile, the session's clock stops. A wait with the same id is announced once. Return whether it is over.
     """
     if is_over() or wait.until <= workflow.now():
         return is_over()
@@ -169,7 +169,7 @@ def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> 
 
 
 def is_settled(session: Session) -> bool:
-    """Whether every message is answered and every wait and decision announced, so that the run may end."""
+    """Return whether all messages are answered and all waits and decisions announced, so the run can end."""
     return workflow.all_handlers_finished() and session.progress.waits.unannounced == 0
 
 
@@ -203,7 +203,7 @@ def finish(session: Session, stop_reason: StopReason | EndReason, report: Report
 
 
 def publish(session: Session, *, always: bool = False) -> None:
-    """Write the changes of the session's state into the memo, from which `Session.follow()` reads them."""
+    """Write the changes of the session's state into the memo, where `Session.follow()` reads them."""
     progress = session.progress
     if progress.state not in _IN_THE_MEMO:
         return
@@ -218,12 +218,12 @@ def publish(session: Session, *, always: bool = False) -> None:
 
 
 def write_memo(fields: Mapping[str, Any]) -> None:
-    """Update the memo with the time of writing, since the server may end the session without a last update."""
+    """Update the memo with the time of writing, since the server can end the session without a last update."""
     workflow.upsert_memo({**fields, "last_written": f"{workflow.now():%Y-%m-%d %H:%M:%S} UTC"})
 
 
 def add_route(session: Session, route: Route) -> None:
-    """Record how an agent was routed its work, and show it in the memo."""
+    """Record how work was routed to an agent, and show it in the memo."""
     session.progress.add_route(route)
     write_memo({"routes": [each.model_dump() for each in session.progress.routes]})
 
@@ -231,7 +231,7 @@ def add_route(session: Session, route: Route) -> None:
 def list_state(session: Session, report: Report | None = None) -> None:
     """Update the search attributes for the session's state and cost, if the state has changed.
 
-    Called with the commands that follow a change, so that it needs no workflow task of its own; a state without
+    Called with the commands that follow a change, so that it does not need a separate workflow task; a state without
     commands is not listed.
     """
     if not session.facts.is_listed:
@@ -257,7 +257,7 @@ def list_state(session: Session, report: Report | None = None) -> None:
 
 
 def list_attributes(attributes: Mapping[SearchAttributeKey[Any], Any]) -> None:
-    """Update the session's search attributes that have changed; None removes one."""
+    """Update the session's changed search attributes; None removes one."""
     listed = workflow.info().typed_search_attributes
     changes = [
         change for key, value in attributes.items() if value is not None for change in change_of(listed, key, value)

@@ -69,7 +69,7 @@ async def _run_until_done(session: Session, running: _Running) -> None:
 
 
 def _must_continue_as_new(session: Session) -> bool:
-    """Whether to continue as new once no child is running; a cron's next run would start with the state.
+    """Return whether to continue as new once no child is running; a cron's next run would start with the state.
 
     Without storage for large payloads, the ceiling of turns keeps histories short.
     """
@@ -97,7 +97,7 @@ def _start_ready(session: Session, running: _Running) -> None:
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
-    """Start expanding a template or attempting another subtask; None if the ledger does not cover the least."""
+    """Start expanding a template or attempting another subtask; None if the ledger cannot cover the minimum."""
     budget = session.budget
     if subtask.for_each:
         return expand(session, subtask) if budget.unspent.covers(budget.least_start(subtask)) else None
@@ -175,7 +175,7 @@ async def _stop(session: Session, running: _Running) -> None:
 
 
 async def expand(session: Session, template: Subtask) -> Outcome | None:
-    """Replace a template by a subtask per item of its list; return a failure if there are none."""
+    """Replace a template with one subtask per item of its list; return a failure if there are none."""
     try:
         return await _expand(session, template)
     except (asyncio.CancelledError, ActivityError) as error:
@@ -257,7 +257,7 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
         raise AssertionError("a template is part of a plan")
     draft = expand_template(plan, template, answer.instructions[:room])
     try:
-        # The limits were checked before, for the subtasks that have not started.
+        # The limits were already checked for the subtasks that have not started.
         larger = validate(session, draft, begun={each.id for each in draft.subtasks})
     except InvalidPlan as error:
         return error.errors

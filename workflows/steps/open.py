@@ -85,7 +85,7 @@ class Place:
             raise non_retryable_error(ErrorType.UPDATE_REFUSED, problem)
 
     async def idle(self, *, is_idle: bool) -> None:
-        """Tell the ledger whether the session is idle; one that goes on gets its place back at once."""
+        """Tell the ledger whether the session is idle; a session that resumes gets its place back at once."""
         if self._terms is not None and is_idle != self._is_idle:
             self._is_idle = is_idle
             idling = Idling(key=self._terms.key, is_idle=is_idle)
@@ -291,7 +291,7 @@ async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
 
 
 def _give_up_at(facts: SessionFacts) -> datetime:
-    """Compute until when a session may queue, leaving enough of its execution timeout for its own deadline."""
+    """Compute when a session must stop queueing to leave enough of its execution timeout for its deadline."""
     timeout = options.execution_timeout()
     if timeout is None:
         return datetime.max.replace(tzinfo=UTC)
@@ -300,7 +300,7 @@ def _give_up_at(facts: SessionFacts) -> datetime:
 
 
 def list_end(state: SessionState) -> None:
-    """Show how a queued session ended that never began."""
+    """Show the end state of a session that was queued and never began."""
     if workflow.memo_value("state", None) == "queued":
         write_memo({"state": state})
     if workflow.info().typed_search_attributes.get(STATE) == "queued":

@@ -43,7 +43,7 @@ _DESIGN_ATTEMPTS: Final = 2
 
 
 async def make_plan(session: Session) -> Plan:
-    """Have a model write a plan, and correct it while it is invalid; otherwise plan by rule. Adopt the plan.
+    """Have a model write a plan and correct it while it is invalid, or else plan by rule; adopt the plan.
 
     Raises:
         ApplicationError: `InvalidPlan` with all errors, or why no model answered.
@@ -95,7 +95,7 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
 
 
 def _room_for(session: Session, draft: PlanAnswer | Plan) -> Amount:
-    """Compute what a plan's subtasks may use; a plan of one subtask needs no turn for the report.
+    """Compute what a plan's subtasks can use; a plan of one subtask needs no turn for the report.
 
     A session that pauses at its limits can get more.
     """
@@ -135,7 +135,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
 
 
 def _least(session: Session, draft: PlanAnswer) -> Amount:
-    """Estimate the least that a plan needs; zero if that is available."""
+    """Estimate the minimum that a plan needs; zero if that is available."""
     grant = session.budget.planned_grant if len(draft.subtasks) > 1 else session.budget.least_grant
     agents = _known_agents(session, draft)
     turns = sum(grant(agent).turns for agent in agents) + sum(bool(subtask.for_each) for subtask in draft.subtasks)
@@ -183,7 +183,7 @@ def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
 
 
 async def design_agents(session: Session) -> None:
-    """Have a model design agents for the session; without usable ones, it uses those of its crew.
+    """Have a model design agents for the session; fall back to the crew's agents if none are usable.
 
     Nested sessions use the agents of the session above.
     """

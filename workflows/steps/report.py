@@ -61,7 +61,7 @@ from workflows.steps.synthesis import STRATEGIES, write_by_section
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
 _TELLING_CHARACTERS: Final = 5_000
-"""Characters of an answer's beginning from which its language is detected."""
+"""Number of characters at the start of an answer from which its language is detected."""
 _DISPUTED: Final = "Outcomes disagree, and nothing decided which is right:"
 _SILENT: Final = "The report states nothing."
 """Verification of an answer that greets, refuses or asks."""

@@ -72,7 +72,7 @@ async def review(session: Session) -> Plan | None:
 
 
 def state_disagreements(session: Session) -> None:
-    """Record disagreements of outcomes that no review or judge could be asked about."""
+    """Record disagreements between outcomes that could not be put to a review or a judge."""
     outcomes = session.progress.inputs()
     session.progress.add_contradictions(state_contradiction(each, outcomes) for each in _new_disagreements(session))
 
@@ -91,7 +91,7 @@ async def judge(session: Session, question: str, candidates: Sequence[InputOutco
 async def settle_contradictions(
     session: Session, drafts: Iterable[ContradictionDraft], outcomes: Sequence[InputOutcome]
 ) -> list[Contradiction]:
-    """Have a judge settle what agents disagree on; open ones are stated with the confidence of each side.
+    """Have a judge settle contradictions between agents; those left open are stated with each side's confidence.
 
     Compatible statements are not contradictions.
     """

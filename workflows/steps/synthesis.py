@@ -121,7 +121,7 @@ async def _write(session: Session, material: Material, outcomes: Sequence[InputO
 
 
 async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -> Sequence[InputOutcome]:
-    """Shorten the prose of the longest outcomes, as few as needed, without touching findings and sources."""
+    """Shorten the prose of as few of the longest outcomes as needed; findings and sources stay untouched."""
     lengths = {entry.id: tokens_of(entry.outcome.content) for entry in outcomes}
     excess = sum(lengths.values()) - WRITER_TOKENS
     chosen: list[InputOutcome] = []

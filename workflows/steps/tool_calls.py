@@ -48,7 +48,7 @@ _NOT_ALLOWED: Final[Mapping[CallVerdict, str]] = {
     "expired": "The call was not made: {0}. Go another way, or name the gap.",
 }
 _MOST_ANSWERS: Final = 5
-"""Maximum questions of a tool's server that people answer per call."""
+"""Maximum number of questions from a tool's server that people answer per call."""
 _INTERRUPTED: Final = "Interrupted by the user."
 
 
@@ -253,7 +253,7 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
 
 
 def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
-    """Explain why a person decides about a call that could leak private text; empty if it cannot."""
+    """Explain why a call that could leak private text needs a person's decision; empty if it needs none."""
     request, outward = work.request, work.request.agent.outward
     if call.tool not in outward or not work.conversation.has_private_text:
         return ""
@@ -286,7 +286,7 @@ def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolR
     repetition = refuse_repetition(call, conversation.recent, work.effects, calls)
     if repetition is None and call.tool in request.agent.acting:
         repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], work.effects)
-        # The first one may turn out not to be made.
+        # The earlier call may turn out not to be made.
         repetition = repetition and repetition.replace(may_be_repeated=True)
     if repetition is not None:
         count_refusal("loop_guard")

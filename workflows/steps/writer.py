@@ -1,4 +1,4 @@
-"""The writer of a report: a model that reads outcomes in full, as far as its cap and the budget allow.
+"""The writer of a report: a model that reads outcomes in full, within its cap and the budget.
 
 The writer of a section may reopen sources that agents have read, with the same tools.
 """
@@ -42,7 +42,7 @@ _UNCITED: Final = (
 _PAGE: Final = "read_page"
 _DOCUMENT: Final = "read_document"
 _CHARACTERS: Final = 4_000
-"""Maximum of each reopened source."""
+"""Maximum number of characters of each reopened source."""
 _LONGEST_WORDS: Final = 200
 _NUMBER: Final = re.compile(r"\d{1,4}")
 
@@ -75,7 +75,7 @@ class Draft:
 
     text: SynthesisAnswer
     notice: str = ""
-    """Why no model wrote it, if so; no further model is asked then."""
+    """Why no model wrote it, if none did; no other model is asked then."""
     is_delivered: bool = False
     """Whether it is delivered as its agent wrote it."""
     is_computed: bool = False

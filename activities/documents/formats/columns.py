@@ -1,4 +1,4 @@
-"""Reading order of pages whose lines are written across several columns."""
+"""Reading order of pages whose text is set in several columns."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -42,7 +42,7 @@ def _is_prose(lines: Sequence[Span]) -> bool:
 
 
 def _split_at_gap(text: str, lines: Iterable[Span], box_at: BoxAt) -> Iterator[tuple[Span, Span]]:
-    """Split consecutive lines at the gap of the first one, until one of them crosses it."""
+    """Split consecutive lines at the gap of the first one, up to the first line that crosses the gap."""
     low, high, below, nothing = 0.0, float("inf"), float("inf"), Span(0, 0)
     for line in lines:
         left, bottom, _, top = box_at(line.start)

@@ -1,4 +1,4 @@
-"""Read CSV and TSV files line by line, so that a large table is never in memory as a whole."""
+"""Reads CSV and TSV files line by line, without ever holding a large table in memory."""
 
 import csv
 import re
@@ -23,7 +23,7 @@ _SAMPLE_LINES: Final = 100
 _LINES_A_PIECE: Final = 5_000
 _MOST_NOTES: Final = 20
 _SEPARATOR: Final = re.compile(r"sep=(.)")
-"""The line by which a table tells Excel what separates its columns."""
+"""A first line that tells Excel the table's separator."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -54,7 +54,7 @@ def _lines(path: Path, encoding: Encoding, errors: str = "strict") -> Iterator[s
 
 
 def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
-    """Copy the table, and index the first lines; what stands above and below the table is text."""
+    """Copy the table, and index the first lines; lines above and below the table are text."""
     top = list(islice(lines, _SAMPLE_LINES))
     said = _SEPARATOR.fullmatch(top[0]) if top else None
     delimiter = said[1] if said else max(",;\t|", key=lambda mark: _fit(top, mark))
@@ -73,7 +73,7 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
                 first_lines.append(line)
             if line.strip():
                 count = number
-        is_quoted = any(line.count('"') % 2 for line in last)  # a cell may have several lines
+        is_quoted = any(line.count('"') % 2 for line in last)  # a quoted cell may span several lines
         below = 0 if is_quoted else notes_below([_cells(line, delimiter) for line in last], len(titles))
         copy.writelines(line + "\n" for line in [*last][: len(last) - below])
     first_lines = first_lines[:count]
@@ -101,13 +101,13 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _fit(lines: Sequence[str], delimiter: str) -> tuple[int, int]:
-    """How many lines a delimiter parts into equally many cells, and into how many."""
+    """Return how many lines a delimiter divides into equally many cells, and how many cells that is."""
     counts = Counter(len(_cells(line, delimiter)) for line in lines)
     return max(((lines, cells) for cells, lines in counts.items() if cells > 1), default=(0, 0))
 
 
 def _lines_above(rows: Sequence[Sequence[str]]) -> int:
-    """Count the lines above the titles, if none of them is as full."""
+    """Count the lines above the titles, unless one of them has as many cells."""
     at = header_at(rows) or 0
     filled = [sum(map(bool, row)) for row in rows[: at + 1]]
     return at if max(filled[:at], default=0) < max(filled[at:], default=0) else 0

@@ -1,4 +1,4 @@
-"""Read a DOCX: headings, paragraphs, tables, pictures, charts and diagrams in reading order."""
+"""Reads a DOCX file: headings, paragraphs, tables, pictures, charts and diagrams in reading order."""
 
 import io
 from collections.abc import Container, Iterator
@@ -31,10 +31,10 @@ _RUN, _VALUE, _VANISH, _RUN_STYLE, _PARAGRAPH_STYLE = (
 _OWN_VANISH: Final = f"{_WORD}rPr/{_VANISH}"
 _OFF: Final = {"0", "false", "off"}
 _NOTES: Final = {_WORD + f"{kind}Reference": f"{kind}s" for kind in ("footnote", "endnote")}
-"""What refers to a note, and the kind of its file."""
+"""Tags of references to notes, and the kind of file that holds the notes."""
 _NOT_READ: Final = {
     *(_WORD + name for name in ("del", "moveFrom", "pPr", "rPr")),
-    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",  # the same again, for old programs
+    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",  # the same content again, for old programs
 }
 _BLIP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
 _EMBED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
@@ -67,7 +67,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
                 for row in filter(None, _rows(each, allowance)):
                     read.add(row, "table")
             elif text := _plain(each, {*_NOT_READ, _BOX}):
-                # The public way looks through all styles for each paragraph, a hundred times as long as the rest.
+                # The public API searches all styles for each paragraph and takes a hundred times as long as the rest.
                 _add(read, styles.get(each.style or "", ""), text)
         for text in drawn_lines(item, parts):
             read.add(text)
@@ -84,7 +84,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _with_boxes(item: Any) -> Iterator[Any]:
-    """Yield a paragraph and what stands in its text boxes, or a table."""
+    """Yield a paragraph and the contents of its text boxes, or a table."""
     yield item
     if item.tag == _PARAGRAPH:
         for box in _elements(item, _BOX):
@@ -93,7 +93,7 @@ def _with_boxes(item: Any) -> Iterator[Any]:
 
 
 def _related(document: "Document", kind: str) -> Iterator[Any]:
-    """Yield the XML of the files of a kind that belong to the document."""
+    """Yield the XML of all files of one kind that belong to the document."""
     from docx.oxml.parser import parse_xml
 
     for relation in document.part.rels.values():
@@ -102,7 +102,7 @@ def _related(document: "Document", kind: str) -> Iterator[Any]:
 
 
 def _beside(document: "Document", hidden: Container[str]) -> Iterator[str]:
-    """Yield headers and footers, each once, however many pages have it; those with nothing but a page number do not."""
+    """Yield each distinct header and footer once, except those without letters, such as bare page numbers."""
     for kind in ("header", "footer"):
         parts = [*_related(document, kind)]
         for part in parts:
@@ -112,13 +112,13 @@ def _beside(document: "Document", hidden: Container[str]) -> Iterator[str]:
 
 
 def _hides(style: Any) -> bool:
-    """Whether text of a style is hidden, by it or by one that it is based on."""
+    """Whether a style, or a style on which it is based, hides its text."""
     hidden = style.font.hidden if hasattr(style, "font") else False
     return _hides(style.base_style) if hidden is None and style.base_style is not None else bool(hidden)
 
 
 def _hide(body: Any, styles: Container[str]) -> None:
-    """Take out runs that are hidden, by themselves or by a style; in a paragraph's mark the same hides no text."""
+    """Remove runs hidden directly or by a style; the same property on a paragraph mark hides no text."""
     styled = (each for each in body.iter(_RUN_STYLE, _PARAGRAPH_STYLE) if styles and each.get(_VALUE) in styles)
     hidden = [
         run for each in styled for run in each.getparent().getparent().iter(_RUN) if run.find(_OWN_VANISH) is None
@@ -138,7 +138,7 @@ def _add(read: Paragraphs, style: str, text: str) -> None:
 
 
 def _pictures(element: Any, parts: dict[str, "Part"], stem: Path, read: Paragraphs) -> Iterator[PictureFile]:
-    """Write the pictures in a paragraph or table below it, each once; links and other formats are left out."""
+    """Write each picture of a paragraph or table once, and add it below; skip links and other formats."""
     for part in filter(None, (parts.pop(blip.get(_EMBED, ""), None) for blip in element.iter(_BLIP))):
         with suppress(UnreadableError):
             picture, said = read_picture(io.BytesIO(part.blob), stem, read.count + 1, _LEAST_EDGE)
@@ -157,7 +157,7 @@ def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
 
 
 def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield the footnotes and endnotes, by what refers to them."""
+    """Yield the footnotes and endnotes, each with the tag and id of the reference to it."""
     for reference, kind in _NOTES.items():
         for notes in _related(document, kind):
             _hide(notes, hidden)
@@ -166,7 +166,7 @@ def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple
 
 
 def _elements(above: Any, *tags: str) -> Iterator[Any]:
-    """Yield elements in reading order, also those within controls, which the library passes over."""
+    """Yield elements in reading order, including those inside controls, which the library skips."""
     for element in above:
         if element.tag in tags:
             yield element

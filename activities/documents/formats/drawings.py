@@ -1,4 +1,4 @@
-"""Read what Office files say about drawings: text and figures of charts and diagrams (SmartArt), and descriptions."""
+"""Reads drawings in Office files: text and figures of charts and diagrams (SmartArt), and descriptions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,21 +17,21 @@ _RELATION, _DRAWING, _CHARTS, _DIAGRAMS = (
     )
 )
 _REFERENCES: Final = {_CHARTS + "chart": _RELATION + "id", _DIAGRAMS + "relIds": _RELATION + "dm"}
-"""What refers to a chart or a diagram, and the attribute with the id of its file."""
+"""Tags of references to charts and diagrams, and the attribute that holds the id of the file."""
 
 
 def drawn_lines(element: Any, parts: Mapping[str, Any]) -> Iterator[str]:  # XML without types
-    """Yield the texts of what is drawn in an element, and each series of a chart as a row below its categories.
+    """Yield the texts drawn in an element, and each series of a chart as a row below its categories.
 
-    A description, such as a picture's alternative text, precedes them, once.
+    A description, such as a picture's alternative text, comes first, and only once.
     """
     described = (" ".join(each.get("descr", "").split()) for each in element.iter("{*}docPr", "{*}cNvPr"))
     yield from (f"Described: {text}" for text in dict.fromkeys(filter(None, described)))
     for reference in element.iter(*_REFERENCES):
         part = parts.get(reference.get(_REFERENCES[reference.tag], ""))
         if part is not None:
-            # Entities that grow are refused by the parser, and the process that runs it is limited.
-            drawing = ElementTree.fromstring(part.blob)  # noqa: S314  # as just said
+            # The parser refuses expanding entities, and the process that runs it is limited.
+            drawing = ElementTree.fromstring(part.blob)  # noqa: S314  # see above
             paragraphs = drawing.iter(_DRAWING + "p")
             texts = ("".join(text.text or "" for text in each.iter(_DRAWING + "t")) for each in paragraphs)
             yield from filter(None, (" ".join(text.split()) for text in texts))
@@ -50,6 +50,6 @@ def _rows(chart: ElementTree.Element) -> Iterator[str]:
 
 
 def _points(series: ElementTree.Element, *tags: str) -> dict[int, str]:
-    """Return the points by their number: those without a value are left out of the file."""
+    """Return the points by number; files omit points without a value."""
     points = (point for tag in tags for each in series.iterfind(_CHARTS + tag) for point in each.iter(_CHARTS + "pt"))
     return {int(point.get("idx", "0")): point.findtext(_CHARTS + "v") or "" for point in points}

@@ -1,4 +1,4 @@
-"""Read an EPUB: its chapters in the order in which they are read."""
+"""Reads an EPUB file: its chapters in reading order."""
 
 import posixpath
 import zipfile
@@ -16,7 +16,7 @@ from activities.processes.limits import Allowance
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _NEVER_READ: Final = NEVER_SHOWN | {"nav"}
-"""Content outside a book's running text, such as its notes, is included."""
+"""Elements to skip; content outside the running text, such as notes, is still read."""
 
 
 def parse(source: Source, allowance: Allowance) -> Parsed:
@@ -47,6 +47,6 @@ def _chapters(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _found(archive: zipfile.ZipFile, file: str, name: str) -> Iterator[ElementTree.Element]:
-    # Entities that grow are refused by the parser, and the process that runs it is limited.
-    document = ElementTree.fromstring(archive.read(file))  # noqa: S314  # as just said
+    # The parser refuses expanding entities, and the process that runs it is limited.
+    document = ElementTree.fromstring(archive.read(file))  # noqa: S314  # see above
     return (each for each in document.iter() if each.tag.rpartition("}")[2] == name)

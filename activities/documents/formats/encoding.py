@@ -1,4 +1,4 @@
-"""Find out how a text that is not UTF-8 is encoded, by its lines with letters beyond ASCII, and how sure that is."""
+"""Detects the encoding of a text that is not UTF-8 by its lines with non-ASCII letters, and how sure that is."""
 
 import codecs
 import re
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 _SAMPLE_BYTES: Final = 16_384
 _STATED: Final = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
-"""As a page or an XML file says at its beginning."""
+"""The encoding stated at the beginning of a page or an XML file."""
 _CENTRAL: Final = "íáěéřžýčšůúťďňó áíéýčžšúľťôňäďó łęąóżśćńź áéöóőíüúű ăâşţî čšžćđ"
 _ALPHABETS: Final = {
     "cp1252": "éèàêçôîûùâëïœæ üäöß óíáéñúüºª ãçáéóíêâõúàôºª èàùòìé äåöé øåæé áíðéöóýúæþ ëéïöüç",
@@ -18,35 +18,35 @@ _ALPHABETS: Final = {
     "cp1254": "ıüşğçöİâ",
     "cp1257": "ėųįšžūąčę āīēšūņļģžčķ äõüöšž",
 }
-"""The letters of each language, the frequent ones first, by the encoding of its region.
+"""The letters of each language, most frequent first, by the encoding used in its region.
 
-charset-normalizer does not tell these encodings apart.
+charset-normalizer does not distinguish these encodings.
 """
 _OTHERS: Final = "cp1251 koi8_r cp866 cp1253 cp1255 cp1256 cp874 cp932 euc_jp gb18030 big5 cp949".split()  # noqa: SIM905 - a list of words reads best as text
 _CONTROL: Final = re.compile(r"[\x80-\x9f]")
 _NEAR: Final = 0.1
-"""Difference in disorder within which two readings are both possible."""
+"""Maximum difference in disorder at which both of two readings are possible."""
 _MOST: Final = 0.95
-"""Share of letters that belong to one language."""
+"""Minimum share of letters that belong to one language."""
 _BETTER: Final = 1.5
-"""How much better the letters fit a language than those of another reading."""
+"""How many times better the letters must fit a language than those of any other reading."""
 _LEAST_LETTERS: Final = 4
 
 
 class Encoding(NamedTuple):
-    """The name of an encoding for Python, and for the user what may be wrong with it."""
+    """Python's name of an encoding, and a message for the user about what may be wrong with it."""
 
     name: str
     doubt: str = ""
 
 
 def unicode_of(beginning: bytes) -> Encoding:
-    """Name the encoding of a text with a byte order mark, UTF-8 for any other."""
+    """Return the encoding of a text with a byte order mark, and UTF-8 for any other text."""
     return Encoding("utf-16" if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
 
 
 def encoding_of(beginning: bytes, lines: Iterable[bytes]) -> Encoding:
-    """Name the encoding that a text states or, if it states none, has by its lines; UTF-8 if few lines are broken."""
+    """Return the encoding that a text states or, failing that, its lines suggest; UTF-8 if few lines are broken."""
     stated = _STATED.search(beginning[:2_000])
     with suppress(LookupError, ValueError):
         if stated and stated[1].lower() not in {b"utf-8", b"utf8"} and beginning.decode(name := stated[1].decode()):
@@ -83,7 +83,7 @@ def _detect(sample: bytes) -> tuple[str, bool]:
 
 
 def _choose(near: Mapping[str, str]) -> tuple[str, bool]:
-    """Choose the reading whose letters fit a language best, the Western one if two fit as well."""
+    """Choose the reading whose letters fit a language best; on a tie, the Western one."""
     fits = {name: _fit(name, text) for name, text in near.items()}
     best = max(near, key=lambda name: (prod(fits[name]), name == "cp1252"))
     rivals = [prod(fits[name]) for name, text in near.items() if text != near[best]]
@@ -92,7 +92,7 @@ def _choose(near: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _fit(encoding: str, text: str) -> tuple[float, float]:
-    """Share of a text's letters that are those of one language, and how frequent they are in it."""
+    """Return the share of a text's letters that belong to one language, and how frequent they are in it."""
     letters, alphabets = _letters(text), _ALPHABETS.get(encoding, "").split()
     ranks = [[alphabet.index(each) for each in letters if each in alphabet] for alphabet in alphabets]
     count = len(letters) or 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 FIGURE: Final = re.compile(r"(?!(?:19|20)\d\d\Z)(?:\W|EUR|USD|GBP|CHF)*\d")
-"""Start of a text that could be added up: a figure, but not a year."""
+"""Start of a text that could be summed: a figure, but not a year."""
 _MOST_COLUMNS: Final = 100
 
 
@@ -21,7 +21,7 @@ class Grid:
     """Places the cells of one table, row by row."""
 
     def __init__(self) -> None:
-        self._above: dict[int, Cell] = {}  # by column; `rows` counts the rows still to be filled
+        self._above: dict[int, Cell] = {}  # by column; `rows` counts the rows that are not filled yet
 
     def row(self, cells: Iterable[Cell]) -> str:
         """Write a row. A cell that spans columns leaves them empty; one that spans rows is repeated in each.

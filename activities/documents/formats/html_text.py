@@ -1,4 +1,4 @@
-"""Read an HTML file as its reader sees it, with the line numbers of its source."""
+"""Reads an HTML file as a reader sees it, with the line numbers of its source."""
 
 import re
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def read_blocks(text: str, allowance: Allowance, skipped: frozenset[str]) -> tuple[list[Block], list[str]]:
-    """Read the blocks and headings of a page without some elements; of one that is all menu, the menu."""
+    """Read the blocks and headings of a page, skipping some elements unless nothing else is left."""
     for left_out in (skipped, NEVER_SHOWN):
         reader = _Reader(left_out, allowance)
         reader.feed(text)
@@ -70,13 +70,13 @@ class _Reader(HTMLParser):
         self._cells: list[tuple[Cell, list[str]]] = []
         """Cells of the current row with their text; `_text` is the last one's."""
         self._plain_characters = 0
-        """Outside links: a list item without any is a menu."""
+        """Number of characters outside links: a list item without any is a menu."""
         self._first = self._last = 0
         self.blocks: list[Block] = []
         self.path = HeadingPath()
 
     def parse_html_declaration(self, i: int) -> int:
-        """Skip `<![…>` as browsers do; the standard parser raises `AssertionError` for one that it does not know."""
+        """Skip `<![…>` as browsers do; the standard parser raises `AssertionError` for an unknown one."""
         if self.rawdata.startswith("<![", i):
             return self.parse_bogus_comment(i)
         return super().parse_html_declaration(i)
@@ -140,7 +140,7 @@ class _Reader(HTMLParser):
         self._text.append(data)
 
     def end_block(self) -> None:
-        """Close the block that is open, if it has text."""
+        """Close the current block, if it has text."""
         cells = (cell._replace(text="".join(words)) for cell, words in self._cells)
         text = self._grids[-1].row(cells) if self._cells else "".join(self._text)
         text = text.strip("\n").rstrip() if self._in_pre else " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Read JSON as text; an array of flat objects, or one object per line, is also a table."""
+"""Reads JSON as text; an array of flat objects, or a file with one object per line, is also a table."""
 
 import json
 from collections.abc import Iterator

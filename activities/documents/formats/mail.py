@@ -1,4 +1,4 @@
-"""Read a mail, or a page that a browser saved as one, by its texts; the files attached to it are named."""
+"""Reads the texts of an e-mail, or of a page that a browser saved as one, and names the attached files."""
 
 from email import message_from_bytes, policy
 from email.message import Message
@@ -19,7 +19,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         texts.append("\n".join(f"{name}: {part[name]}" for name in _HEADERS if part[name]))
         parts = cast("list[Message]", part.get_payload()) if part.is_multipart() else []
         if part.get_content_type() == "multipart/alternative":
-            unchosen += parts[1:]  # the same words, with colours
+            unchosen += parts[1:]  # the same text with formatting
         elif not parts and (part.get_filename() or part.get_content_maintype() != "text"):
             attached.append(part.get_filename() or part.get_content_type())
         elif not parts and part not in unchosen and part.get_content_subtype() not in _NO_TEXT:

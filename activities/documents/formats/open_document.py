@@ -1,4 +1,4 @@
-"""Read an OpenDocument text (ODT) by paragraphs, or an OpenDocument presentation (ODP) by slides."""
+"""Reads an OpenDocument text (ODT) by paragraphs, or an OpenDocument presentation (ODP) by slides."""
 
 import zipfile
 from collections.abc import Iterator
@@ -39,10 +39,10 @@ _PIECES: Final = 100
 def parse(source: Source, allowance: Allowance) -> Parsed:
     try:
         with zipfile.ZipFile(source.path) as archive:
-            # Entities that grow are refused by the parser, and the process that runs it is limited.
-            body = ElementTree.fromstring(archive.read("content.xml"))  # noqa: S314  # as just said
+            # The parser refuses expanding entities, and the process that runs it is limited.
+            body = ElementTree.fromstring(archive.read("content.xml"))  # noqa: S314  # see above
             named = archive.read("styles.xml") if "styles.xml" in archive.namelist() else b"<none/>"
-            _hide(body, ElementTree.fromstring(named))  # noqa: S314  # as before
+            _hide(body, ElementTree.fromstring(named))  # noqa: S314  # see above
     except (zipfile.BadZipFile, KeyError, RuntimeError, ElementTree.ParseError) as error:
         problem = "It is not a readable OpenDocument file: broken, or protected by a password."
         raise UnreadableError(problem) from error
@@ -66,7 +66,7 @@ def _cells(row: ElementTree.Element) -> Iterator[Cell]:
 
 
 def _hide(*documents: ElementTree.Element) -> None:
-    """Move what is hidden, by itself or by its style, out of the text."""
+    """Take elements that are hidden, directly or by their style, out of the text."""
     styles = (style for document in documents for style in document.iter(_STYLE))
     hidden = {style.get(_NAME) for style in styles if any(each.get(_DISPLAY) == "none" for each in style)}
     for element in documents[0].iter():

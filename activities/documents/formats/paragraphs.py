@@ -1,4 +1,4 @@
-"""Number the paragraphs and table rows of a text that has no pages, from 1, in reading order."""
+"""Numbers the paragraphs and table rows of a text without pages, from 1, in reading order."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, U
 
 
 class Paragraphs:
-    """What was read so far."""
+    """The content read so far."""
 
     def __init__(self) -> None:
         self.headings = HeadingPath()
@@ -15,12 +15,12 @@ class Paragraphs:
         self._blocks: list[Block] = []
 
     def add_title(self, level: int, text: str) -> None:
-        """Enter the section of a heading."""
+        """Enter the section that a heading begins."""
         self._lines.append(text)
         self.headings.enter(level, text)
 
     def add(self, text: str, kind: BlockKind = "text") -> None:
-        """Add a paragraph, a list item or a table row under the headings entered before."""
+        """Add a paragraph, list item or table row under the current headings."""
         self.add_under(str(self.headings), text, kind)
 
     def add_notes(self, notes: Iterable[str]) -> None:
@@ -35,11 +35,11 @@ class Paragraphs:
 
     @property
     def count(self) -> int:
-        """How many there are so far."""
+        """The number of paragraphs so far."""
         return len(self._lines)
 
     def parsed(self) -> Parsed:
-        """Close the text. Raises `UnreadableError` if there is none."""
+        """Finish the text. Raises `UnreadableError` if it is empty."""
         if not self._lines:
             raise UnreadableError("It has no text.")
         return Parsed("paragraph", len(self._lines), self._blocks, line_parts(self._lines), self.headings.all)

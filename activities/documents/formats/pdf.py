@@ -1,4 +1,4 @@
-"""Read the text of a PDF, page by page, and find its headings and paragraphs."""
+"""Reads the text of a PDF page by page, and finds its headings and paragraphs."""
 
 import re
 from collections import Counter
@@ -76,10 +76,10 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _filled(document: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPage":
-    """Open a page with what its form was filled in with, which a text layer leaves out."""
+    """Open a page including the values filled into its form, which a text layer omits."""
     import pypdfium2
 
-    page, raw = document[number], cast("Any", pypdfium2.raw)  # which has no types
+    page, raw = document[number], cast("Any", pypdfium2.raw)  # pypdfium2.raw has no types
     if raw.FPDFPage_GetAnnotCount(page) and raw.FPDFPage_Flatten(page, 0) == 1:
         page.close()
         return document[number]
@@ -103,10 +103,10 @@ def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) ->
 
 
 def _lines(textpage: "pypdfium2.PdfTextPage") -> list[Line]:
-    """Lines of a page in reading order, each with the size of its first letter."""
+    """List the lines of a page in reading order, each with the size of its first letter."""
     import pypdfium2
 
-    text, raw = textpage.get_text_range(), cast("Any", pypdfium2.raw)  # which has no types
+    text, raw = textpage.get_text_range(), cast("Any", pypdfium2.raw)  # pypdfium2.raw has no types
     matrix = raw.FS_MATRIX()
 
     spans = [Span(*each.span()) for each in _LINE.finditer(text)]
@@ -140,7 +140,7 @@ def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
 
 
 def _running_lines(pages: list[list[str]]) -> set[str]:
-    """Headers and footers: lines at the edge of most pages, ignoring digits."""
+    """Find headers and footers: lines at the edge of most pages, ignoring digits."""
     if len(pages) < 4:
         return set()
     counts: Counter[str] = Counter()
@@ -164,7 +164,7 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
             current.clear()
 
     levels = [_level(line, body) for line in lines]
-    # Numbered lines that follow each other are a list, or rows of a table.
+    # Consecutive numbered lines are a list, or rows of a table.
     plain = [line.size < body * _LARGER and level for line, level in zip(lines, levels, strict=True)]
     for at, (line, level) in enumerate(zip(lines, levels, strict=True)):
         if level and not (plain[at] and plain[at] in (*plain[max(0, at - 1) : at], *plain[at + 1 : at + 2])):
@@ -181,7 +181,7 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
 
 
 def _joined(lines: list[str], width: int) -> str:
-    """Lines of a paragraph in one line; the rows of a table, which end early, each in its own."""
+    """Join the lines of a paragraph into one; keep rows of a table, which end early, on separate lines."""
     text = ""
     for before, line in pairwise(["", *lines]):
         text += ("\n" if len(before) < width * 0.75 else " ") + line
@@ -189,7 +189,7 @@ def _joined(lines: list[str], width: int) -> str:
 
 
 def _level(line: Line, body: float) -> int:
-    """Return 1 to 6, or 0 for a line that is not a heading: titles are larger, and numbers state their depth."""
+    """Return 1 to 6, or 0 if a line is not a heading: titles are larger, and numbers indicate depth."""
     if len(line.text) > 120 or not any(character.isalpha() for character in line.text):
         return 0
     may_be_title = len(line.text.split()) <= 9 and not line.text.endswith((".", ",", ";", ":", "!", "?"))

@@ -1,4 +1,4 @@
-"""Read pictures: each is re-encoded, so that a model gets its pixels and nothing else of the file."""
+"""Reads pictures and re-encodes each, which gives the model its pixels and nothing else of the file."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_EDGE: Final = 1_568
-"""Pixels of the longer edge; providers make larger ones smaller, and charge by pixels."""
+"""Pixels of the longer edge; providers shrink larger pictures, and charge by the pixel."""
 MOST_PIXELS: Final = 40_000_000
 MOST_PICTURES: Final = 50
-"""Of a document that has text, too."""
+"""Maximum pictures of a document that also has text."""
 _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _MOST_LOSSLESS_BYTES: Final = 1 << 20
 
 
 def has_pillow() -> bool:
-    """Whether the extra is installed."""
+    """Whether Pillow, an optional extra, is installed."""
     return find_spec("PIL") is not None
 
 
 def require_pillow() -> None:
-    """Raise `UnreadableError` where it is not."""
+    """Raise `UnreadableError` if Pillow is not installed."""
     if not has_pillow():
         raise UnreadableError(
             "It is a picture, which a worker reads with the extra `pictures`: install that, or use text."
@@ -39,14 +39,14 @@ def parse(source: Source, _: Allowance) -> Parsed:
 
 
 def read_picture(file: "Path | BinaryIO", stem: Path, place: int, least: int = 1) -> tuple[PictureFile, str]:
-    """Re-encode a picture, and describe it.
+    """Re-encode a picture and describe it.
 
     Raises:
-        UnreadableError: it is not a picture, is too large, or smaller than the least edge in pixels.
+        UnreadableError: it is not a picture, is too large, or its shorter edge has fewer than `least` pixels.
     """
     from PIL import Image, ImageOps
 
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # twice as many are refused before they are read
+    Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # Pillow refuses pictures of twice this size before reading them
     try:
         with Image.open(file, formats=_FORMATS) as image:
             if min(image.size) < least:
@@ -66,7 +66,7 @@ def write_picture(image: "Image.Image", stem: Path, page: int) -> PictureFile:
     """Write a picture without its metadata, at most `MOST_EDGE` pixels long: drawings as PNG, large files as JPEG."""
     from PIL import Image
 
-    if image.mode.startswith("I"):  # 16 bits, all but the lowest of which would be white
+    if image.mode.startswith("I"):  # 16 bits: a plain conversion would turn almost all values white
         image = image.convert("I").point(lambda value: value / 256).convert("L")
     image.thumbnail((MOST_EDGE, MOST_EDGE))
     plain = Image.new("RGB", image.size, "white")

@@ -1,4 +1,4 @@
-"""Read text as its reader sees it: headings, paragraphs, lists, tables and listings, with line numbers."""
+"""Reads text as a reader sees it: headings, paragraphs, lists, tables and listings, with line numbers."""
 
 import re
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def parse_text(text: str, name: str) -> Parsed:
 
 
 class Text(NamedTuple):
-    """A text, and for the user what may be wrong with its letters."""
+    """A text, and a message for the user about letters that may be wrong."""
 
     text: str
     doubt: str = ""
@@ -74,7 +74,7 @@ def read_text(path: Path) -> Text:
 
 
 def decode(content: bytes) -> Text | None:
-    """Decode a text file, or return None if it is not text. Line ends become line feeds, one for each line end."""
+    """Decode a text file, or return None if it is not text. Every line end becomes a single line feed."""
     encoding = unicode_of(content)
     if encoding.name != "utf-16" and b"\0" in content[:65_536]:
         return None
@@ -89,7 +89,7 @@ def decode(content: bytes) -> Text | None:
 
 
 def line_parts(lines: list[str]) -> list[Part]:
-    """Cut a text into stretches that can be fetched one by one."""
+    """Divide a text into parts that can be fetched one by one."""
     return [
         Part(start + 1, min(start + _PART_LINES, len(lines)), "\n".join(lines[start : start + _PART_LINES]))
         for start in range(0, len(lines), _PART_LINES)
@@ -112,7 +112,7 @@ class _Prose:
         return Parsed(unit="line", units=0, blocks=self._blocks, headings=self._path.all)
 
     def _take(self, number: int) -> int:  # noqa: PLR0911 - a table of what a line can be
-        """Read the line at this index and return the index to go on at."""
+        """Read the line at this index and return the index of the next line to read."""
         line = self._lines[number]
         if not line.strip():
             return self._flush(number, number + 1)
@@ -139,7 +139,7 @@ class _Prose:
         return next((at for at in range(number, len(self._lines)) if is_last(self._lines[at])), len(self._lines))
 
     def _title(self, number: int) -> int:
-        """Read a title with a line of punctuation below it, and perhaps one above; else take one line."""
+        """Read a title underlined, and perhaps overlined, with punctuation; otherwise consume one line."""
         lines = [*self._lines[number : number + 3], "", ""]
         over, under = _UNDERLINE.match(lines[0]), _UNDERLINE.match(lines[1])
         if over and lines[1].strip() and _UNDERLINE.match(lines[2]) and lines[0][0] == lines[2][0]:
@@ -173,7 +173,7 @@ class _Prose:
         return 1 + self._find(1, lambda line: line.strip() in {"---", "..."}) if is_closed else 0
 
     def _flush(self, end: int, after: int, kind: BlockKind | None = None) -> int:
-        """Add the block that ends here, and go on after it."""
+        """Add the block that ends here, and continue after it."""
         text = "\n".join(self._lines[self._start : end])
         if text.strip():
             kind = kind or self._kind(self._lines[self._start])
@@ -182,7 +182,7 @@ class _Prose:
         return after
 
     def _kind(self, first: str) -> BlockKind:
-        """Tell a block by its first line and what is before it; a deeper one after `::` is a listing."""
+        """Classify a block by its first line and the block before; an indented one after `::` is a listing."""
         indent, before = len(first) - len(first.lstrip()), self._blocks[-1] if self._blocks else Block("", 0, 0)
         follows = (
             _LIST_ITEM.search(before.text) if self._markdown else before.kind != "code" and before.text[-2:] != "::"

@@ -1,4 +1,4 @@
-"""Read a PPTX: a page for each slide, with its texts, tables, charts, diagrams and notes."""
+"""Reads a PPTX file: one page per slide, with its texts, tables, charts, diagrams and notes."""
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -58,7 +58,7 @@ def _lines(slide: "Slide") -> Iterator[str]:
         yield from (f"Notes: {text}" for text in _paragraphs(notes.text))
 
 
-def _texts(shapes: Iterable[Any]) -> Iterator[str]:  # of many classes without a common one
+def _texts(shapes: Iterable[Any]) -> Iterator[str]:  # one of many classes without a common base
     for shape in shapes:
         if hasattr(shape, "shapes"):  # a group
             yield from _texts(shape.shapes)

@@ -1,4 +1,4 @@
-"""The document types that are read, a row each in `FORMATS`.
+"""The supported document types, one row each in `FORMATS`.
 
 A new type is a module here with `parse(source, allowance)`, and a row. `parse` runs in a limited child process, which
 imports nothing else of the worker: it reads `source.path` and returns a `Parsed`, or raises `UnreadableError`.
@@ -17,12 +17,12 @@ class Format(NamedTuple):
     """Shown in the catalog."""
     suffixes: tuple[str, ...]
     module: str
-    """Its name in this package."""
+    """The name of its module in this package."""
     largest_bytes: int = 50 << 20
     is_zip: bool = False
-    """Refused if it would unpack to far more than its size."""
+    """Whether it is a ZIP archive, refused if it would unpack to far more than its size."""
     has_tables: bool = False
-    """Its tables are loaded for SQL."""
+    """Whether it has tables, which are loaded for SQL."""
 
 
 _TEXT: Final = Format("txt", (), "plain_text", 20 << 20)
@@ -65,7 +65,7 @@ def format_of(name: str) -> Format:
 
 
 def size_problem(document: Format, size: int) -> str:
-    """Why a file of this size is not read, or an empty string."""
+    """Explain why a file of this size is not read; empty if it is."""
     if size <= document.largest_bytes:
         return ""
     largest = f"{document.kind} files may have {document.largest_bytes >> 20} MB"

@@ -1,4 +1,4 @@
-"""Read an RTF file as the text that its reader sees, line by line."""
+"""Reads an RTF file line by line as the text that a reader sees."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def parse(source: Source, _: Allowance) -> Parsed:
     content = cast("str", remove_pict_groups(source.path.read_text(encoding="latin-1")))
     if not content.startswith("{\\rtf"):
         raise UnreadableError("It is not a readable RTF file: it does not begin as one.")
-    # Paragraphs of rich text are single lines; those of plain text have an empty one between them.
+    # Paragraphs of rich text are single lines; paragraphs of plain text are separated by an empty line.
     text = cast("str", rtf_to_text(_with_notes("".join(_visible(content))), errors="ignore"))
     # RTF writes a character beyond the basic plane as two halves; a single half is not text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -31,7 +31,7 @@ def parse(source: Source, _: Allowance) -> Parsed:
 
 
 def _visible(content: str) -> Iterator[str]:
-    """Leave out text that is hidden, or was deleted while changes were tracked."""
+    """Omit text that is hidden, or was deleted with change tracking on."""
     hidden, above = frozenset[str](), list[frozenset[str]]()
     for token in _TOKEN.finditer(content):
         word, number = token.groups()
@@ -48,7 +48,7 @@ def _visible(content: str) -> Iterator[str]:
 
 
 def _with_notes(content: str) -> str:
-    """Move each footnote, which the library leaves out, into a paragraph of its own at the end."""
+    """Move each footnote, which the library omits, into a separate paragraph at the end."""
     kept, notes, depth = [""], list[str](), 0
     for piece in re.split(r"(\\[\\{}]|[{}])", content):
         depth += (piece == "{") - (piece == "}") if depth else 0

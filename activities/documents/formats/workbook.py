@@ -1,4 +1,4 @@
-"""Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file."""
+"""Reads XLSX, XLS and ODS workbooks: every sheet with a table becomes a CSV file."""
 
 import datetime
 import re
@@ -24,9 +24,9 @@ _FORMULA: Final = re.compile(
     rb"[^>]*?(?:\boffice:(?:\w+-)?(value=)[^>]*>|/>|>(?=(<)text:p)?)"
     rb'|<(?:\w+:)?c (?![^>]*\bt="str")[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>[^<]*<[^>]*>)\s*(?:<(?:\w+:)?v>([^<]*))?'
 )
-"""A formula of an ODS or XLSX with what is stored beside it; the text that it comes to may well be empty."""
+"""A formula of an ODS or XLSX file with the value stored with it; an empty text is a valid result."""
 _OLD_FORMULA: Final = re.compile(rb"\x06\x00(?=(..).{6}(.{8}).{6}(..))", re.DOTALL)
-"""Possible start of a FORMULA record of an XLS: its size, its result, and the size of the formula in it."""
+"""Possible start of a FORMULA record in an XLS file: its size, its result, and the size of its formula."""
 _OLD_RECORD_BYTES: Final = 22
 _SAVE: Final = "Open it in a spreadsheet program and save it."
 
@@ -64,7 +64,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _without_result(path: Path) -> int:
-    """Count the formulas that have no result, or an error. Raises `UnreadableError` if all have 0 in its place."""
+    """Count the formulas without a result or with an error. Raises `UnreadableError` if all have 0 instead."""
     if not zipfile.is_zipfile(path):
         return _without_result_in_old(path.read_bytes())
     stored = Counter[bytes]()
@@ -88,7 +88,7 @@ def _without_result_in_old(content: bytes) -> int:
 
 
 def _text(cell: Cell) -> str:
-    """A cell as written to a CSV file."""
+    """Format a cell for a CSV file."""
     match cell:
         case bool():
             return "true" if cell else "false"
@@ -105,7 +105,7 @@ def _text(cell: Cell) -> str:
 def _repeat_merged(
     rows: list[list[str]], ranges: Iterable[tuple[tuple[int, int], tuple[int, int]]], start: tuple[int, int]
 ) -> None:
-    """Repeat the words of a high cell in each of its rows; a figure stays in the first, so that it is added up once."""
+    """Repeat a merged cell's words in each of its rows; leave a figure in the first only, to be summed once."""
     for (first, column), (last, _) in ranges:
         at, place = first - start[0], column - start[1]
         if 0 <= at < len(rows) and 0 <= place < len(rows[at]) and not FIGURE.match(rows[at][place]):
@@ -143,7 +143,7 @@ def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int,
 
 
 def _runs(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Stretches of rows without an empty one in between, so that each line of a stretch has a row of its own."""
+    """Yield runs of rows without an empty row, in which each line is one row."""
     run: list[tuple[int, str]] = []
     for number, line in lines:
         if run and (number != run[-1][0] + 1 or len(run) == _PART_ROWS):

@@ -1,4 +1,4 @@
-"""Code in an E2B sandbox: full Python on a remote virtual machine. Its SDK is imported with the first run."""
+"""Code execution in E2B: full Python in a remote virtual machine. The SDK is imported at the first run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _DEFAULT_LIMITS: Final = E2BLimits()
 
 
 class E2BRunner:
-    """Runs each piece of code in a sandbox of its own that is always ended afterwards.
+    """Runs each piece of code in a separate sandbox, which is always ended afterwards.
 
-    A sandbox is labelled with the call's name, so that the next attempt ends the sandbox of a crashed worker. Raises
+    A sandbox is labelled with the call's name, which lets the next attempt end the sandbox of a crashed worker. Raises
     `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
     """
 

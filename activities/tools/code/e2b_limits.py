@@ -6,7 +6,7 @@ from chargehand.contracts import Contract
 
 
 class E2BLimits(Contract):
-    """How much one piece of code may take."""
+    """How much time and output one piece of code may use."""
 
     execution: timedelta = timedelta(seconds=60)
     request: timedelta = timedelta(seconds=15)

@@ -42,7 +42,7 @@ _log: Final = logging.getLogger(__name__)
 _LABEL: Final = "chargehand"
 _MOST_LEFT_OVER: Final = 10
 _HOME: Final = PurePosixPath("/home/user")
-"""Where code in E2B's own template starts."""
+"""The directory in which code starts in E2B's own template."""
 _ROWS_FILE: Final = _HOME / ".rows.json"
 _LOADING: Final = f"""\
 import json as _json
@@ -70,11 +70,11 @@ _FAULTS: Final = (
     OSError,
     json.JSONDecodeError,
 )
-"""Everything that the SDK raises for faults of the service; its exceptions have no common base class."""
+"""All exceptions that the SDK raises for faults of the service; they have no common base class."""
 
 
 class _TooMuchOutputError(Exception):
-    """The code printed, or the sandbox sent, more than its limit."""
+    """The code printed more than its limit, or the sandbox sent more than its limit."""
 
 
 class _Sandbox(AsyncSandbox):
@@ -172,7 +172,7 @@ class SandboxRun:
             await _write_inputs(sandbox, files, rows)
             if rows is not None:
                 seconds = self.limits.request.total_seconds()
-                # What JavaScript's runtime may read differs from one template to the next.
+                # JavaScript's permission to read files varies between templates.
                 written = f"globalThis.{ROWS} = JSON.parse({json.dumps(to_json(rows).decode())});"
                 loading = _LOADING if language == "python" else written
                 await sandbox.run_code(loading, language=language, timeout=seconds, request_timeout=seconds)
@@ -211,7 +211,7 @@ class SandboxRun:
                 "stopped. Print less."
             )
         except SandboxException as fault:
-            # The SDK raises it as well when the sandbox is gone.
+            # The SDK also raises it when the sandbox is gone.
             if not isinstance(fault.__context__, httpx.ReadTimeout):
                 raise
             return f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
@@ -220,7 +220,7 @@ class SandboxRun:
         try:
             await sandbox.kill()
         except _FAULTS as fault:
-            # It ends by itself at the end of its life.
+            # The sandbox ends anyway when its lifetime is over.
             _log.warning("e2b sandbox could not be ended", extra={"sandbox": sandbox.sandbox_id, "fault": repr(fault)})
 
     async def _end_when_made(self, making: asyncio.Future[_Sandbox]) -> None:
@@ -231,12 +231,12 @@ class SandboxRun:
         await self._end(sandbox)
 
     async def _end_left_over(self) -> None:
-        """End the sandboxes of earlier attempts whose worker was lost; they are found by the call's name."""
+        """End the sandboxes left by attempts whose worker was lost, which are found by the call's name."""
         query = SandboxQuery(metadata={_LABEL: self.name})
         try:
             found = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self.options).next_items()
             for left in found:
-                # What is destroyed does not depend on the service's filter alone.
+                # The service's filter alone must not determine what is destroyed.
                 if left.metadata.get(_LABEL) == self.name:
                     await _Sandbox.kill(left.sandbox_id, **self.options)
                     _log.warning("e2b sandbox of a lost attempt was ended", extra={"sandbox": left.sandbox_id})
@@ -245,13 +245,13 @@ class SandboxRun:
 
 
 async def _write_inputs(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | None) -> None:
-    """Write the documents and the rows of the query, and make the folder for what the code saves."""
+    """Write the documents and the query's rows, and create the folder for files that the code saves."""
     contents = await asyncio.to_thread(lambda: [file.path.read_bytes() for file in files])
     entries = [
         AsyncWriteEntry(path=str(_HOME / DOCUMENTS / file.name), data=content)
         for file, content in zip(files, contents, strict=True)
     ]
-    # Writing a file creates its folder. Its name keeps it out of the listing.
+    # Writing a file creates its folder. The leading dot keeps the file out of the listing.
     entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
     if rows is not None:
         entries.append(AsyncWriteEntry(path=str(_ROWS_FILE), data=to_json(rows)))
@@ -307,7 +307,7 @@ def _entries(listing: str) -> list[tuple[str, int | None]]:
 
 
 async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
-    """Read a file; None if it is larger than listed, or gone."""
+    """Read a file; None if it is larger than `most` bytes, or gone."""
     content = bytearray()
     try:
         async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:

@@ -1,4 +1,4 @@
-"""Code in Monty: a memory-safe interpreter of a part of Python, in a child process that is killed if it must be."""
+"""Code execution in Monty: a memory-safe interpreter of a Python subset, in a child process that can be killed."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ _SUBSET: Final = (
 
 
 class MontyLimits(Contract):
-    """How much one piece of code may take."""
+    """How much time, memory and output one piece of code may use."""
 
     seconds: float = 5.0
     memory_bytes: int = 64 * 1024 * 1024
@@ -62,7 +62,7 @@ class MontyRunner:
 
     def __init__(self, limits: MontyLimits = _DEFAULT_LIMITS) -> None:
         self._limits = limits
-        # Threads of its own: a slow sandbox must not block other users of the default executor.
+        # Separate threads, so that a slow sandbox does not block other users of the default executor.
         self._threads = ThreadPoolExecutor(limits.parallel, thread_name_prefix="monty")
 
     async def run(
@@ -74,7 +74,7 @@ class MontyRunner:
         language: Language = "python",  # noqa: ARG002  # the only one
     ) -> CodeResult:
         work = _Work(code, rows, self._limits)
-        # The asynchronous interface of Monty is not used: it now and then aborts the whole process at exit
+        # Not Monty's asynchronous interface, which occasionally aborts the whole process at exit
         # (https://github.com/PyO3/pyo3-async-runtimes/issues/40).
         running = asyncio.get_running_loop().run_in_executor(self._threads, work.run)
         try:
@@ -103,7 +103,7 @@ class _Work:
         self._room = limits.output_bytes
 
     def stop(self) -> None:
-        """Kill the child process, or keep it from being started."""
+        """Kill the child process, or prevent it from starting."""
         self._stopped = True
         with self._lock, suppress(ProcessLookupError):
             if self._child is not None:

@@ -1,4 +1,4 @@
-"""The interface of a sandbox for code: what is run and what is returned."""
+"""The interface of a sandbox for code: what it runs and what it returns."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ ROWS: Final = "rows"
 """The variable that holds the rows of the query that a program was given."""
 Language: TypeAlias = Literal["python", "javascript"]
 Rows: TypeAlias = Sequence[Mapping[str, JsonValue]]
-"""Rows of a query, each by the names of its columns."""
+"""Rows of a query, each a mapping from column names."""
 
 
 class GivenFile(NamedTuple):
@@ -27,7 +27,7 @@ class GivenFile(NamedTuple):
     name: str
     """Relative path below `documents/`."""
     path: Path
-    """The file with its content on this host."""
+    """The path of the file's content on this host."""
 
 
 class CodeResult(Contract):
@@ -38,7 +38,7 @@ class CodeResult(Contract):
     value: str = ""
     """The value of the last expression as text; empty if there is none."""
     error: str = ""
-    """Why the code did not finish, for the agent that wrote it; what it printed until then is kept."""
+    """Why the code did not finish, for the agent that wrote it; its output up to that point is kept."""
     files: tuple[ToolOutput, ...] = ()
     """Figures, and what it saved in `artifacts/`."""
     left_out: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class CodeResult(Contract):
 
 @runtime_checkable
 class CodeRunner(Protocol):
-    """A sandbox. Faults of the code are results; `ApplicationError` is raised only for faults of the sandbox."""
+    """A sandbox. Faults of the code are results; only faults of the sandbox raise `ApplicationError`."""
 
     name: str
     """Shown to agents and in reports."""
     languages: tuple[Language, ...]
     """What the code may be written in, Python first."""
     language: str
-    """What the code may be, in a few sentences, for agents."""
+    """What the code may use, in a few sentences, for agents."""
     handles_files: bool
     """Whether it accepts documents and returns files."""
     reaches_out: bool
@@ -68,7 +68,7 @@ class CodeRunner(Protocol):
         rows: Rows | None = None,
         language: Language = "python",
     ) -> CodeResult:
-        """Run a piece of code from a clean start, with `rows` as a variable of this name if there are any.
+        """Run a piece of code in a fresh environment; `rows`, if given, is a variable of that name.
 
         `name` identifies the call across attempts, for clean-up.
         """

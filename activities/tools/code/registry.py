@@ -21,11 +21,11 @@ class CodeSettings(BaseSettings):
     code: str | None = None
     """Where agents' programs run; by default at E2B if its key is set, else in Monty."""
     code_internet: bool = False
-    """Whether programs at E2B may reach the internet; in other sandboxes they never may."""
+    """Whether programs at E2B can access the internet; programs in other sandboxes never can."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
     """Key of E2B, which runs programs in virtual machines."""
     e2b_domain: Host | None = Field(default=None, validation_alias="E2B_DOMAIN")
-    """Domain of your own E2B; the vendor's if absent."""
+    """Domain of a self-hosted E2B; by default the vendor's."""
 
 
 async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> CodeRunner:
@@ -56,5 +56,5 @@ _CODE: Final = Backend(
 
 
 def code_backend() -> Backend[Callable[[CodeSettings, AsyncExitStack], Awaitable[CodeRunner]]]:
-    """Return the sandboxes, with those of plug-ins."""
+    """Return the sandboxes, including those of plug-ins."""
     return with_added(_CODE, installed().code_sandboxes, lambda each: partial(_added, each))

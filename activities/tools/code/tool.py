@@ -204,7 +204,7 @@ def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
         # What a failing program printed helps to fix it, but is not evidence.
-        output["error"] = result.error[-_ERROR_CHARACTERS:]  # a traceback states the error at its end
+        output["error"] = result.error[-_ERROR_CHARACTERS:]  # a traceback ends with the error
         if printed:
             output["printed"] = printed
         return ToolAnswer(ok=False, output=output, artifacts=artifacts)

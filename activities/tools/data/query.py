@@ -74,7 +74,7 @@ class Selection(NamedTuple):
 async def select_rows(
     module: str, library: OpenLibrary, sql: JsonValue, timeout_seconds: float, **more: JsonValue
 ) -> Selection | str:
-    """Run one SELECT over the library's tables in a child process; returns the error for the agent if it fails."""
+    """Run one SELECT over the library's tables in a child process; return an error for the agent if it fails."""
     answer = await _ask(module, library, sql, timeout_seconds, most_rows=_MOST_ROWS, **more)
     if isinstance(answer, str):
         return answer
@@ -83,7 +83,7 @@ async def select_rows(
 
 
 async def rows_for_program(library: OpenLibrary, sql: str) -> list[dict[str, JsonValue]] | str:
-    """Return all rows of a SELECT, each by the names of its columns; or the error for the agent."""
+    """Return all rows of a SELECT, each with its column names, or the error for the agent."""
     answer = await _ask(
         f"{__package__}.query_process",
         library,
@@ -139,7 +139,7 @@ def _hint_sentence(answer: dict[str, Any]) -> list[str]:
 
 
 def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
-    """Return what is known of the rows as tool output, and the rows themselves as a source."""
+    """Return facts about the rows as tool output, and the rows themselves as a source."""
     lines = _fit(answer["columns"], answer["rows"])
     shown, count = len(lines) - 1, answer["row_count"]
     output: dict[str, JsonValue] = {"row_count": count}

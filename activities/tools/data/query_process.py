@@ -1,7 +1,7 @@
-"""Run one SELECT over a session's tables, in a child process that is used once.
+"""Runs one SELECT over a session's tables, in a child process that is used only once.
 
-Started by `activities.tools.data.query`. DuckDB runs locked down, and because some of its functions outrun their memory
-limit and ignore interrupts, the process has a limit of its own and its parent kills it when time is up.
+Started by `activities.tools.data.query`. DuckDB is locked down, but some of its functions exceed their memory limit or
+ignore interrupts. Therefore the process has its own limit, and its parent kills it when time is up.
 """
 
 import datetime
@@ -26,7 +26,7 @@ from activities.tools.data.query_words import query_words
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
 _LONGEST_CELL: Final = 500
-"""Characters of a cell that a model is given."""
+"""Maximum characters of a cell that are passed to a model."""
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     **LOCKED,
     "memory_limit": "512MB",
@@ -101,7 +101,7 @@ def _hints(connection: Any, sql: str) -> list[str]:
 
 
 def _similar_values(connection: Any, sql: str) -> list[str]:
-    """Describe values of the tables of a statement that finds nothing, such as `city 'Zürich' instead of 'zurich'`."""
+    """List similar values for a statement that finds nothing, such as `city 'Zürich' instead of 'zurich'`."""
     literals = list(dict.fromkeys(text.replace("''", "'") for text in _LITERAL.findall(sql)))[:_MOST_LITERALS]
     if not literals:
         return []
@@ -147,7 +147,7 @@ def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0
         case None | bool() | int():
             return cell
         case float():
-            # The sixteenth digit of a sum of amounts is noise: 0.1 + 0.2 is 0.3 to those who read it.
+            # The sixteenth digit of a sum of amounts is noise: readers expect 0.1 + 0.2 to be 0.3.
             return float(f"{cell:.15g}") if math.isfinite(cell) else str(cell)
         case decimal.Decimal():
             return int(cell) if cell == cell.to_integral_value() and cell.as_tuple().exponent == 0 else float(cell)

@@ -38,7 +38,7 @@ _COMPARISONS: Final = {
 }
 _EMPTY: Final = {"OPERATOR_IS_NULL": "is empty", "OPERATOR_IS_NOT_NULL": "is not empty"}
 _UNNAMED: Final = "…"
-"""Stands for a part of the statement without a short description, which a description never omits silently."""
+"""Replaces a part of the statement that has no short description, so that no part is omitted silently."""
 _NAMED_PARTS: Final = frozenset(
     {"type", "cte_map", "select_list", "from_table", "where_clause", "having", "modifiers", "aggregate_handling"}
     | {"group_expressions", "group_sets"}
@@ -83,7 +83,7 @@ def _computed(selected: Sequence[Tree], grouped: Sequence[Tree]) -> str:
     """Name the first figure of a selection, or else its first columns."""
     keys = set(chain.from_iterable(map(_columns, grouped)))
     is_aggregated = grouped or any(map(_is_figure, selected))
-    # What is selected beside groups and figures is a figure, by a function that may have no words here.
+    # Anything selected besides groups and known figures is a figure too, by a function without words here.
     figures = [each for each in selected if _is_figure(each) or (is_aggregated and not keys.issuperset(_columns(each)))]
     return _words(figures[0]) if figures else ", ".join(map(_words, selected[:_MOST_VALUES]))
 
@@ -103,7 +103,7 @@ def _is_figure(tree: Tree) -> bool:
 
 
 def _tables(tree: Tree) -> Iterator[str]:
-    """Yield the names of the tables; empty for a source that is not a base table."""
+    """Yield the names of the tables; an empty name for a source that is not a base table."""
     match tree.get("type"):
         case "JOIN":
             yield from _tables(tree["left"])
@@ -176,7 +176,7 @@ def _function(tree: Tree) -> str:
 
 
 def _one_of(of: str, comparison: str, values: list[str]) -> str:
-    """List the values; consecutive months as a period."""
+    """List the values; describe consecutive months as a period."""
     months = [int(found[1]) * 12 + int(found[2]) for found in map(_MONTH.fullmatch, values) if found]
     if comparison == "=" and len(months) == len(values) > 1 and months == [*range(months[0], months[0] + len(months))]:
         return _period(of, values[0], values[-1])

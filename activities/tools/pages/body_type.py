@@ -10,7 +10,7 @@ from activities.http.page import FetchError
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 HEAD_BYTES: Final = 1_024
-"""Number of bytes that decide whether a body of unstated type is read further."""
+"""Number of bytes that decide whether reading continues for a body without a stated type."""
 _TEXT: Final = re.compile(r"text/[\w.+-]+|application/(json|xml|[\w.-]+\+(json|xml)|x-ndjson|yaml|x-yaml|toml)")
 _UNSTATED: Final = frozenset(
     {
@@ -91,7 +91,7 @@ def _container(body: bytes) -> str:
 
 
 def _detect(body: bytes) -> str:
-    """Detect the format from the bytes; empty if it cannot be read."""
+    """Detect the format from the bytes; empty if it is not a readable one."""
     match _container(body):
         case "pdf":
             return ".pdf"

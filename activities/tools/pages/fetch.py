@@ -1,4 +1,4 @@
-"""Fetch one web page within limits. Runs in the activity; imported when the first page is read."""
+"""Fetches one web page within limits. Runs in the activity; imported when the first page is read."""
 
 import asyncio
 import re

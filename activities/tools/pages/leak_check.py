@@ -1,4 +1,4 @@
-"""Whether outgoing text would carry private text. Pure, and imports the standard library only."""
+"""Detects whether outgoing text would carry private text. Pure, and imports only the standard library."""
 
 import base64
 import binascii
@@ -13,16 +13,16 @@ from typing import Final
 from urllib.parse import unquote, unquote_to_bytes
 
 LEAST_CHARACTERS: Final = 8
-"""Letters and digits in a row that identify a text; shorter pieces match by chance."""
+"""Length of a run of letters and digits that identifies a text; shorter pieces match by chance."""
 LEAST_IN_WORDS: Final = 12
 """The same across word boundaries in prose: two texts share single words by chance."""
 _LAYERS: Final = 3
-"""Nested encodings that are decoded."""
+"""Maximum nested encodings that are decoded."""
 MOST_CHARACTERS: Final = 1_000_000
 """Maximum decoded text; a text that decodes to more counts as hostile."""
 _MOST_UNPACKED: Final = 100_000
 _SEGMENTS: Final = range(3, 33)
-"""Lengths into which digits may be cut; longer segments identify a text by themselves."""
+"""Lengths into which encoded data may be split; longer segments identify a text by themselves."""
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
@@ -37,14 +37,14 @@ _LEGIBLE: Final = re.compile(r"[\w\s!-/:-@\[-`{-~\0]{8,}")
 
 
 def carries(url: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
-    """Return the first private text of which a URL carries a piece, or None.
+    """Return the first private text of which a URL carries a piece; None if there is none.
 
-    A piece is `LEAST_CHARACTERS` letters and digits in a row, regardless of case, accents and other characters
-    between them. It is found in user name, host, path, query and fragment, across labels, segments and parameters,
-    and under up to three layers of the usual encodings: percent signs, character references and escapes, base64,
-    base32, hexadecimal, decimal and binary digits, zlib and gzip below them, Punycode, rot13, and letters in reverse.
-    Text that is also in `public`, such as the user's own question or the address of a search result, is allowed. Not
-    found: text that is encrypted, written in a private alphabet or other words, or sent in shorter pieces.
+    A piece is `LEAST_CHARACTERS` letters and digits in a row, regardless of case, accents and other characters between
+    them. Pieces are found in user name, host, path, query and fragment, across labels, segments and parameters, and
+    under up to three layers of the usual encodings: percent signs, character references and escapes, base64, base32,
+    hexadecimal, decimal and binary digits, zlib and gzip below them, Punycode, rot13, and reversed letters. Text that
+    is also in `public`, such as the user's own question or the address of a search result, is allowed. Text is not
+    found if it is encrypted, written in a private alphabet or other words, or sent in shorter pieces.
     """
     bare = _SCHEME.sub("", url, count=1)
     plain: set[str] = set()
@@ -54,22 +54,22 @@ def carries(url: str, private: Collection[str], public: Collection[str] = ()) ->
 
 
 def repeats(words: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
-    """Return the first private text of which a query, or any other text in words, carries a piece, or None.
+    """Return the first private text of which a query, or any other prose, carries a piece; None if there is none.
 
-    As `carries`, but text that is readable as is counts only from `LEAST_IN_WORDS` letters on, over the end of a
-    word, or in a word with digits that is longer than a date.
+    Like `carries`, but text that is readable without decoding counts only from `LEAST_IN_WORDS` letters on and across
+    the end of a word, or in a word with digits that is longer than a date.
     """
     hidden = _hidden_pieces(words)
     return _find(None if hidden is None else hidden.union(_across_words(words)), private, public)
 
 
 def hides(words: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
-    """Return the first private text of which a text in words carries a piece in an encoding, or None."""
+    """Return the first private text of which a prose text carries an encoded piece; None if there is none."""
     return _find(_hidden_pieces(words), private, public)
 
 
 def _hidden_pieces(words: str) -> set[str] | None:
-    """Cut all that a text can be decoded to into pieces, without those that are readable without decoding."""
+    """Cut everything that a text can be decoded to into pieces, except those readable without decoding."""
     pieces = _pieces_of(readings({words}))
     return None if pieces is None else pieces.difference(_pieces(_letters(words), LEAST_CHARACTERS))
 
@@ -94,7 +94,7 @@ def _find(pieces: set[str] | None, private: Collection[str], public: Collection[
 
 
 def _letters(text: str) -> str:
-    """Keep letters and digits, without case, accents and compatibility forms."""
+    """Keep only letters and digits, ignoring case, accents and compatibility forms."""
     if text.isascii():
         return _NO_LETTERS.sub("", text.lower())
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
@@ -106,7 +106,7 @@ def _pieces(letters: str, length: int) -> Iterator[str]:
 
 
 def _across_words(text: str) -> Iterator[str]:
-    """Cut a text into pieces, without those that lie within one word unless it contains digits."""
+    """Cut a text into pieces, omitting pieces within a single word unless it contains digits."""
     words = [_letters(word) for word in text.split()]
     letters = "".join(words)
     ends = [at for at, word in enumerate(words) for _ in word]
@@ -119,7 +119,7 @@ def _across_words(text: str) -> Iterator[str]:
 
 
 def readings(plain: Collection[str]) -> set[str]:
-    """Decode texts in every known way; return all results other than the texts themselves."""
+    """Decode texts in all known ways; return all results that differ from the texts."""
     found = set[str]()
     size = sum(map(len, plain))
     newest = set(plain)
@@ -193,7 +193,7 @@ def _joined(segments: Sequence[str]) -> Iterator[str]:
 
 
 def _shifted(digits: str, decode: Callable[[str], bytes], group: int, partial: Collection[int]) -> Iterator[str]:
-    """Decode from each offset within a group; `partial` are remainders that are not whole bytes."""
+    """Decode from each offset within a group; `partial` lists remainders that do not form whole bytes."""
     for start in range(group):
         shifted = digits[start:]
         whole = shifted[: len(shifted) - (len(shifted) % group in partial)]
@@ -213,7 +213,7 @@ def _international(text: str) -> Iterator[str]:
 
 
 def _texts(data: bytes) -> Iterable[str]:
-    """Read bytes as text, decompressed if necessary; omit what is not legible in any encoding."""
+    """Read bytes as text, decompressing them if necessary; omit text that is not legible in any encoding."""
     data = data[max(data.find(b"\x1f\x8b\x08"), 0) :]
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > 1 and int.from_bytes(data[:2]) % 31 == 0):
         try:

@@ -47,7 +47,7 @@ class _StatedDate(NamedTuple):
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Read one page, or answer its `problem`; an empty question asks whether the process has started."""
+    """Read one page, or return its `problem`; an empty question checks whether the process has started."""
     if not question:
         return {}
     body = base64.b64decode(question["body"])
@@ -62,7 +62,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_html(url: str, html: bytes | str) -> dict[str, Any]:
-    """Extract what a `Page` has, and where the page redirects browsers to by itself."""
+    """Extract the contents of a `Page`, and the address to which the page itself redirects browsers."""
     tree = load_html(html)
     dated = _StatedDate() if tree is None else _stated_date(tree)
     document = None if tree is None else bare_extraction(tree, url=url, with_metadata=True, include_formatting=True)
@@ -98,7 +98,7 @@ def _refresh(url: str, html: bytes | str) -> str:
         return ""
 
 
-def _stated_date(page: Any) -> _StatedDate:  # of `lxml`, which has no types
+def _stated_date(page: Any) -> _StatedDate:  # from `lxml`, which has no types
     """Find the date of publication in a page's markup, or else the date of its last change."""
     metas = dict(reversed(list(_metas(page))))
     linked = dict(reversed(list(_linked_data(page))))
@@ -115,7 +115,7 @@ def _stated_date(page: Any) -> _StatedDate:  # of `lxml`, which has no types
 
 
 def _iso_day(text: str) -> str:
-    """Write a date as ISO 8601; empty for what is not clearly a date."""
+    """Format a date as ISO 8601; empty if it is not clearly a date."""
     text = text.strip()
     if _MONTH.fullmatch(text):
         return text

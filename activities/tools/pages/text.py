@@ -22,7 +22,7 @@ _CHARSETS: Final = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "koi8", "
 _PROCESS: Final = f"{__package__}.page_process"
 _CHILDREN: Final = 2
 _PAGES_A_CHILD: Final = 50
-"""A process whose parser leaks or is corrupted is replaced after so many pages."""
+"""A process is replaced after this many pages, in case its parser leaks or is corrupted."""
 _PARSING: Final = timedelta(seconds=10)
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time, since the machine may be busy."""
@@ -73,7 +73,7 @@ class PageTexts:
         child, pages = self._idle.pop() if self._idle else (ChildProcess(_PROCESS), 0)
         try:
             if not pages:
-                # The time to start the process does not count as time of the page.
+                # The time to start the process does not count towards the page.
                 await child.ask({}, _STARTING.total_seconds())
             answer = await child.ask(question, self._seconds * _BUSY)
         except ChildError as error:
@@ -114,7 +114,7 @@ def _charset(name: str) -> str:
 
 
 async def read_document(fetched: Fetched) -> Page:
-    """Turn the body of a document into text in which pages and sheets are marked. Raises `FetchError`."""
+    """Turn the body of a document into text with marked pages and sheets. Raises `FetchError`."""
     async with parse_alone(f"document{fetched.suffix}", fetched.body) as result:
         if problem := result.problem or result.unsupported:
             raise FetchError(f"{fetched.url} cannot be read. {problem}")
@@ -149,7 +149,7 @@ def _pieces(result: Result) -> Iterator[str]:
 
 
 def _title(url: str, result: Result) -> str:
-    """Take a document's first heading, but the file name of a workbook, whose headings are its sheets."""
+    """Return a document's first heading, but a workbook's file name, since its headings are its sheets."""
     if result.headings and result.unit in {"page", "paragraph"}:
         return result.headings[0][:_LONGEST_PAGE_TITLE]
     parts = urlsplit(url)

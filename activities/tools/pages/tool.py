@@ -1,4 +1,4 @@
-"""The tool `read_page`: one public web page or document as text, read on and searched."""
+"""The tool `read_page`: one public web page or document as text, to be continued and searched."""
 
 import asyncio
 from collections import OrderedDict
@@ -31,7 +31,7 @@ _LONGEST_FIND: Final = 200
 _DEFAULT_LIMITS: Final = FetchLimits()
 _MOST_CHARACTERS: Final = 16_000_000
 _FIXED_CHARACTERS: Final = 1_000
-"""Size of an entry besides its text."""
+"""Size of an entry apart from its text."""
 
 
 class KeptPage(NamedTuple):
@@ -40,13 +40,13 @@ class KeptPage(NamedTuple):
     url: str
     page: Page
     is_internal: bool
-    """Whether an internal server has given it, or has named its address."""
+    """Whether the page came from an internal server, or its address did."""
 
 
 class ReadPage:
-    """Reads public pages; `allowed_hosts` are internal servers that the operator opens to agents.
+    """Reads public pages; `allowed_hosts` are internal servers to which the operator gives agents access.
 
-    Each is `name:port`, or `name` alone for ports 80 and 443. Close it after use.
+    Each is `name:port`, or just `name` for ports 80 and 443. Close it after use.
     """
 
     capabilities = READS_THE_WEB
@@ -177,7 +177,7 @@ def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetche
 
 
 class PageCache:
-    """The most recently used pages of each session, bounded in total size; sessions share none.
+    """The most recently used pages of each session, bounded in total size; sessions do not share pages.
 
     A page that another worker has read is read again.
     """

@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 LONGEST_TEXT: Final = 2_000_000
-"""Characters that are kept of a page."""
+"""Maximum characters of a page that are kept."""
 _BACK: Final = 1_000
-"""How far a window may end before its limit, so that it ends with a paragraph, a sentence or a word."""
+"""How far before its limit a window may end, to end with a paragraph, a sentence or a word."""
 _ENDS: Final = ("\n\n", "\n", ". ", "。", " ")
 _AROUND: Final = 350
-"""Characters on both sides of a match."""
+"""Characters included on each side of a match."""
 _LONGEST_WORD: Final = 50
 _MOST_MATCHES: Final = 1_000
 _MOST_PASSAGES: Final = 12
@@ -32,9 +32,9 @@ class Matches(NamedTuple):
     total: int
     """Number of matches, counted up to a thousand."""
     next: int | None
-    """Where the first match that is in no passage begins."""
+    """Where the first match outside all passages begins."""
     is_phrase: bool
-    """Whether the phrase itself was found; otherwise the passages contain the most of its words."""
+    """Whether the phrase itself was found; otherwise these are the passages with the most of its words."""
     missing: tuple[str, ...] = ()
     """Words that do not occur at all, if the phrase was not found."""
 
@@ -46,7 +46,7 @@ def clean(text: str) -> str:
 
 
 def window_end(text: str, first: int, most: int) -> int:
-    """Return where a window from `first` ends: with the text, or else with a paragraph, a sentence or a word."""
+    """Return where a window from `first` ends: at the end of the text, a paragraph, a sentence or a word."""
     end = first + most
     if end >= len(text):
         return len(text)
@@ -112,7 +112,7 @@ def _around(text: str, start: int, end: int, first: int) -> tuple[int, int]:
 
 
 def _folded(text: str) -> str:
-    """Fold case and accents, one character for one, so that offsets stay valid."""
+    """Fold case and accents one character at a time, so that offsets stay valid."""
     if text.isascii():
         return text.lower()
     return text.translate({ord(character): _base(character) for character in set(text)})

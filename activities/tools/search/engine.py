@@ -1,4 +1,4 @@
-"""What the search engines share: JSON over HTTP within limits, errors as Temporal should treat them, and dates."""
+"""Common code of the search engines: JSON over HTTP within limits, errors as Temporal should treat them, dates."""
 
 import asyncio
 import re
@@ -36,10 +36,10 @@ class JsonEngine:
     """The HTTP API of one engine. Close it after use.
 
     Args:
-        name: names the engine in error messages.
+        name: the engine's name in error messages.
         refusals: messages for the engine's own client error statuses.
-        http_client: used instead of a client of its own, and left open.
-        trust_env: whether proxies of the environment are used.
+        http_client: used instead of a client created here, and left open.
+        trust_env: whether proxies from the environment are used.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class JsonEngine:
         self._connecting = asyncio.Lock()
 
     async def ask(self, shape: type[_Answer], url: str, method: str = "GET", **options: Any) -> _Answer:
-        """Read the answer to one request. Raises `ApplicationError`."""
+        """Send one request and return the answer. Raises `ApplicationError`."""
         body = await self._request(method, url, **options)
         try:
             return await asyncio.to_thread(shape.model_validate_json, body)
@@ -115,7 +115,7 @@ def transient_error(message: str) -> ApplicationError:
 
 
 def permanent_error(message: str) -> ApplicationError:
-    """Build an error that needs the operator and is not retried."""
+    """Build an error that the operator must resolve, which is not retried."""
     return non_retryable_error(ErrorType.TOOL_UNAVAILABLE, message)
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from chargehand.contracts import Contract
 
 EXCERPT_CHARACTERS: Final = 4_000
-"""Of a title and a snippet, which are compared with the words of the query; a model is given fewer."""
+"""Maximum of a title or snippet, which is compared with the query's words; a model is given less."""
 _Excerpt = Annotated[str, AfterValidator(lambda text: text[:EXCERPT_CHARACTERS])]
 
 
@@ -55,9 +55,9 @@ class SearchResults(Contract):
 
 @runtime_checkable
 class SearchBackend(Protocol):
-    """One search engine.
+    """A search engine.
 
-    Finding nothing is an answer; `temporalio.exceptions.ApplicationError` is raised only for faults of the engine.
+    Finding nothing is an answer; only faults of the engine raise `temporalio.exceptions.ApplicationError`.
     """
 
     name: str

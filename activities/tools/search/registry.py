@@ -60,5 +60,5 @@ _SEARCH: Final = Backend(
 
 
 def search_backend() -> Backend[Callable[[SearchSettings, "DocumentLibrary", AsyncExitStack], SearchBackend]]:
-    """Return the search services, with those of plug-ins."""
+    """Return the search services, including those of plug-ins."""
     return with_added(_SEARCH, installed().search_services, lambda each: partial(_added, each))

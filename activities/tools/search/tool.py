@@ -27,7 +27,7 @@ _NOTE_CHARACTERS: Final = 500
 
 
 class Search:
-    """Searches by one engine, and names it in the title of each source from the web."""
+    """Searches with one engine, and names the engine in the title of each web source."""
 
     def __init__(self, backend: SearchBackend) -> None:
         self._backend = backend
@@ -83,7 +83,7 @@ def _unique(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
 
 
 def _title(hit: SearchHit, backend: str) -> str:
-    """Name a place from the web with who found it and who dates it; the user knows the session's own documents."""
+    """Title a web place with the engine that found and dated it; the user knows the session's own documents."""
     title = hit.title[:_TITLE_CHARACTERS]
     if not hit.web_address:
         return title

@@ -1,4 +1,4 @@
-"""How an answer lists what belongs together: values behind or before their keys, and items that are not asked for."""
+"""How an answer lists related items: values after or before their keys, and items that were not asked for."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ class Lists:
         self.tokens = text.tokens
 
     def paired(self, parts: Sequence[Part]) -> list[Span] | str:
-        """Find each key with its values, all of them written the same way; or say which key has others."""
+        """Find each key with its values, all in the same layout; or return which key has other values."""
         keys = self._keys(parts)
         found = [self._behind(key, values, keys) for key, values in parts]
         if all(found):
@@ -37,7 +37,7 @@ class Lists:
         return f"It does not say this of {key}."
 
     def _keys(self, parts: Sequence[Part]) -> dict[Value, list[Span]]:
-        """Find every mention of every key that is not a part of a longer mention."""
+        """Find every mention of each key that is not part of a longer mention."""
         spans = [
             span for key, values in parts for value in (key, *values) for span in self.text.mentions(value, denied=True)
         ]
@@ -71,7 +71,7 @@ class Lists:
         return []
 
     def _value_behind(self, value: Value, start: int, end: int) -> list[Span]:
-        """Find a value; of several numbers, the first that the question does not have is meant."""
+        """Find a value; among several numbers, only the first that is not in the question counts."""
         found = self.text.within(value, start, end)
         if not found or value.quantity is None:
             return found
@@ -93,7 +93,7 @@ class Lists:
         return not golden.unit or not other.unit or golden.dimension == other.dimension
 
     def _before(self, parts: Sequence[Part], keys: Mapping[Value, Sequence[Span]]) -> list[Span]:
-        """Find each key behind its values, as in `Left: A, B`: its value is the last one that is named before it."""
+        """Find each key after its value, as in `Left: A, B`: its value is the last one named before it."""
         values = {span: value for _, each in parts for value in each for span in self.text.mentions(value)}
         found: list[Span] = []
         for key, each in parts:
@@ -120,7 +120,7 @@ class Lists:
         return [] if followed else found
 
     def _respectively(self, parts: Sequence[Part], keys: Mapping[Value, Sequence[Span]]) -> list[Span]:
-        """Find all keys, then all values in the same order."""
+        """Find all keys, followed by all values in the same order."""
         if not any(token.text.startswith("respective") for token in self.tokens) or any(
             len(each) != 1 for _, each in parts
         ):
@@ -148,7 +148,7 @@ class Lists:
         return any(first <= span.start < last and span not in found for span in everywhere)
 
     def distinct(self, values: Sequence[Value]) -> list[Span] | str:
-        """Find a place of its own for each value; or say why there is none."""
+        """Find a separate place for each value, or explain why there is none."""
         taken: list[Span] = []
         for value in values:
             if spans := self.text.mentions(value):
@@ -161,7 +161,7 @@ class Lists:
         return taken
 
     def is_one_of_several(self, value: Value) -> bool:
-        """Whether a value is said only in items of lists that have others, and in none that calls itself the answer."""
+        """Return whether a value appears only in items of longer lists, none of which is labelled as the answer."""
         items = {token.line for token in self.tokens if token.item == "bullet"}
         answers = {token.line for token in self.tokens if token.text == "answer"}
         lines = {
@@ -172,7 +172,7 @@ class Lists:
         )
 
     def has_others(self, values: Sequence[Value]) -> bool:
-        """Whether the list that has the golden items has an item that is none of them."""
+        """Return whether the list with the golden items also has items that are not golden."""
         spans = self._everywhere(values)
         lines = {self.tokens[span.start].line for span in spans}
         owners = [{self.tokens[span.start].line for span in self.text.mentions(value)} for value in values]
@@ -190,7 +190,7 @@ class Lists:
         )
 
     def _is_item(self, line: int) -> bool:
-        """Whether a line is an item by itself, and no sentence: short, or short before its value."""
+        """Return whether a line is a list item, not a sentence: short, or short before its value."""
         texts = [token.text for token in self.tokens if token.line == line and token.text != "\n"]
         if "?" in texts:
             return False
@@ -198,7 +198,7 @@ class Lists:
         return head <= (_LONGEST_KEY if head < len(texts) else _LONGEST_ITEM)
 
     def enumerates_others(self, values: Sequence[Value]) -> bool:
-        """Whether each line that enumerates all golden items has one that is none of them."""
+        """Return whether each line that enumerates all golden items also names an item that is not golden."""
         spans = self._everywhere(values)
         owners = [{self.tokens[span.start].line for span in self.text.mentions(value)} for value in values]
         lines = [
@@ -217,14 +217,14 @@ class Lists:
         )
 
     def _is_item_between(self, one: Span, other: Span) -> bool:
-        """Whether two golden items of an enumeration have another one between them."""
+        """Return whether an enumeration has another item between two golden ones."""
         between = self.tokens[one.end : other.start]
         inner = [each for each in between[1:-1] if each.text not in STOP_WORDS]
         is_comma = bool(between) and between[0].text == "," and between[-1].text in {",", "and"}
         return is_comma and 0 < len(inner) <= 4 and all(each.kind == "word" or each.text == "," for each in inner)
 
     def _begins_with_other(self, spans: Sequence[Span]) -> bool:
-        """Whether an enumeration begins with an item that is not golden."""
+        """Return whether an enumeration begins with an item that is not golden."""
         *before, last = (None, *self.tokens[self.text.sentence(spans[0].start, back=True) : spans[0].start])
         words: list[str] = []
         for token in reversed([token for token in before if token]):
@@ -234,7 +234,7 @@ class Lists:
         return bool(last) and last.text == "," and 0 < len(words) <= 3 and "" not in words and words[0] not in _NO_ITEM
 
     def _ends_with_other(self, spans: Sequence[Span]) -> bool:
-        """Whether an enumeration ends with an item that is not golden."""
+        """Return whether an enumeration ends with an item that is not golden."""
         rest = list(self.tokens[spans[-1].end : self.text.sentence(spans[-1].end, back=False)])
         is_item = 1 < len(rest) <= 4 and all(each.kind == "word" and each.text != "respectively" for each in rest[1:])
         return len(spans) > 1 and is_item and rest[0].text in {",", "and"}

@@ -1,4 +1,4 @@
-"""What a text says: where a value is mentioned, and that it is neither denied nor left open there."""
+"""What a text asserts: where it mentions a value without denying it or leaving it open."""
 
 import re
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _NEGATIONS: Final = frozenset(
 _ADJACENT: Final = frozenset({"no"})
 _VERBS: Final = frozenset(["is", "are", "was", "were", "doe", "do", "did", "has", "have", "had", "can"])
 _POLAR: Final = frozenset({"yes", "no"})
-"""Words that answer a question only by themselves: `no`, and not `no records`."""
+"""Words that are an answer only on their own: `no`, but not `no records`."""
 _BOUNDS: Final = frozenset({".", ";", ":", "\n", "|", "!", "?", ",", "(", ")", "–"})
 _SENTENCE_ENDS: Final = frozenset({".", ";", "\n", "!", "?"})
 _MISJUDGED: Final = frozenset(["wrong", "incorrect", "false", "untrue", "mistaken", "falsch", "inaccurate"])
@@ -57,12 +57,12 @@ _LOOKED_AT: Final = frozenset(
     ["source", "page", "document", "result", "search", "website", "article", "step", "subtask", "agent"]
 )
 _CLOSE: Final = Decimal("0.005")
-"""By how much a converted figure may differ, relatively."""
+"""Maximum relative difference of a converted figure."""
 _NEAR: Final = Decimal("0.05")
 _NO_ITEM: Final = frozenset(
     ["every", "each", "when", "if", "any", "more", "less", "fewer", "after", "until", "by", "in"]
 )
-"""Words behind an `or` that begin something else than the other of two answers."""
+"""Words after an `or` that do not start the second of two answers."""
 _RANGE: Final = frozenset({"–", "or", "to", "through"})
 
 
@@ -70,12 +70,12 @@ _RANGE: Final = frozenset({"–", "or", "to", "through"})
 class Span:
     start: int
     end: int
-    """Behind its last token."""
+    """Position after its last token."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One thing that has to be said, in one of its forms."""
+    """A value that must be mentioned, in one of its forms."""
 
     written: str
     tolerance: str = ""
@@ -86,13 +86,13 @@ class Value:
 
     @property
     def quantity(self) -> Quantity | None:
-        """The number, if it is nothing else."""
+        """The number, if the value is nothing else."""
         form = self.forms[0]
         return form[0].quantity if len(form) == 1 else None
 
 
 class Text:
-    """An answer, and what is said in it."""
+    """An answer, and what it says."""
 
     def __init__(self, tokens: Sequence[Token], written: str, question: str) -> None:
         self.tokens = tokens
@@ -103,7 +103,7 @@ class Text:
         self._found: dict[tuple[Value, bool], list[Span]] = {}
 
     def mentions(self, value: Value, *, denied: bool = False) -> list[Span]:
-        """Find where something is said; where it is denied too, if asked for."""
+        """Find where a value is mentioned; with `denied`, also where it is denied."""
         key = value, denied
         if key not in self._found:
             self._found[key] = [
@@ -119,11 +119,11 @@ class Text:
         return all(self.mentions(each) for each in self.said_as(value))
 
     def said_as(self, value: Value) -> list[Value]:
-        """Give the value, or its parts if it is nowhere in one piece."""
+        """Return the value, or its parts if it is nowhere mentioned in one piece."""
         return [value] if self.mentions(value, denied=True) else parts_of(value)
 
     def within(self, value: Value, start: int, end: int) -> list[Span]:
-        """Find a value, or all of its parts, between two places; empty if it is not said there."""
+        """Find a value, or all of its parts, between two places; empty if it is not mentioned there."""
         found = [
             next((each for each in self.mentions(piece) if start <= each.start and each.end <= end), None)
             for piece in self.said_as(value)
@@ -131,7 +131,7 @@ class Text:
         return [each for each in found if each] if all(found) else []
 
     def contradicts(self, parts: Sequence[tuple[Value, list[Value]]]) -> bool:
-        """Whether a figure is as exact as the golden one and just beside it."""
+        """Return whether a figure differs only slightly from the golden one and is at least as precise."""
         for _, values in parts:
             for value in values:
                 golden = value.quantity
@@ -147,7 +147,7 @@ class Text:
         )
 
     def _match(self, form: Sequence[Token], start: int, tolerance: str) -> Span | None:
-        """Match the tokens of a form from here on, over punctuation within a line."""
+        """Match the tokens of a form from here on, skipping punctuation within a line."""
         place = start
         for number, wanted in enumerate(form):
             while number and place < len(self.tokens) and self._is_between(self.tokens[place]):
@@ -182,12 +182,12 @@ class Text:
         return golden.value in {said.value, said.grouped} or self._is_scaled(golden, said) or _is_rounded(golden, said)
 
     def _is_scaled(self, golden: Quantity, said: Quantity) -> bool:
-        """Whether only a scale is left out, which the head of a table or the question has."""
+        """Return whether only a scale is left out that the table's head or the question states."""
         scales = {int(golden.scale), int(said.scale)} - {1}
         return golden.scale != said.scale and golden.number == said.number and scales <= scale_named(self.context)
 
     def _is_said(self, span: Span) -> bool:
-        """Whether a mention is neither denied, nor one of two, nor a part of a range or of a comparison."""
+        """Return whether a mention is not denied, one of two options, or part of a range or comparison."""
         before, after = self._clause_before(span.start), self.tokens[span.end : span.end + 4]
         words = " ".join(each.text for each in before)
         is_determiner = (
@@ -247,7 +247,7 @@ class Text:
         return self.tokens[start:place]
 
     def _was_asked(self, clause: Sequence[Token], number: int) -> bool:
-        """Whether a negation is the question's own."""
+        """Return whether a negation comes from the question."""
         following = content(clause[number : number + 4])[1:2] or ()
         return any((clause[number].text, each.text) in self.pairs for each in following)
 
@@ -256,7 +256,7 @@ class Text:
         return f" {words} " in f" {asked} "
 
     def is_denied(self, spans: Sequence[Span]) -> bool:
-        """Whether the sentences of the answer, the one that opens them, or the one after them, take it back."""
+        """Return whether the answer's sentences, the one that introduces them, or the next one retract it."""
         first, last = min(each.start for each in spans), max(each.end for each in spans)
         opening = self.sentence(first, back=True)
         before = self._line_above(opening)
@@ -273,7 +273,7 @@ class Text:
         )
 
     def sentence(self, place: int, *, back: bool) -> int:
-        """Return where the sentence of a place begins, or ends."""
+        """Return the start or the end of the sentence at a place."""
         if back:
             while place and self.tokens[place - 1].text not in _SENTENCE_ENDS:
                 place -= 1
@@ -283,7 +283,7 @@ class Text:
         return place
 
     def _line_above(self, place: int) -> int:
-        """Return where the sentence begins that opens the list at a place."""
+        """Return the start of the sentence that introduces the list at a place."""
         end = place
         while end and self.tokens[end - 1].text in {"\n", "|"}:
             end -= 1
@@ -296,7 +296,7 @@ def read_value(written: str) -> Value:
 
 
 def content(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Leave out what need not be repeated."""
+    """Drop the tokens that an answer need not repeat."""
     return tuple(each for each in tokens if each.kind != "mark" and each.text not in STOP_WORDS) or tuple(tokens)
 
 
@@ -308,13 +308,13 @@ def parts_of(value: Value) -> list[Value]:
 
 
 def _is_rounded(golden: Quantity, said: Quantity) -> bool:
-    """Whether a figure such as `8.01 million` is the golden one, rounded to three digits or more."""
+    """Return whether a figure such as `8.01 million` is the golden one, rounded to three or more digits."""
     last = said.scale / Decimal(10) ** said.decimals
     return said.scale > 1 and said.digits >= 3 and abs(golden.value - said.value) <= last / 2
 
 
 def _allowed(golden: Quantity, tolerance: str) -> Decimal | None:
-    """Return the relative difference that is allowed."""
+    """Return the allowed relative difference."""
     if not tolerance:
         return None
     if tolerance.endswith("%"):

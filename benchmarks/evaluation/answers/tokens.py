@@ -131,10 +131,10 @@ class Quantity:
     scale: Decimal = Decimal(1)
     unit: str = ""
     digits: int = 1
-    """Significant digits that are written."""
+    """Number of significant digits written."""
     decimals: int = 0
     grouped: Decimal | None = None
-    """What it is if its point separates thousands: `8.008` for 8008."""
+    """The number if its point separates thousands: `8.008` for 8008."""
 
     @property
     def value(self) -> Decimal:
@@ -160,7 +160,7 @@ class Token:
     line: int = 0
     quantity: Quantity | None = None
     item: Literal["", "bullet", "pair"] = ""
-    """Whether its line is an item of a list: a bullet, a row, or a pair such as `name: value`."""
+    """Whether its line is a list item: a bullet, a row, or a pair such as `name: value`."""
 
 
 @lru_cache(maxsize=4_096)
@@ -180,7 +180,7 @@ def tokenise(text: str) -> tuple[Token, ...]:
 
 
 def _items(lines: Sequence[str]) -> dict[int, Literal["", "bullet", "pair"]]:
-    """Find the items of lists; neither the head of a table is one, nor a number that no other line counts on."""
+    """Find the list items; table heads and numbered lines without a neighbouring number are not items."""
     items: dict[int, Literal["", "bullet", "pair"]] = {}
     bullets = [_BULLET.match(line) for line in lines]
     counted = {int(bullet[2]) for bullet in bullets if bullet and bullet[2]}
@@ -200,19 +200,19 @@ def _without_bullet(line: str) -> str:
 
 
 def names_unit(text: str, unit: str) -> bool:
-    """Whether a text has a unit, with a number or without."""
+    """Return whether a text mentions a unit, with or without a number."""
     return re.search(rf"(?<!\w)(?:{_UNITS[unit][0]})(?!\w)", _fold(text)) is not None
 
 
 def unit_named(text: str, like: Quantity) -> str:
-    """Return the unit of a quantity's dimension that a text names; empty if it names none, or the quantity's own."""
+    """Return the unit of the same dimension that a text names; empty if it names none, or the quantity's own."""
     alike = [unit for unit, (_, measure) in _UNITS.items() if measure.split()[0] == like.dimension]
     named = [unit for unit in alike if names_unit(text, unit)]
     return named[0] if named and like.unit not in named else ""
 
 
 def scale_named(text: str) -> frozenset[int]:
-    """List the scales that a text names: a table's head may say millions."""
+    """Return the scales that a text names: a table's head may say millions."""
     return frozenset(
         _SCALES[word.removesuffix("s")] for word in re.findall(r"(?:m|b|tr)illions?|thousands?", _fold(text))
     )
@@ -250,7 +250,7 @@ def _stem(word: str) -> str:
 
 
 def _date(groups: dict[str, str | None]) -> str | None:
-    """Write a date as day-month-year; one of digits may be read either way."""
+    """Write a date as day-month-year; numeric dates can be day or month first."""
     if iso := groups["iso"]:
         year, month, day = iso.split("-")
         return f"{int(day)}-{int(month)}-{year}"
@@ -286,7 +286,7 @@ def _quantity(groups: dict[str, str | None]) -> Quantity:
 
 
 def _numbers(written: str) -> tuple[Decimal, Decimal | None]:
-    """Read digits; `1.234` may also be 1234, and `3,5` is 3.5."""
+    """Parse digits; `1.234` can also be 1234, and `3,5` is 3.5."""
     plain = re.sub(r"[' ](?=\d{3})", "", written)
     if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", plain):
         return Decimal(plain.replace(",", "")), None

@@ -1,7 +1,7 @@
-"""Whether an answer is the golden one, by its words and figures; what code cannot tell is for a judge.
+"""Whether an answer matches the golden one, by its words and figures; a judge decides what code cannot.
 
-Every part of the golden answer has to be said, each value of the key that it belongs to, and neither denied nor left
-open: `not X`, `X or Y`, and `3-5` for 3 are not said.
+Every part of the golden answer must be asserted, each value with its own key, and neither denied nor left open:
+`not X`, `X or Y`, and `3-5` for 3 do not count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from benchmarks.evaluation.answers.tokens import tokenise
 
 Primitive = str | int | float | bool
 GoldenAnswer = Primitive | tuple[Primitive, ...] | dict[str, Primitive | tuple[Primitive, ...]]
-"""A text, a number, yes or no; several of them in any order; or values by what they belong to.
+"""A text, a number, yes or no; several of them in any order; or values by their keys.
 
 A text may list alternatives, separated by ` | `, and allow a difference: `1,995 min ± 5`, `49 km ± 1 %`.
 """
@@ -22,18 +22,18 @@ A text may list alternatives, separated by ` | `, and allow a difference: `1,995
 
 @dataclass(frozen=True)
 class Verdict:
-    """What code can tell of an answer."""
+    """What code can determine about an answer."""
 
     right: bool
     share: float
-    """Of the golden answer's parts that are said."""
+    """Share of the golden answer's parts that are mentioned."""
     is_sure: bool
-    """Whether a judge need not be asked."""
+    """Whether no judge is needed."""
     reason: str = ""
 
 
 def golden_values(answer: GoldenAnswer) -> list[tuple[str, list[str]]]:
-    """List what has to be said: each key, empty if there is none, with its values."""
+    """Return the required values by key; the key is empty if there is none."""
     if isinstance(answer, dict):
         return [(key, _texts(value)) for key, value in answer.items()]
     return [("", [text]) for text in _texts(answer)]
@@ -47,8 +47,8 @@ def check_answer(
     Args:
         golden: the golden answer.
         answer: the answer, in Markdown or prose.
-        question: the question, whose own numbers, units and negations do not count.
-        wrong: words that a right answer does not have.
+        question: the question, whose numbers, units and negations do not count as the answer's.
+        wrong: words that a right answer does not contain.
         whole: whether a list with other items is wrong.
     """
     text = Text(tokenise(answer), answer, question)

@@ -1,1 +1,1 @@
-"""Desks: conversations with customers, judged by the database that they leave."""
+"""Desks: conversations with customers, judged by the database state that they leave."""

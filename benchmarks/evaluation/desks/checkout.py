@@ -1,7 +1,7 @@
 """The airline and retail desks of a checkout of tau2-bench (MIT): its policies, tools, databases and tasks.
 
-Its tools are imported from the checkout. What only the rest of its package needs has a
-stand-in if it is not installed.
+Its tools are imported from the checkout. Dependencies that only the rest of its package needs are replaced with
+stand-ins if they are not installed.
 """
 
 import json

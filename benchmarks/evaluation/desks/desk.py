@@ -1,4 +1,4 @@
-"""A desk: a policy, tools that read and change a database, and tasks of customers with the actions of a good agent."""
+"""A desk: a policy, tools that read and change a database, and customer tasks with the actions of a good agent."""
 
 import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ _FOLDER: Final = Path(__file__).resolve().parent
 
 
 class Action(TypedByPeople):
-    """A call of a tool."""
+    """A tool call."""
 
     name: str
     arguments: dict[str, JsonValue] = {}
@@ -30,31 +30,31 @@ class Task(TypedByPeople):
 
     id: str
     says: str
-    """How the conversation begins: the wish, and what the customer knows."""
+    """How the conversation begins: the request, and what the customer knows."""
     knows: str = ""
     """Further instructions for a model that plays the customer."""
     actions: tuple[Action, ...] = ()
-    """What a good agent does, reading included."""
+    """What a good agent does, including reads."""
     tells: tuple[str, ...] = ()
-    """What it has to tell the customer."""
+    """What the agent must tell the customer."""
     told_counts: bool = True
-    """Whether a conversation that omits it fails."""
+    """Whether a conversation that omits these fails."""
 
 
 class Toolkit(Protocol):
-    """An object whose methods are the tools; what they change is in `db`."""
+    """An object whose methods are the tools; `db` is the data that they change."""
 
     db: BaseModel
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Everything about a desk."""
+    """A policy, tools, a database and tasks."""
 
     name: str
     policy: str
     kit: Callable[[Any], Toolkit]
-    """Builds the toolkit on a database."""
+    """Builds the toolkit for a database."""
     tools: Mapping[str, Callable[..., object]] = field(repr=False)
     """The toolkit's methods, unbound."""
     acting: Collection[str]
@@ -71,7 +71,7 @@ class Desk:
         return pickle.dumps(self.database)
 
     def replay(self, task: Task) -> tuple[BaseModel, list[Action]]:
-        """Make a task's actions on a copy; returns the database, and those that changed it.
+        """Apply a task's actions to a copy; return the database and the actions that changed it.
 
         An action that the tools refuse is skipped, as the tasks' authors do.
         """
@@ -91,7 +91,7 @@ def read_desk(name: str, tau2: Path | None) -> Desk:
     """Read a desk of this repository, or one of a checkout of tau2-bench.
 
     Raises:
-        NoDataset: it is not there, or cannot be read.
+        NoDataset: the desk does not exist or cannot be read.
     """
     if tau2 is not None:
         from benchmarks.evaluation.desks.checkout import read_checkout  # noqa: PLC0415  # it reads desks itself

@@ -1,6 +1,6 @@
 """An agent that plays a task's golden actions, one a turn, and a customer who confirms each that changes something.
 
-They measure what is around the models: whatever is missing in the end, or is there twice, is the machinery's fault.
+They measure what surrounds the models: anything missing or duplicated at the end is the machinery's fault.
 """
 
 import re
@@ -29,12 +29,12 @@ _CONFIRMED: Final = re.compile(_CONFIRMS.format(number=r"(\d+)"))
 
 
 def goal_of(task: Task) -> str:
-    """Word what a conversation is for, by which the oracle knows the task."""
+    """Word the goal of a conversation, by which the oracle recognises the task."""
     return f"Serve the customer of case {task.id}."
 
 
 def steps_of(task: Task, desk: Desk) -> list[list[Action]]:
-    """Part the golden actions where the customer is asked: before each that changes something."""
+    """Split the golden actions where the customer is asked: before each action that changes something."""
     steps: list[list[Action]] = [[]]
     for action in task.actions:
         if action.name in desk.acting:
@@ -44,18 +44,18 @@ def steps_of(task: Task, desk: Desk) -> list[list[Action]]:
 
 
 def turns_of(task: Task, desk: Desk) -> int:
-    """Count the turns of the golden actions: one for each, and one to answer in each step."""
+    """Count the turns of the golden actions: one per action, and one per step to answer."""
     return len(task.actions) + len(steps_of(task, desk))
 
 
 @dataclass(frozen=True)
 class ScriptedUser:
-    """A customer who says what is wanted, and confirms."""
+    """A customer who states the request and confirms."""
 
     opening: str
 
     async def reply(self, said: str) -> str | None:
-        """Answer the agent; None once it asks for nothing."""
+        """Answer the agent; return None once it asks for nothing more."""
         asked = _ASKS.search(said)
         return _CONFIRMS.format(number=asked[1]) if asked else None
 
@@ -68,7 +68,7 @@ class Oracle:
         self._tells = {goal_of(task): task.tells for task in desk.tasks}
 
     def wrap(self, traffic: Traffic) -> Traffic:
-        """Answer instead of the models."""
+        """Answer in place of the models."""
         return Traffic(Models(self, dict.fromkeys(Tier, _CARD)), traffic.tools, traffic.absent)
 
     async def complete(self, call: ModelCall) -> ModelReply:
@@ -77,7 +77,7 @@ class Oracle:
         return self._converse(call.task.goal, call.task.latest())
 
     def _converse(self, goal: str, latest: WorkTask) -> ModelReply:
-        """Make the next action of the step that the customer confirmed; after the last, ask about the next step."""
+        """Take the next action of the step that the customer confirmed; after the last, ask about the next step."""
         confirmed = _CONFIRMED.search(latest.instruction)
         number = int(confirmed[1]) if confirmed else 0
         steps = self._steps[goal]

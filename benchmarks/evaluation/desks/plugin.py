@@ -1,6 +1,6 @@
-"""What a worker of these evaluations has besides: a desk's tools, and an oracle instead of models if asked.
+"""What a worker adds for these evaluations: a desk's tools and, if requested, an oracle in place of the models.
 
-The tools call the desk's service, as those of an operator call theirs; the ones that act can look a call up.
+The tools call the desk's service, as an operator's tools would call theirs; acting tools can look up a call.
 """
 
 import os
@@ -23,15 +23,15 @@ from chargehand.tools import Tool, ToolContext, ToolError, tool
 from worker.parts import WorkerParts
 
 DESK: Final = "EVALUATION_DESK"
-"""The variable that names the desk."""
+"""Environment variable that names the desk."""
 TAU2: Final = "EVALUATION_TAU2"
-"""The variable that names the checkout that it is in; empty if it is one of this repository."""
+"""Environment variable that names the tau2-bench checkout; empty for a desk of this repository."""
 SERVICE: Final = "EVALUATION_SERVICE"
-"""The variable that has the address of its service."""
+"""Environment variable with the address of the desk's service."""
 ORACLE: Final = "EVALUATION_ORACLE"
-"""The variable that is set if an oracle answers."""
+"""Environment variable that is set if an oracle answers."""
 _SETTLES: Final = timedelta(seconds=1)
-"""The service applies a request the moment it comes."""
+"""The service applies a request as soon as it arrives."""
 
 
 def register(registry: Registry) -> None:
@@ -40,7 +40,7 @@ def register(registry: Registry) -> None:
 
 
 async def add_desk(parts: WorkerParts) -> None:
-    """Add what belongs to the desk that the environment names."""
+    """Add the parts of the desk that the environment names."""
     desk = read_desk(os.environ[DESK], Path(os.environ[TAU2]) if os.environ[TAU2] else None)
     client = await parts.closing.enter_async_context(
         httpx2.AsyncClient(base_url=os.environ[SERVICE], trust_env=False, timeout=60)
@@ -54,7 +54,7 @@ async def add_desk(parts: WorkerParts) -> None:
 
 
 def desk_tool(desk: Desk, name: str, client: httpx2.AsyncClient) -> Tool[..., Any]:
-    """Make a tool of a method: with its name, docstring and parameters, and a body that calls the service."""
+    """Make a tool from a method: its name, docstring and parameters, with a body that calls the service."""
     method = desk.tools[name]
 
     async def ask(context: ToolContext, arguments: dict[str, object], *, is_lookup: bool = False) -> Answer:
@@ -92,7 +92,7 @@ def _with_signature(call: Callable[..., Any], method: Callable[..., object], nam
 
 
 def _without_dict(hint: Any) -> Any:
-    """Leave `dict` out of unions with a model, which says what is in it: models have to be told."""
+    """Drop `dict` from unions with a model: the model describes the fields, which the LLM needs to know."""
     if get_origin(hint) is list:
         return list[_without_dict(get_args(hint)[0])]
     if get_origin(hint) in {Union, UnionType}:

@@ -1,4 +1,4 @@
-"""Run a desk's tasks as conversations on a real server, in a worker process as it ships, with faults if asked."""
+"""Run a desk's tasks as conversations on a real server, with the released worker process and optional faults."""
 
 import asyncio
 import os
@@ -40,12 +40,12 @@ from chargehand_cli.embedded.server import ServerProcess, end_process, start_ser
 LIMITS: Final = ConversationLimits(max_rounds=20, subtask_deadline=timedelta(minutes=30))
 _MOST_MESSAGES: Final = 40
 _SECONDS: Final = 600
-"""After which a conversation is stuck."""
+"""Seconds after which a conversation counts as stuck."""
 _AT_ONCE: Final = 6
 _ANSWERS_AFTER: Final = 0.3
-"""Seconds from an effect to its answer while workers are killed."""
+"""Seconds between an effect and its answer while workers are being killed."""
 _SERVER_SHARE: Final = 0.3
-"""Of the faults, those that hit the server."""
+"""Share of the faults that hit the server."""
 _CREW: Final = """name = "{name}"
 description = "Serves the customers of {name}."
 guidance = "The clerk serves the customer."
@@ -66,21 +66,21 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class DeskJob:
-    """What is run of a desk."""
+    """What to run of a desk."""
 
     desk: Desk
     tau2: Path | None
     backend: Backend
     repetitions: int = 1
     seed: int | None = None
-    """Of the faults; None for none."""
+    """Seed of the faults; None for no faults."""
     user: Judge | None = None
-    """Its model plays the customers; a script does if there is none."""
+    """The judge whose model plays the customers; if None, a script plays them."""
     done: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def runs(self) -> list[tuple[Task, int]]:
-        """The tasks that are left to run, each with the number of its repetition."""
+        """The remaining tasks to run, each with its repetition number."""
         numbers = range(1, self.repetitions + 1)
         return [(task, number) for number in numbers for task in self.desk.tasks if (task.id, number) not in self.done]
 
@@ -99,7 +99,7 @@ class Scene:
     faults: dict[str, int] = field(default_factory=lambda: {"kills of the worker": 0, "kills of the server": 0})
 
     async def disturb(self, random: Random) -> None:
-        """Kill the worker or the server again and again: at any moment, or while the service answers an acting call."""
+        """Repeatedly kill the worker or the server: at any moment, or while the service answers an acting call."""
         while True:
             await asyncio.sleep(random.uniform(1, 5))
             if random.random() < 1 / 2:
@@ -119,10 +119,10 @@ class Scene:
 
 
 async def run_desk(job: DeskJob, keep: Callable[[Scores], None], spending: Spending) -> dict[str, int]:
-    """Run every task, some at the same time, and keep the scores of each as it ends; returns what was counted.
+    """Run every task, some concurrently, and save the scores of each as it ends; return what was counted.
 
     Raises:
-        NotAffordable: the dollars of the run do not hold another conversation.
+        NotAffordable: the run's remaining dollars do not cover another conversation.
     """
     free = asyncio.Semaphore(_AT_ONCE)
 
@@ -148,7 +148,7 @@ async def run_desk(job: DeskJob, keep: Callable[[Scores], None], spending: Spend
 
 
 async def _score(scene: Scene, task: Task, number: int) -> Scores:
-    """Hold a conversation, and compare what it leaves with the golden actions replayed."""
+    """Run a conversation, and compare the database that it leaves with a replay of the golden actions."""
     name = f"{scene.job.desk.name}-{task.id}-{number}-{uuid4().hex[:6]}"
     scene.service.begin(name)
     started = time.monotonic()
@@ -162,7 +162,7 @@ async def _score(scene: Scene, task: Task, number: int) -> Scores:
         end, error = await _ending(scene, name)
     except (ChargehandError, ProviderError, TimeoutError, ValueError) as problem:
         error = f"{type(problem).__name__}: {problem}"[:500]
-    unknown = LIMITS.budget_usd if scene.job.backend == "configured" else Decimal(0)  # all that it may have spent
+    unknown = LIMITS.budget_usd if scene.job.backend == "configured" else Decimal(0)  # the most that it can have spent
     user_usd = user.usd if isinstance(user, ModelUser) else Decimal(0)
     books = scene.service.end(name)
     problems = problems_of(scene.job.desk, task, books, said, is_oracle=scene.job.backend == "oracle")
@@ -187,7 +187,7 @@ async def _score(scene: Scene, task: Task, number: int) -> Scores:
 
 
 async def _ending(scene: Scene, name: str) -> tuple[ConversationEnd | None, str]:
-    """Say how a conversation ended that nothing can be said in any more."""
+    """Describe how a conversation ended that no longer accepts messages."""
     try:
         end = await _patiently(scene.chargehand.conversation(name).result)
     except ChargehandError as error:
@@ -198,7 +198,7 @@ async def _ending(scene: Scene, name: str) -> tuple[ConversationEnd | None, str]
 async def _talk(
     scene: Scene, task: Task, user: ModelUser | ScriptedUser, name: str, said: list[str]
 ) -> ConversationEnd:
-    """Say what the customer says until nothing is left to say, and close the conversation."""
+    """Send what the customer says until there is nothing left to say, and close the conversation."""
     conversation = await _patiently(
         lambda: scene.chargehand.converse(
             crew=scene.job.desk.name, goal=goal_of(task), limits=LIMITS, conversation_id=name
@@ -222,7 +222,7 @@ async def _talk(
 
 
 async def _patiently(send: Callable[[], Awaitable[_T]]) -> _T:
-    """Send something again until it is answered, whatever is away at the moment; each has an effect only once."""
+    """Retry a request through outages until it is answered; each request takes effect only once."""
     while True:
         try:
             return await send()
@@ -236,7 +236,7 @@ async def _patiently(send: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def _scene(job: DeskJob) -> AsyncGenerator[Scene]:
-    """Start everything; all of it has ended afterwards."""
+    """Start everything, and stop everything on exit."""
     async with AsyncExitStack() as closing:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="chargehand-desk-")))
         lock = closing.enter_context((folder / "server.lock").open("w")).fileno()

@@ -1,6 +1,6 @@
-"""The service behind a desk's tools: a database for each conversation, and books of every effect.
+"""The service that a desk's tools call: one database per conversation, and a record of every effect.
 
-It applies every request, so that a repeated call shows.
+It applies every request, so repeated calls become visible.
 """
 
 import json
@@ -19,35 +19,35 @@ from benchmarks.evaluation.desks.desk import Action, Desk, Task, Toolkit
 
 
 class Request(BaseModel):
-    """What a tool asks for."""
+    """A request from a tool."""
 
     conversation: str
     key: str
     """The call's idempotency key."""
     action: Action
     is_lookup: bool = False
-    """Whether to say only what came of the call, if it was applied."""
+    """Whether to return only the outcome of an earlier call, if it was applied."""
 
 
 class Answer(BaseModel):
-    """What came of it."""
+    """The outcome of a request."""
 
     result: str | None = None
-    """None of a call that is looked up and was not applied."""
+    """None for a lookup of a call that was not applied."""
     error: str = ""
-    """Why it was refused."""
+    """Why the request was refused."""
 
 
 @dataclass
 class Books:
-    """What became of one conversation."""
+    """The record of one conversation."""
 
     kit: Toolkit
     effects: list[Action] = field(default_factory=list[Action])
     results: dict[str, str] = field(default_factory=dict[str, str])
-    """Of the acting calls that were applied, by key."""
+    """Results of the acting calls that were applied, by key."""
     twice: list[str] = field(default_factory=list[str])
-    """Tools whose call was applied more than once."""
+    """Tools with a call that was applied more than once."""
 
 
 class Service:
@@ -57,9 +57,9 @@ class Service:
         self.desk = desk
         self.address = ""
         self.acts = 0
-        """Acting calls that came."""
+        """Number of acting calls received."""
         self.lookups = 0
-        """Calls of which a worker asked whether they were applied."""
+        """Number of calls that a worker looked up to learn whether they were applied."""
         self._answers_after = answers_after
         self._books: dict[str, Books] = {}
         self._lock = threading.Lock()
@@ -70,12 +70,12 @@ class Service:
             self._books[conversation] = Books(self.desk.open())
 
     def end(self, conversation: str) -> Books:
-        """Return the books of a conversation, which is over."""
+        """Return the record of a conversation that has ended."""
         with self._lock:
             return self._books.pop(conversation)
 
     def answer(self, request: Request) -> Answer:
-        """Do what a tool asks for; the answer to an acting call takes a moment, in which its worker can be lost."""
+        """Apply a request; the answer to an acting call is delayed a little, so that its worker can be lost."""
         acts = request.action.name in self.desk.acting
         with self._lock:
             books = self._books[request.conversation]
@@ -99,7 +99,7 @@ class Service:
 
 @contextmanager
 def serve(desk: Desk, answers_after: float) -> Generator[Service]:
-    """Serve a desk on loopback, in threads."""
+    """Serve a desk on the loopback interface, in threads."""
     service = Service(desk, answers_after)
 
     class Handler(BaseHTTPRequestHandler):
@@ -118,7 +118,7 @@ def serve(desk: Desk, answers_after: float) -> Generator[Service]:
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Write nothing about workers that were killed before they had their answer."""
+            """Log nothing about workers that were killed before they received their answer."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         service.address = f"http://127.0.0.1:{server.server_port}"
@@ -132,9 +132,9 @@ def serve(desk: Desk, answers_after: float) -> Generator[Service]:
 
 
 def problems_of(desk: Desk, task: Task, books: Books, said: Sequence[str], *, is_oracle: bool) -> list[str]:
-    """Compare what a conversation leaves with the golden actions replayed; empty if it is as it should be.
+    """Compare the result of a conversation with a replay of the golden actions; empty if they match.
 
-    An oracle is held to the golden effects one by one; others may reach the same database in another way.
+    An oracle must match the golden effects one by one; other agents may reach the same database in another way.
     """
     golden, due = desk.replay(task)
     problems: list[str] = []
@@ -150,6 +150,6 @@ def problems_of(desk: Desk, task: Task, books: Books, said: Sequence[str], *, is
 
 
 def untold(task: Task, said: Sequence[str]) -> list[str]:
-    """List what the customer should have heard, and did not."""
+    """List what the agent should have told the customer but did not."""
     whole = " ".join(said).casefold().replace(",", "")
     return [each for each in task.tells if each.casefold().replace(",", "") not in whole]

@@ -1,4 +1,4 @@
-"""A customer played by a model, which is not the one that is evaluated."""
+"""A customer played by a model other than the one being evaluated."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -27,7 +27,7 @@ class Said(TurnAnswer):
 
 @dataclass
 class ModelUser:
-    """A customer who says what a model says."""
+    """A customer whose replies come from a model."""
 
     judge: Judge
     task: Task
@@ -36,15 +36,15 @@ class ModelUser:
 
     @property
     def opening(self) -> str:
-        """Begin as every customer does: what is wanted is asked for."""
+        """Open the conversation with the customer's request, as every customer does."""
         self.lines.append("customer: Hello.")
         return "Hello."
 
     async def reply(self, said: str) -> str | None:
-        """Answer the clerk; None if nothing is left to say.
+        """Answer the clerk; return None if there is nothing left to say.
 
         Raises:
-            ProviderError: the model fails.
+            ProviderError: the model call fails.
             ValueError: its reply has another form.
         """
         self.lines.append(f"clerk: {said}")

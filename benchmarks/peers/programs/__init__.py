@@ -1,1 +1,1 @@
-"""One program a framework; each runs in an environment of its own and imports nothing of this project but `job`."""
+"""One program per framework; each runs in a separate environment and imports nothing of this project but `job`."""

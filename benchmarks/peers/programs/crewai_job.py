@@ -1,4 +1,4 @@
-"""CrewAI: a flow of three steps with agents; its state is kept in SQLite after each step."""
+"""CrewAI: a flow of three steps with agents; its state is saved in SQLite after each step."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""deepagents: an agent that hands questions to subagents by its own `task` tool; checkpoints in SQLite."""
+"""deepagents: an agent that delegates questions to subagents by its `task` tool; checkpoints in SQLite."""
 
 import asyncio
 

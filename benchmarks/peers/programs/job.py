@@ -1,4 +1,4 @@
-"""The job that every program does, and the loop that takes jobs from the benchmark."""
+"""The job that every program runs, and the loop that receives jobs from the benchmark."""
 
 import asyncio
 import json
@@ -20,18 +20,18 @@ TOOL_SECONDS = 0.1
 
 
 class Plan(BaseModel):
-    """What the planner answers."""
+    """The planner's answer."""
 
     questions: list[str]
 
 
 Run = Callable[[str, int | None], Awaitable[str]]
-"""Does the job of this id, with at most so many model calls, as far as the framework can limit them."""
+"""Runs the job with this id and at most this many model calls, if the framework can limit them."""
 
 
 def serve(run: Run, opened: AbstractAsyncContextManager[None] | None = None) -> None:
-    """Do the jobs that come in as lines of JSON, and answer each with a line, while something such as a worker runs."""
-    # What frameworks print must not mix with the answers.
+    """Run the jobs that arrive as lines of JSON, and answer each with a line, while something such as a worker runs."""
+    # Output of the frameworks must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     asyncio.run(_serve(run, opened or nullcontext(), lambda said: print(json.dumps(said), file=answers, flush=True)))
@@ -44,5 +44,5 @@ async def _serve(run: Run, opened: AbstractAsyncContextManager[None], tell: Call
             asked = json.loads(line)
             try:
                 tell({"state": "answered", "answer": await run(asked["id"], asked["cap"])})
-            except Exception as error:  # noqa: BLE001  # whatever the framework raises is its answer
+            except Exception as error:  # noqa: BLE001  # any exception of the framework is its answer
                 tell({"state": "failed", "error": f"{type(error).__name__}: {error}"})

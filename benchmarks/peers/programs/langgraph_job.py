@@ -1,4 +1,4 @@
-"""LangGraph: a graph that plans, sends each question to an agent, and writes; checkpoints in SQLite."""
+"""LangGraph: a graph that plans, sends each question to an agent, and reports; checkpoints in SQLite."""
 
 import asyncio
 import operator

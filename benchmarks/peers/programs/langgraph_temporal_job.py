@@ -1,4 +1,4 @@
-"""LangGraph on Temporal: its functional API, each model call and each tool call a task, which is an activity."""
+"""LangGraph on Temporal: its functional API; each model or tool call is a task, which runs as an activity."""
 
 import asyncio
 import os
@@ -91,13 +91,13 @@ async def worker() -> AsyncGenerator[None]:
         yield
 
 
-async def run(job: str, cap: int | None) -> str:  # LangGraph counts no calls across tasks
+async def run(job: str, cap: int | None) -> str:  # LangGraph does not count calls across tasks
     client = await Client.connect(os.environ["TEMPORAL_ADDRESS"])
     attach = WorkflowIDConflictPolicy.USE_EXISTING
     return await client.execute_workflow(Job.run, id=job, task_queue=QUEUE, id_conflict_policy=attach)
 
 
 if __name__ == "__main__":
-    # Its tasks must not be those of a module that is called `__main__`.
+    # Its tasks must not belong to a module called `__main__`.
     named = import_module("benchmarks.peers.programs.langgraph_temporal_job")
     serve(named.run, named.worker())

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: orchestration by code, as in its research example: planner, researchers side by side, writer."""
+"""OpenAI Agents SDK: orchestration by code, as in its research example: planner, parallel researchers, writer."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK on Temporal: the orchestration of its own program as a workflow."""
+"""OpenAI Agents SDK on Temporal: the orchestration of the plain program as a workflow."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Pydantic AI on Temporal: the hand-off of its own program as a workflow; model and tool calls are activities."""
+"""Pydantic AI on Temporal: the plain program's hand-off as a workflow; model and tool calls are activities."""
 
 import asyncio
 import os

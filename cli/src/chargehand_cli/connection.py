@@ -32,7 +32,7 @@ class Connection:
     """A command's location, and the client once connected."""
 
     def __init__(self, options: LocationOptions | Location) -> None:
-        """Store the options; nothing is decided or started before it is needed."""
+        """Store the options; decisions and starts are deferred until needed."""
         self._options = options
         self._server: EmbeddedServer | None = None
         self._note: ServerNote | None = None
@@ -78,7 +78,7 @@ class Connection:
     async def open(self, *, worker: bool = True) -> None:
         """Connect if not connected; the embedded server starts while this process loads its modules.
 
-        The embedded worker resumes all unfinished sessions and their costs, so commands that only read start none.
+        The embedded worker resumes all unfinished sessions and their costs, so read-only commands do not start one.
         """
         if self._chargehand:
             if worker:
@@ -151,7 +151,7 @@ class Connection:
         return lines
 
     async def is_unfinished(self, session_id: str) -> bool:
-        """Whether a session is open; needs no worker.
+        """Return whether a session is open; needs no worker.
 
         Raises:
             SessionNotFound: the session does not exist.

@@ -72,7 +72,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
-            # Show the final states, so that no subtask remains shown as running.
+            # Show the final states so that no subtask still looks as if it were running.
             progress.update(status_of(report))
             progress.remark("")
             return report
@@ -196,7 +196,7 @@ async def _show_work(connection: Connection, session_id: str, progress: Progress
 
 
 async def _show_retries(connection: Connection, session_id: str, progress: Progress) -> None:
-    """Show what is tried again, which has no events meanwhile."""
+    """Show pending retries, which produce no events."""
     while True:
         await asyncio.sleep(_REMARK_AFTER_SECONDS)
         if progress.work:
@@ -218,7 +218,7 @@ class Prompts:
         self._is_withdrawn = False
 
     async def update(self, status: Status) -> None:
-        """Withdraw a prompt that the session no longer waits for, then put the next one."""
+        """Withdraw a prompt that the session no longer waits for, then show the next one."""
         awaited = dict(self._awaited(status))
         if self._current and (self._current[1].done() or self._current[0] not in awaited):
             self._is_withdrawn = True

@@ -102,7 +102,7 @@ class Lines:
                 self._line(describe_record(record, self._clock()))
 
     def note(self, work: Projection | None) -> None:
-        """Write what the supervisor starts doing, unless the session's state shows it, and what is tried again."""
+        """Write what the supervisor starts doing, unless the session's state shows it, and what is retried."""
         self.work = work
         for path, step in under_way(work) if work else ():
             is_new = not path and step.kind == "turn" and step.purpose not in _TOLD

@@ -46,7 +46,7 @@ class NoWorkerProgram(NotReachable):
 
 @dataclass(frozen=True)
 class LocationOptions:
-    """Location options from the command line; None is decided by the environment."""
+    """Location options from the command line; the environment decides those that are None."""
 
     address: Annotated[
         str | None,

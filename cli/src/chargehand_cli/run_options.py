@@ -186,7 +186,7 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
 
 
 def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
-    """Validate changes to a plan; those in a file come first.
+    """Validate changes to a plan; changes from a file come first.
 
     Raises:
         BadRequest: they are invalid.

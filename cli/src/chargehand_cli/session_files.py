@@ -201,7 +201,7 @@ async def find_attachments(connection: Connection, report: Report) -> Attachment
 async def put_report(connection: Connection, report: Report, shown: ReportOptions, *, as_output: bool = False) -> Exit:
     """Write a report to standard output, and store it and its trace as files.
 
-    With `as_output`, standard output gets only the requested output, if it is valid.
+    With `as_output`, write only the requested output to standard output, if it is valid.
     """
     if as_output and not shown.as_json:
         if not report.output_problems:

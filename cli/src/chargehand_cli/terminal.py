@@ -52,7 +52,7 @@ def put(text: str) -> None:
 
 
 def put_row(row: str) -> None:
-    """Write a row of a list; a terminal that is narrower gets it in several lines, without breaking a word."""
+    """Write a row of a list; on a narrower terminal, wrap it without breaking words."""
     width = get_terminal_size().columns if sys.stdout.isatty() else len(row)
     if len(row) > width:
         row = fill(row, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
@@ -125,7 +125,7 @@ async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
 
 @contextmanager
 def ended_by_signals() -> Generator[None]:
-    """Have Ctrl-C and SIGTERM end a blocking read, until whose end the loop's own handlers would not run."""
+    """Let Ctrl-C and SIGTERM end a blocking read, during which the loop's own handlers would not run."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -135,7 +135,7 @@ def ended_by_signals() -> Generator[None]:
 
 
 def can_ask() -> bool:
-    """Whether there is a terminal for questions, and the process was not told to end."""
+    """Return whether there is a terminal for questions, and no signal has asked the process to end."""
     return sys.stdin.isatty() and sys.stderr.isatty() and signal.SIGTERM not in _received
 
 
@@ -146,13 +146,13 @@ def resume_after_interrupt() -> None:
 
 
 def prompt(text: str) -> None:
-    """Write a prompt to standard error, after which the answer is typed."""
+    """Write a prompt to standard error; the answer is typed after it."""
     _write(sys.stderr, safe_text(text))
 
 
 @contextmanager
 def passing_line(text: str) -> Generator[None]:
-    """Show a transient line on a terminal until other output, or the end of the context."""
+    """Show a transient line on a terminal until other output appears or the context ends."""
     if sys.stderr.isatty():
         prompt(text)
         _passing.append(text)
@@ -173,7 +173,7 @@ async def read_line() -> str:
     loop = asyncio.get_running_loop()
     line: asyncio.Future[bytes] = loop.create_future()
     descriptor = sys.stdin.fileno()
-    # A terminal delivers line by line; Python's own buffer would swallow the lines after this one.
+    # A terminal delivers input by line; Python's own buffer would swallow the lines after this one.
     loop.add_reader(descriptor, lambda: line.done() or line.set_result(os.read(descriptor, 4_096)))
     try:
         return (await line).decode(errors="replace").strip()

@@ -40,7 +40,7 @@ def _not_empty(session_id: str) -> str:
 
 
 def place(path: str) -> Path:
-    """Read a path that is given; an unset variable of the shell does not mean the current folder."""
+    """Parse a path argument; an unset shell variable must not mean the current folder."""
     if not path:
         raise typer.BadParameter("a path is not empty; . is the current folder")
     return Path(path)
@@ -114,7 +114,7 @@ def _execute(work: Work, given: dict[str, object]) -> None:
 
 
 def _options(work: Work, location: Collection[str]) -> tuple[dict[str, inspect.Parameter], dict[str, type]]:
-    """List a verb's options, those of its groups included, and its groups by parameter."""
+    """List a verb's options, including those of its groups, and its groups by parameter."""
     options: dict[str, inspect.Parameter] = {}
     groups: dict[str, type] = {}
     own: dict[str, inspect.Parameter] = {}

@@ -24,7 +24,7 @@ class WrongSettings(ChargehandError):  # noqa: N818  # reads as a statement: `ex
 
 
 async def check_settings(worker: WorkerCommand, state: Path) -> None:
-    """Have the worker program check its settings, unless none are set or they were valid last time.
+    """Make the worker program check its settings, unless none are set or they were valid last time.
 
     Raises:
         WrongSettings: they are invalid.

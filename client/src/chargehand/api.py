@@ -1,4 +1,4 @@
-"""The public names of the package, as `from chargehand import …` gives them."""
+"""The public names of the package, as imported by `from chargehand import …`."""
 
 from chargehand import contracts, errors
 from chargehand.client import Chargehand

@@ -1,6 +1,6 @@
 """Files in a directory, S3 or Google Cloud Storage, for documents and for large payloads.
 
-The clients of S3 and Google come with the plug-in `buckets`.
+The plug-in `buckets` provides the clients of S3 and Google.
 """
 
 import io
@@ -77,15 +77,15 @@ class Bucket(Protocol):
 
 
 def holds(bucket: Bucket, key: str, content: bytes) -> bool:
-    """Whether an object has this content, as after a request that was repeated because its response was lost."""
+    """Return whether an object has this content, as after a request repeated because its response was lost."""
     stored = io.BytesIO()
     return bucket.fetch(key, stored) and stored.getvalue() == content
 
 
 LARGEST_OBJECT: Final = 128 << 20
-"""Bytes; above the size of any stored document, file or payload."""
+"""Bytes; larger than any stored document, file or payload."""
 MOST_ANSWER_BYTES: Final = 64_000
-"""Maximum read of a response that is not an object, such as an error."""
+"""Maximum bytes read of a response that is not an object, such as an error."""
 
 
 class BoundedWriter:
@@ -173,7 +173,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _is_in_private(folder: Path) -> bool:
-    """Whether a folder, or its nearest existing parent, is accessible to its owner only."""
+    """Return whether a folder, or its nearest existing parent, is accessible to its owner only."""
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     return not nearest.stat().st_mode & 0o077
 

@@ -216,7 +216,7 @@ class Chargehand:
         overlap: Overlap = "skip",
         documents: Sequence[Document] = (),
     ) -> None:
-        """Create a Temporal schedule that starts sessions, or replace the one of the same id.
+        """Create a Temporal schedule that starts sessions, or replace the one with the same id.
 
         Each session has the id `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
 
@@ -226,8 +226,8 @@ class Chargehand:
             cron: when to start: five fields such as `0 2 * * *`, or a word such as `@daily`; either this or `every`.
             every: the interval between starts, from a minute to ten years.
             time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
-            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (at most one
-                waits), or start it `beside` the last.
+            overlap: what to do while the last session is still running: `skip` this one, `wait` for the last (at most
+                one waits), or start it `beside` the last.
             documents: as for `start`; uploaded now.
 
         Raises:
@@ -245,7 +245,7 @@ class Chargehand:
             await delete_schedule(self.client, schedule_id)
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
-        """List the session search attributes that the namespace lacks; without them, lists show less."""
+        """List the session search attributes that the namespace lacks; without them, lists show fewer details."""
         with translated(""):
             return await missing_attributes(self.client)
 

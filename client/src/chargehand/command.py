@@ -21,7 +21,7 @@ _OTHER_WAYS: Final = (
 
 
 def main() -> NoReturn:
-    # Ctrl-C while modules load exits at once without a traceback, as it does later.
+    # Ctrl-C while modules load exits immediately without a traceback, as it does later.
     signal.signal(signal.SIGINT, _exit_at_once)
     try:
         program = import_module(f"{_COMMAND_LINE}.main")

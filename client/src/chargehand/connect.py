@@ -99,13 +99,13 @@ async def connect(
 
 
 def grpc_compression(address: str | None) -> GrpcCompression:
-    """Enable compression across a network only; on one host it wastes a tenth of all CPU time."""
+    """Enable compression only across a network; on one host it wastes a tenth of all CPU time."""
     host = (address or USUAL).rpartition(":")[0].strip("[]")
     return GrpcCompression.NONE if is_loopback(host) else GrpcCompression.GZIP
 
 
 def connection_settings(environment: Mapping[str, str] = os.environ) -> ClientConnectConfig:
-    """Read Temporal's own settings, opening no pipe that would block. Raises `UnusableSettings`."""
+    """Read Temporal's own settings without opening a pipe that would block. Raises `UnusableSettings`."""
     file = environment.get("TEMPORAL_CONFIG_FILE")
     if file and file != os.devnull and not Path(file).is_file():
         raise UnusableSettings(f"TEMPORAL_CONFIG_FILE: there is no file {file}.")
@@ -130,7 +130,7 @@ def _require_regular(source: object) -> None:
 
 @contextmanager
 def explained(target: str) -> Generator[None]:
-    """Turn errors of connecting into those of `chargehand.errors`."""
+    """Translate connection errors to those of `chargehand.errors`."""
     not_an_address = UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {USUAL}.")
     if "://" in target:
         raise not_an_address

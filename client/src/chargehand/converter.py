@@ -48,7 +48,7 @@ UNREADABLE: Final = b"chargehand/unreadable"
 
 _NO_STORAGE: Final = "TMPRL1105"
 _is_strict: Final = ContextVar("_is_strict", default=False)
-"""Whether a client or activity is decoding, so that errors reach the caller."""
+"""Whether a client or an activity is decoding; errors then reach the caller."""
 
 _Decode = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 _MOST_PAYLOADS: Final = 100
@@ -76,10 +76,10 @@ _TYPED: Final = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="
 
 
 class _JsonConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's JSON; input written by people is parsed more strictly than the JSON standard requires.
+    """Pydantic's JSON. Input written by people is parsed more strictly than the JSON standard requires.
 
-    Defaults are omitted, since histories hold payloads for as long as they are retained; only
-    what people write and what clients read contains all fields.
+    Defaults are omitted, since histories hold payloads for as long as they are retained; only payloads that people
+    write or clients read contain all fields.
     """
 
     def to_payload(self, value: Any) -> Payload:
@@ -101,7 +101,7 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
 
 
 def _refuse_bad_json(data: bytes, model: type[BaseModel] | None) -> None:
-    """Check the size of anything that clients can send; parse strictly what people write."""
+    """Check the size of anything that clients can send, and parse input from people strictly."""
     if model is None:
         refuse_excess(data, LARGEST_STORED_BYTES, _UNTYPED_VALUES)
     elif issubclass(model, Message):
@@ -115,7 +115,7 @@ def _as_model(type_hint: type | None) -> type[BaseModel] | None:
 
 
 _PLAIN: Final = _JsonConverter()
-"""Stateless and slow to create, while the SDK creates a payload converter per activity and workflow."""
+"""Shared: stateless and slow to create, and the SDK creates a converter per activity and workflow."""
 
 
 class PayloadConverter(CompositePayloadConverter):
@@ -174,7 +174,7 @@ class PayloadConverter(CompositePayloadConverter):
 
 
 class _ExternalPayloadConverter(PayloadConverter):
-    """For external storage of large payloads, except what clients read."""
+    """For external storage of large payloads, except those that clients read."""
 
     largest_bytes = LARGEST_STORED_BYTES
 
@@ -256,7 +256,7 @@ async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payloa
     try:
         return await decode(payloads)
     except (OSError, BucketError):
-        raise  # the storage is unavailable, whatever the payload
+        raise  # the storage is unavailable, which says nothing about the payload
     except Exception as error:
         problem = StorageNotSet() if _NO_STORAGE in str(error) else error
         if _is_strict.get() or _is_result():
@@ -269,7 +269,7 @@ async def _readable(decode: _Decode, payloads: Sequence[Payload]) -> list[Payloa
 
 
 def _is_result() -> bool:
-    """Whether a worker is decoding the result of a workflow's command; input and messages belong to none."""
+    """Whether a worker is decoding a workflow command's result; input and messages belong to no command."""
     from temporalio.worker._command_aware_visitor import current_command_info  # noqa: PLC0415  # workers have it loaded
 
     return current_command_info.get() is not None

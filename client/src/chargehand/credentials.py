@@ -17,12 +17,12 @@ from chargehand.payloads.settings import KEYS
 
 CREDENTIAL_KEYS: Final = "CHARGEHAND_CREDENTIAL_KEYS"
 SHORTEST: Final = 8
-"""Minimum characters; shorter values could not be distinguished from ordinary words when hiding them."""
+"""Minimum characters; when hiding values, shorter ones could not be distinguished from ordinary words."""
 _LONGEST: Final = 4_000
 
 
 def credential_keys(text: str | None) -> Encryption | None:
-    """Parse the keys of a setting, the last of which seals; None if it is not set.
+    """Parse the keys of a setting; the last key is used for sealing. None if the setting is absent.
 
     Raises:
         ProtectionSettingsError: the keys are unusable.

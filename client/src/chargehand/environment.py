@@ -18,9 +18,9 @@ _OF_WORKERS: Final = """
     TASK_QUEUE
 """
 COMMAND_SETTINGS: Final = frozenset({f"{PREFIX}UI_URL", f"{PREFIX}WORKER"})
-"""Variables read by commands only, without those of plug-ins."""
+"""Variables that only commands read, except those of plug-ins."""
 SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for name in _OF_WORKERS.split())})
-"""All variables read by workers or commands, without those of plug-ins."""
+"""All variables that workers or commands read, except those of plug-ins."""
 _OF_WORKER_PLUGINS: Final = {
     "CALLER_KEY": "caller_key",
     "CALLER_KEY_ACCEPTED": "caller_key",

@@ -115,10 +115,10 @@ def failure_cause(error_type: str, *, status: int | None = None, provider: str =
 
 
 def error_words(error_type: str) -> str:
-    """Name an error as one fact among others; an unknown type is named unchanged."""
+    """Name an error as one fact among others; keep the name of an unknown type."""
     return _WORDS[error_type].cause.rstrip(".") if is_explained(error_type) else error_type
 
 
 def remedy_of_status(status: int) -> str:
-    """Return the remedy for a provider's HTTP status; empty if the status alone does not tell."""
+    """Return the remedy for a provider's HTTP status; empty if the status alone does not determine one."""
     return _BY_STATUS[status].remedy if status in _BY_STATUS else ""

@@ -1,4 +1,4 @@
-"""How sessions start: the workflow's typed signature, its options, and whether an id that exists takes a request."""
+"""How sessions start: the workflow's typed signature, its options, and whether an existing id accepts a request."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -88,18 +88,18 @@ async def read_request(client: Client, workflow_id: str) -> Request | None:
 
 
 async def refuse_another(client: Client, workflow_id: str, request: Request) -> None:
-    """Refuse a request with the id of a workflow that was started with another request."""
+    """Refuse a request whose id belongs to a workflow that was started with another request."""
     try:
         original = await read_request(client, workflow_id)
-    except ApplicationError:  # undecodable, so it differs
+    except ApplicationError:  # undecodable, and therefore different
         raise AnotherRequest(workflow_id, ["request"]) from None
     refuse_difference(workflow_id, original, request)
 
 
 def refuse_difference(workflow_id: str, original: Request | None, request: Request) -> None:
-    """Refuse a request that differs from the one that the workflow was started with.
+    """Refuse a request that differs from the one with which the workflow was started.
 
-    A session's request must be identical; of a conversation's, only the given fields, since its id suffices.
+    A session's request must be identical; for a conversation, only the given fields count, since its id suffices.
     """
     if original is None or type(original) is not type(request):
         raise AnotherRequest(workflow_id, ["workflow type (a session is no conversation)"])
@@ -113,6 +113,6 @@ def refuse_difference(workflow_id: str, original: Request | None, request: Reque
 def _values(request: Request, *, exclude_unset: bool = False) -> dict[str, Any]:
     values = request.model_dump(exclude_unset=exclude_unset)
     if "credentials" in values:
-        values["credentials"] = sorted(values["credentials"])  # sealing gives another text each time
+        values["credentials"] = sorted(values["credentials"])  # each sealing produces a different text
     parts = {part: values.pop(part, {}) for part in ("limits", "tiers")}
     return values | {f"{part}.{name}": value for part, named in parts.items() for name, value in named.items()}

@@ -63,15 +63,15 @@ class SessionSummary(BaseModel):
     stop_reason: str = ""
     """Why it stopped, if it has a report."""
     verification: str = ""
-    """The verification of its report's weakest claim; empty without claims or report."""
+    """The verification of the weakest claim in its report; empty without claims or a report."""
     failure: FailureCause | None = None
-    """Why it failed, if it has."""
+    """Why the session failed, if it did."""
     cost_usd: float | None = None
     """US dollars spent, as of the latest change of state."""
     turns: int | None = None
     """LLM calls, as of the latest change of state."""
     is_cost_final: bool = False
-    """Whether that is its total cost: it has ended, and recorded its cost at the end."""
+    """Whether `cost_usd` is the total: the session has ended, and recorded its cost at the end."""
     follows: str = ""
     """Id of the session that it follows, if any."""
     thread: str = ""
@@ -97,7 +97,7 @@ def listing_memo(goal: str, follows: str | None = None) -> dict[str, str]:
 
 
 class SessionFilters(TypedDict, total=False):
-    """Which sessions are listed; each filter that is absent or None admits all."""
+    """Which sessions are listed; a filter that is absent or None matches all."""
 
     state: str | None
     """Chargehand's, such as `executing`, or Temporal's, such as `running`."""
@@ -171,7 +171,7 @@ class _Memo(BaseModel):
     goal: str = ""
     follows: str = ""
     tenant: str = ""
-    """As the request says, until the session is open and lists its own."""
+    """The tenant according to the request, until the session is open and lists its own."""
     state: str = ""
     verification: str = ""
     failure: FailureCause | None = None

@@ -48,7 +48,7 @@ def running_server(state: Path) -> LocalServer | None:
 def is_held(lock: Path) -> bool:
     """Whether a process holds a lock exclusively."""
     try:
-        import fcntl  # noqa: PLC0415  # Windows has none, and no embedded server
+        import fcntl  # noqa: PLC0415  # missing on Windows, which has no embedded server either
     except ImportError:
         return False
     try:

@@ -54,7 +54,7 @@ class SessionMessage(Generic[Fields, Input, Output]):
         self.takes: Final = takes
         self.returns: Final = returns
         self.is_for_operators: Final = is_for_operators
-        """Whether only an operator's command sends it, and no interface offers it to users."""
+        """Whether only an operator's command sends it; no interface then offers it to users."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self._table = name, owner
@@ -144,7 +144,7 @@ class Messages(CommonMessages):
     answer = _update(Answer, Status)
     """Answer or decline the question of a subtask, which then continues."""
     tell = _update(UserMessage, Status)
-    """Have agents read a message at their next turn."""
+    """Send agents a message, which they read at their next turn."""
     interrupt = _update(Interruption, Status)
     """Interrupt the tools that agents are using; the agents continue with their next turn."""
     edit_plan = _update(PlanEdit, Plan)

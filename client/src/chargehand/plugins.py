@@ -54,11 +54,11 @@ class Hook(StrEnum):
     """An asynchronous function in the workflow of a session: of the session and its subtasks' outcomes. Returns the
     `PluginReport` that it wrote, or None."""
     CLAIM_OBJECTIONS = "claim_objections"
-    """A pure function of a claim of a report, the quotations and results that it rests on, and the titles of its
-    sources: returns an `Objection` for each thing that speaks against it."""
+    """A pure function of a claim in a report, the quotations and results that support it, and the titles of its
+    sources: returns an `Objection` for each reason against it."""
     UNKNOWN_FIGURES = "unknown_figures"
-    """A pure function of the values of a report's output by name, the text that they may be from, and the results of
-    queries: returns by name the figures that these do not have, and that are not computed from them."""
+    """A pure function of the values in a report's output by name, the text that they may come from, and the results of
+    queries: returns, by name, the figures that are neither in these nor computed from them."""
     DISAGREEMENTS = "disagreements"
     """A pure function of the outcomes of subtasks: returns a `ContradictionDraft` for each difference."""
     SESSION_ENDED = "session_ended"
@@ -73,11 +73,11 @@ class Hook(StrEnum):
     CONSOLE_ROUTES = "console_routes"
     """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
     CONNECTION = "connection"
-    """A function that returns an interceptor of the client that is connected."""
+    """A function that returns an interceptor for the client that connects."""
     WORKER_START = "worker_start"
     """An asynchronous function of the client of a worker and its settings, called before it polls."""
     WORKFLOW_ACTIVATION = "workflow_activation"
-    """A function of a workflow's activation, before it is carried out."""
+    """A function of a workflow's activation, called before the activation is processed."""
 
 
 @dataclass(frozen=True)
@@ -349,8 +349,8 @@ def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
     try:
         _call(load(), Registry(name, plugins))
         plugins.names.add(name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a package does must not end every command
-        vars(plugins).update(before)  # all of it or nothing, since it may be mended and tried again
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # no error of a package may end every command
+        vars(plugins).update(before)  # all or nothing, since the package may be repaired and tried again
         plugins.problems.append(_unusable(name, "it cannot be registered", error))
 
 
@@ -369,7 +369,7 @@ def _register_modules(modules: Iterable[str], plugins: Plugins) -> None:
 def _import(module: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last, so that no file there shadows an installed module
+        sys.path.append(here)  # last, so that its files do not shadow installed modules
     return import_module(module)
 
 

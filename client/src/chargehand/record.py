@@ -59,17 +59,17 @@ class CallBegun(Contract):
     key: str
     """Its idempotency key."""
     number: int = 0
-    """Number of the attempt; another follows a call that was not applied, or a person's decision."""
+    """Number of the attempt; another attempt follows one that was not applied, or a person's decision."""
     decision: str = left_out("")
     """A person's decision about it and who made it, if any."""
     attempt: str
-    """Random, so that no two workers write the same."""
+    """A random value, so that no two workers write the same attempt."""
     at: datetime
-    """By the server's clock."""
+    """The start time, by the server's clock."""
 
 
 class CallEnded(Contract):
-    """The result of the same call."""
+    """The result of a recorded call."""
 
     answer: ToolAnswer
     at: datetime
@@ -105,7 +105,7 @@ class Decision(Contract):
     content: dict[str, JsonValue]
     """Content of that update: the decision, its subject, and who made it."""
     at: datetime
-    """By the server's clock."""
+    """The time of the decision, by the server's clock."""
 
 
 class BookedBy(Contract):

@@ -28,7 +28,7 @@ from chargehand.interface import Supervisor, start_options
 from chargehand.visibility import UnlessGone
 
 Overlap = Literal["skip", "wait", "beside"]
-"""What to do when a session is due while the last one still runs."""
+"""What to do when a session is due while the previous one is still running."""
 
 _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
     "skip": ScheduleOverlapPolicy.SKIP,
@@ -36,7 +36,7 @@ _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
     "beside": ScheduleOverlapPolicy.ALLOW_ALL,
 }
 _LONGEST_ID: Final = 150
-"""Characters; session ids have 175, and the time takes 21 of them."""
+"""Maximum characters of an id: session ids may have 175, and the time takes 21 of them."""
 _SHORTEST: Final = timedelta(minutes=1)
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}")
 _LONGEST: Final = timedelta(days=3_653)
@@ -67,7 +67,7 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
 
 
 def _never_comes(cron: str) -> bool:
-    """Whether all its days are past the end of all its months."""
+    """Whether all days of a schedule are past the end of all its months."""
     _, _, days, months, *_ = [*cron.split(), *"****"]
     firsts = [int(first or 1) for first in re.findall(r"(?:^|,)(\d*)", days)]
     return min(firsts) > max((_LAST_DAYS.get(month, 31) for month in _months_of(months)), default=31)
@@ -82,7 +82,7 @@ def _months_of(field: str) -> Iterator[int]:
 
 
 def _month(name: str, otherwise: int) -> int:
-    """Read the number of a month or its name, which may be longer than three letters."""
+    """Read a month by its number or its name, which may be longer than three letters."""
     if name.isdigit():
         return min(int(name[:20]), 99)
     return _MONTHS.index(name[:3].upper()) + 1 if name[:3].upper() in _MONTHS else otherwise

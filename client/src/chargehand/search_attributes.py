@@ -1,4 +1,4 @@
-"""Search attributes of sessions, by which servers list and filter them: keys, and a check for missing ones."""
+"""Search attributes with which servers list and filter sessions: their keys, and a check for missing ones."""
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 

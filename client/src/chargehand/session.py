@@ -51,7 +51,7 @@ _PATIENCE_SECONDS: Final = 15.0
 """Time for a worker to answer before the client checks whether one is polling."""
 _LONGEST_VERIFICATION: Final = timedelta(minutes=15)
 _ONE_POLL: Final = timedelta(seconds=70)
-"""A worker polls at least this often, however idle."""
+"""A worker polls at least this often, even when idle."""
 
 
 class Execution(CommonMessages):
@@ -69,10 +69,10 @@ class Execution(CommonMessages):
         *,
         id: str | None = None,  # noqa: A002  # as in Temporal
     ) -> Output:
-        """Send a message with its content and wait for the answer; an update of the same id takes effect once.
+        """Send a message with its content and wait for the answer; repeated updates with the same id take effect once.
 
-        A reply can take as long as a person takes to approve a tool call. The spend of running subtasks is added to
-        a status, which reads one history per running workflow below; `follow()` yields the same as it happens.
+        A reply can take as long as a person takes to approve a tool call. The spend of running subtasks is added to a
+        status, which reads one history per running workflow below; `follow()` yields the same as it happens.
         """
         ask = partial(self._send, message, content, id)
         if message.returns is not Status:
@@ -105,13 +105,13 @@ class Execution(CommonMessages):
             return f"'{self.id}' has ended ({(await self.result()).ending.words})."
         except SessionEnded as error:
             return f"{str(error).rstrip('.')}."
-        except InvalidInput:  # its result is of the other kind
+        except InvalidInput:  # its result is of the other kind of workflow
             return f"'{self.id}' has ended."
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
         """Wait for a worker's answer, as long as a worker is polling."""
         answering = asyncio.ensure_future(call)
-        # Retrieved, since its waiter may be gone.
+        # Retrieved, since the caller that waited for it may be gone.
         answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             with translated(self.id):
@@ -143,7 +143,7 @@ class Execution(CommonMessages):
             return await read_status(self._client, self.id, goal)
 
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
-        """Approve a tool call of `status().calls`, with `arguments` replacing its own if given."""
+        """Approve a tool call from `status().calls`; `arguments`, if given, replace its own."""
         if arguments is None:
             return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
         return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
@@ -153,9 +153,9 @@ class Execution(CommonMessages):
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
     async def opened(self) -> None:
-        """Wait briefly until a worker has opened the session, so that an invalid request is reported now.
+        """Wait briefly until a worker has opened the session, to report an invalid request immediately.
 
-        Without a worker, or if it first has to read many documents, this returns without an answer.
+        This returns without an answer if there is no worker, or if it first has to read many documents.
 
         Raises:
             InvalidInput: a worker refuses the request: an unknown crew, a limit that is too small, …
@@ -192,9 +192,9 @@ class Execution(CommonMessages):
 class Session(Execution, Messages):
     """A session on a server: its messages, and what can be read without a worker.
 
-    Methods raise errors of `chargehand.errors` only: `SessionNotFound` if the session does not exist,
-    `NotReachable` if the server does not answer, `NoWorker` if a worker is needed and none runs. A change that is
-    invalid or not allowed in the session's state raises `UpdateRefused`, or `AlreadyEnded` once it has ended.
+    Methods only raise errors of `chargehand.errors`: `SessionNotFound` if the session does not exist, `NotReachable` if
+    the server does not answer, `NoWorker` if a worker is needed and none runs. A change that is invalid or not allowed
+    in the session's state raises `UpdateRefused`, or `AlreadyEnded` once it has ended.
     """
 
     def __init__(self, client: Client, session_id: str, files: SharedFiles | None = None) -> None:
@@ -239,7 +239,7 @@ class Session(Execution, Messages):
         return tuple(found)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
-        """List this session, those that it follows and those that follow it, in order of their start.
+        """List this session, the sessions that it follows, and those that follow it, in order of their start.
 
         Without search attributes on the server, those that follow it are unknown.
         """
@@ -279,11 +279,11 @@ class Session(Execution, Messages):
         return await self.decide_plan(decision="edit", plan=plan)
 
     async def reject(self, reason: str = "") -> None:
-        """Reject the plan of a session that awaits approval: it fails, and quotes the reason."""
+        """Reject the plan of a session that awaits approval; the session then fails and quotes the reason."""
         await self.decide_plan(decision="reject", reason=reason)
 
     async def result(self) -> Report:
-        """Wait for the report, however long it takes; a session without a worker waits for one.
+        """Wait for the report, however long it takes; a session without a worker waits for a worker.
 
         Raises:
             SessionEnded: the session ended without a report.
@@ -351,7 +351,7 @@ class Session(Execution, Messages):
 
 
 class Conversation(Execution, ConversationMessages):
-    """A conversation. Its methods raise only errors of `chargehand.errors`, as those of `Session` do."""
+    """A conversation. Like those of `Session`, its methods only raise errors of `chargehand.errors`."""
 
     def __init__(self, client: Client, conversation_id: str) -> None:
         self.id = conversation_id

@@ -18,8 +18,8 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.upload import NamedContent, store_documents
 
 Document = str | PathLike[str] | NamedContent
-"""A file or folder by its path, a document by its name and bytes, or an address: `https://…`, or what an earlier
-upload returned."""
+"""A path to a file or folder, a document as its name and bytes, or an address: `https://…`, or the result of an earlier
+upload."""
 
 _ADDRESSES: Final = ("https://", "artifact:", "file:/")
 _NAME_THE_PLACE: Final = (
@@ -89,7 +89,7 @@ def _local(at: int, document: Document) -> Path | NamedContent:
 _URI: Final = re.compile(r"artifact:([0-9a-f]{64})(?:/.*)?")
 _LONGEST_NAME: Final = 100
 _MOST_NAME_BYTES: Final = 200
-"""File systems allow 255, and temporary names are longer than the file's."""
+"""File systems allow 255 bytes, and temporary names are longer than the file's name."""
 _UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 
 
@@ -150,7 +150,7 @@ def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | 
 
 
 def safe_name(name: str) -> str:
-    """Turn any text into a safe file name: no folder, no control character, no leading dot."""
+    """Turn any text into a safe file name without folders, control characters or a leading dot."""
     last = PurePosixPath(name.replace("\\", "/")).name
     clean = _UNUSUAL.sub("_", last).strip(". ")
     path = PurePosixPath(clean or "file")

@@ -19,7 +19,7 @@ SessionState = Literal[
     "terminated",
     "timed_out",
 ]
-"""The last two are set by the server when it ends a session, which cannot report it itself."""
+"""The server sets the last two when it ends a session, which cannot report that itself."""
 ENDED: Final[frozenset[SessionState]] = frozenset({"finished", "failed", "cancelled", "terminated", "timed_out"})
 """States of ended sessions."""
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
@@ -37,15 +37,15 @@ StopReason = Literal[
     "invalid_output",
 ]
 """Why the session stopped: `completed` means that the plan was carried out completely and the report was written
-without gaps; `partial`, that the report was written and names gaps; `unanswered`, that it states nothing, such as a
-refusal or a question; `unwritten`, that no model could write the report, so that it lists the outcomes unedited;
+without gaps; `partial`, that the report was written but names gaps; `unanswered`, that it states nothing, such as a
+refusal or a question; `unwritten`, that no model could write the report, which therefore lists the outcomes unedited;
 `invalid_output`, that the report was written, but no `output` satisfies the request's `output_schema`; `overcharged`,
 that a provider charged more than its reservation, beyond the budget."""
 EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
 """Why a conversation ended: `closed` by a person, `idle` for too long, or at its limits."""
 Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
-"""The meaning of a colour; only `success` is green: a session that answered everything, with each
-claim verified, or a subtask that succeeded."""
+"""The meaning of a colour. Only `success` is green: a session that answered everything and whose claims are all
+verified, or a subtask that succeeded."""
 
 
 class Standing(NamedTuple):
@@ -143,10 +143,10 @@ REASONS: Final[Mapping[str, str]] = {
     "timeout": "it takes longer than the agent has",
     "too_big": "it is too much for one agent",
 }
-"""Why a subtask has no result, or not a whole one, where the reason's own name does not say it."""
+"""Why a subtask has no result or only a partial one, for reasons whose name does not say it."""
 _UNVERIFIED: Final = Standing("answered, not all verified", "partial")
 _VERIFIED: Final = (None, "computed", "supported")
-"""Verifications that count as verified; None means no claims."""
+"""Verifications that count as verified; None means that there are no claims."""
 SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
     "waiting": "·",
     "running": "▶",
@@ -159,7 +159,7 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
 
 
 def reason_words(reason: str) -> str:
-    """Return the words for a reason; one written for people is unchanged."""
+    """Return the words for a reason; a reason written for people is unchanged."""
     return REASONS.get(reason, reason.replace("_", " ") if reason.isidentifier() else reason)
 
 

@@ -1,4 +1,4 @@
-"""The synchronous client, for scripts and notebooks: the same methods, which block until their result.
+"""The synchronous client, for scripts and notebooks: the same methods, each of which blocks until it has its result.
 
     from chargehand.sync import Chargehand
 
@@ -8,8 +8,8 @@
         print(event.kind)
     print(session.result().answer)
 
-They use an event loop in a separate thread, so they also work where a loop is already running, as in a notebook. Each
-method has the parameters and types of the asynchronous one.
+They use an event loop in a separate thread, and therefore also work where a loop is already running, as in a notebook.
+Each method has the parameters and types of the asynchronous one.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Translate the errors of Temporal's SDK into those of `chargehand.errors`."""
+"""Translates the errors of Temporal's SDK into those of `chargehand.errors`."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ _ENCODED: Final = "Encoded failure"
 """The SDK's words for a failure that is encrypted."""
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 _CUT_OFF: Final = ("transport error", "h2 protocol error", "error reading a body from connection")
-"""SDK messages for a connection lost during a call, as at a restart of the server."""
+"""SDK messages for a connection that was lost during a call, such as when a server restarts."""
 _OVER: Final = ("already completed", "aborted by closing workflow")
 """The server's answers to an update of a workflow that has ended, or ends before it answers."""
 _UNKNOWN_UPDATE: Final = re.compile(r"\bUpdate handler for .* known updates: \[(.*)\]", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Read a TOML file written by people, with bounds checked before parsing."""
+"""Reads a TOML file written by people, checking bounds before parsing it."""
 
 import re
 import tomllib

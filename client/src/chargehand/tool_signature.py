@@ -1,4 +1,4 @@
-"""Tools from functions: name, arguments and JSON Schema derived from signature and docstring."""
+"""Tools from functions: names, arguments and JSON Schemas derived from signatures and docstrings."""
 
 import asyncio
 import contextvars
@@ -27,12 +27,12 @@ Provider = Callable[[], object]
 
 
 class ToolContext(Contract):
-    """The session and agent that a tool runs for. A parameter of this type is hidden from the model."""
+    """The session and agent for which a tool runs. A parameter of this type is hidden from the model."""
 
     session: str
     agent: str
     idempotency_key: str
-    """Identifies the call across attempts and resets. Services that accept such a key apply it once."""
+    """Identifies the call across attempts and resets; services that accept such a key apply the call once."""
     documents: tuple[str, ...] = ()
     """The session's documents, as in its request."""
     tenant: str = "default"
@@ -63,7 +63,7 @@ class ToolDefinitionError(TypeError):
 
 @dataclass(frozen=True)
 class Given:
-    """What a worker passes to a tool function besides the model's arguments."""
+    """What a worker passes to a tool function in addition to the model's arguments."""
 
     context: ToolContext
     dependencies: Mapping[Provider, object] = field(default_factory=dict[Provider, object])
@@ -78,7 +78,7 @@ class Signature:
     function: Callable[..., object]
     name: str
     where: str
-    """File, line and function."""
+    """The function's file, line and name."""
     description: str
     parameters: Mapping[str, Any]
     """The fields of `arguments`."""
@@ -88,7 +88,7 @@ class Signature:
     arguments: type[BaseModel]
     """Model of the arguments as the function takes them."""
     schema: Mapping[str, JsonValue]
-    """JSON Schema of the arguments; one with a default may be null."""
+    """JSON Schema of the arguments; an argument with a default may be null."""
 
     def read_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, object]:
         """Validate a model's arguments; null means the default."""
@@ -223,7 +223,7 @@ def _schema(where: str, name: str, fields: Mapping[str, Any]) -> tuple[type[Base
 
 
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Split a Google-style docstring into the text before its sections and the arguments."""
+    """Split a Google-style docstring into the text before its sections and the descriptions of arguments."""
     description, *sections = _SECTION.split(text)
     headings, bodies = sections[::2], sections[1::2]
     return description.strip(), _read_arguments(dict(zip(headings, bodies, strict=True)).get("Args", ""))

@@ -59,7 +59,7 @@ _R = TypeVar("_R")
 
 
 class ToolError(Exception):
-    """An error that the model can correct: it reads the message, and nothing was changed.
+    """An error that the model can correct: the model reads the message, and nothing was changed.
 
     Any other exception is a fault: the call is retried if that is safe, and the agent is told that it failed.
     """
@@ -78,7 +78,7 @@ class ToolAnswer(Contract):
 
     ok: bool = True
     output: dict[str, JsonValue] = {}
-    """What the model reads besides the texts of `sources`; includes `error` if `ok` is false."""
+    """What the model reads in addition to the texts of `sources`; includes `error` if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """Sources that were read, with their text in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
@@ -146,7 +146,7 @@ class Tool(Generic[_P, _R]):
         return tuple(dict.fromkeys(provider for each in functions for provider in each.dependencies.values()))
 
     async def use(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer:
-        """Call the function with a model's arguments; a model's mistake is an answer, a fault raises."""
+        """Call the function with a model's arguments; a mistake by the model is an answer, but a fault raises."""
         try:
             values = self.signature.read_arguments(arguments)
         except ValidationError as error:

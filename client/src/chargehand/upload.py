@@ -1,6 +1,6 @@
-"""Upload documents: copy files and folders to where the workers read them, a directory or a bucket.
+"""Uploads documents: copies files and folders to where the workers read them, a directory or a bucket.
 
-`<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artifact like any
+`<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, which is an artifact like any
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
 """
 
@@ -58,7 +58,7 @@ class _Upload:
         self._files = self._bytes = 0
 
     def put(self, name: Path | str, content: bytes) -> str:
-        """Store a document and return its digest; refuse one too many."""
+        """Store a document and return its digest; refuse documents beyond the maximum."""
         self._files += 1
         self._bytes += len(content)
         if self._files > MOST_FILES:
@@ -146,7 +146,7 @@ def _store_folder(folder: Path, upload: _Upload, on_skip: Callable[[str, str], N
 
 
 def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None) -> Iterator[Path]:
-    """Walk a folder in a fixed order, without hidden files; links that lead outside are reported as skipped."""
+    """Walk a folder in a fixed order, skipping hidden files; report links that lead outside as skipped."""
     entries = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
@@ -189,7 +189,7 @@ def _kind_problem(name: str, read: Callable[[], bytes]) -> str:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether it is text, in whatever encoding: of its first bytes hardly any are control characters."""
+    """Whether a file is text in any encoding: hardly any of its first bytes are control characters."""
     head, has_nul = content[:4_000], b"\0" in content and not content.startswith(_WIDE_TEXT)
     return not has_nul and 100 * (len(head) - len(head.translate(None, _CONTROLS))) <= len(head)
 

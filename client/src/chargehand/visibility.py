@@ -1,4 +1,4 @@
-"""List and describe workflows and the workers that poll task queues.
+"""Lists and describes workflows and the workers that poll task queues.
 
 The SDK's own methods are not used, since those of temporalio 1.35 raise `ValueError` for workflows that an operator has
 paused.
@@ -90,7 +90,7 @@ async def describe_session(client: Client, session_id: str) -> WorkflowExecution
 
 
 async def result_of(handle: WorkflowHandle[Any, T]) -> T:
-    """Wait for a workflow's result, also while it is paused, when the SDK's method fails."""
+    """Wait for a workflow's result, even while it is paused, in which case the SDK's method fails."""
     while True:
         try:
             return await handle.result()

@@ -1,7 +1,7 @@
-"""Wire names: on the wire, in histories and in other people's code.
+"""Wire names: they are used on the wire, in histories and in other people's code.
 
-Renaming a Python class or function never renames one of these. An entry that was ever
-released is never reused for something else.
+Renaming a Python class or function never renames any of them. An entry that has been released is never reused for
+something else.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""The shipped plug-ins of Chargehand: a folder each, with code, tests and a page."""
+"""The shipped plug-ins of Chargehand: one folder each, with code, tests and a page."""

@@ -1,4 +1,4 @@
-"""Run an ASGI application in a shared event loop, for plug-ins that serve HTTP."""
+"""Runs an ASGI application in a shared event loop, for plug-ins that serve HTTP."""
 
 import asyncio
 import contextlib

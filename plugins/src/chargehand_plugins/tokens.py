@@ -1,4 +1,4 @@
-"""The tokens that clients of a command's server present, as set by a variable."""
+"""The tokens that clients of a command's server present, set by an environment variable."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(rf"[A-Za-z0-9_-]{{{_LEAST_CHARACTERS},}}")
 
 
 def token_from(variable: str) -> str:
-    """Read the token that a variable sets; a random one if it is not set.
+    """Return the token in an environment variable; a random one if it is not set.
 
     Raises:
         BadRequest: it cannot be used.

@@ -1,4 +1,4 @@
-"""The rows run in the environment of the tests of workflows: a server in memory and a scripted model."""
+"""The rows use the environment of workflow tests: an in-memory server and a scripted model."""
 
 from tests.workflows.conftest import environment, run
 

@@ -1,4 +1,4 @@
-"""The list of what Chargehand must do, by row: the tests that show it, and those that no other test shows."""
+"""The list of what Chargehand must do, by row: which tests show it, and tests of rows not shown elsewhere."""
 
 import tomllib
 from datetime import timedelta
@@ -67,7 +67,7 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
         testing.subtask("T1", "reader", "Read the papers of the tenants."),
         testing.subtask("T2", "writer", "Write them a letter about it.", after=("T1",)),
     )
-    # A call that waits for a person lets the time pass.
+    # Time passes while a call waits for a person.
     wait, recall = testing.use("stamp", letter="A"), testing.use("recall", id="T1", page=1)
     script = script.work("Read", testing.answer("Three months.")).work(
         "letter", wait, recall, testing.answer("Dear tenants.")
@@ -292,7 +292,7 @@ async def test_row_39_model_tiers(run: RunSession) -> None:
 
 
 ROWS: Final[dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))
-"""What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
+"""The tests that show each row, below `tests/`; the one for row 30 is with the plug-in of its crew."""
 
 
 def test_every_row_is_shown() -> None:

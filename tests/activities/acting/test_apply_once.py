@@ -1,4 +1,4 @@
-"""Calls that act, whose worker is lost in mid-call or whose server was restored, at a service that is slow."""
+"""Acting calls to a slow service, whose worker is lost mid-call or whose server was restored."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ REQUEST = ToolRequest(session="s", step="1", crew="c", agent="a", call=ToolCall(
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 DONE = ToolAnswer(output={"done": True})
 KnownBy = Literal["heartbeat", "record"]
-"""What knows that a call began."""
+"""Where the beginning of a call is known from."""
 known_by_either = pytest.mark.parametrize("known_by", get_args(KnownBy))
 LOST_AFTER = timedelta(seconds=5)
-"""So long after the last heartbeat another worker goes on."""
+"""How long after the last heartbeat another worker takes over."""
 
 
 @dataclass
 class Service:
-    """Applies each request some time after it came, by a clock of its own."""
+    """Applies each request some time after it arrived, by its own clock."""
 
     lateness: timedelta = timedelta()
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ class Acting:
 
 class LookingUp(Acting):
     unknown: int | None = 0
-    """How many lookups do not know yet; None if none ever does."""
+    """Number of lookups that do not know the outcome yet; None if no lookup ever does."""
 
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         assert (arguments, context) == ({}, CONTEXT)
@@ -124,7 +124,7 @@ def spec(*, idempotent: bool = False, settles_within: float | None = None) -> To
 def begin_attempt(
     server: Handles, tool: Acting, times: CallTimes, request: ToolRequest = REQUEST
 ) -> asyncio.Task[ToolAnswer | None]:
-    """Begin an attempt at the call, which knows what the server has of the one before."""
+    """Begin an attempt at the call, given what the server has kept of the previous one."""
 
     async def run() -> ToolAnswer | None:
         heartbeat.begin()
@@ -359,7 +359,7 @@ KNOWN = {
     "before the answer is recorded": {"ship", "pay"},
     "after the answer is recorded": {"book", "ship", "pay"},
 }
-"""At each moment of the heartbeats, the tools whose outcome is known by them after all."""
+"""The tools whose outcome the heartbeats still reveal, by the moment at which the worker is lost."""
 
 
 @pytest.mark.parametrize("shares_record", [True, False])
@@ -390,7 +390,7 @@ async def test_no_lost_worker_makes_a_tool_act_twice(
 async def make_again_after(
     moment: str, tool: Acting, monkeypatch: pytest.MonkeyPatch, *, shares_record: bool
 ) -> ToolAnswer | None:
-    """Lose a worker at a moment of its heartbeats, and have another one go on."""
+    """Lose a worker at this moment of its heartbeats, and have another one take over."""
     server, times, record = Handles(), CallTimes(pause=tool.service.pause), Pulse.record
 
     async def reach(here: str) -> None:

@@ -15,24 +15,24 @@ from tests.loopback_http import LoopbackHandler, serve_http
 
 @dataclass
 class E2BServer:
-    """What the server answers, and what it was asked."""
+    """The server's answers and the requests it received."""
 
     url: str = ""
     create_status: int = 201
     execute_status: int = 200
     kill_status: int = 204
     lines: list[dict[str, Any]] = field(default_factory=list)
-    """What the code's execution answers."""
+    """Lines of the response to an execution."""
     flood_bytes: int = 0
     """If set, an execution answers one line of this size instead."""
     saved: dict[str, bytes | None] = field(default_factory=dict)
-    """Files in the folder for artifacts, by name; None for what is no regular file."""
+    """Files in the folder for artifacts, by name; None for anything but a regular file."""
     told_sizes: dict[str, int] = field(default_factory=dict)
-    """Sizes that the sandbox lies about."""
+    """False file sizes that the sandbox reports."""
     running: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Metadata of sandboxes by id, for who asks which there are."""
+    """Metadata of running sandboxes by id, for list requests."""
     asked_for: list[dict[str, list[str]]] = field(default_factory=list)
-    """What was asked of the list of sandboxes."""
+    """Query parameters of the list requests."""
     written: dict[str, bytes] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     hold_execution: threading.Event | None = None
@@ -134,7 +134,7 @@ class _Handler(LoopbackHandler):
 
 
 def _listed(sandbox: str, metadata: dict[str, str]) -> dict[str, Any]:
-    """A running sandbox as the list of them shows it."""
+    """Return the entry of a running sandbox in the list."""
     return {
         "sandboxID": sandbox, "templateID": "t", "clientID": "c", "startedAt": "2026-11-01T10:00:00Z",
         "endAt": "2026-11-01T10:05:00Z", "cpuCount": 2, "memoryMB": 512, "diskSizeMB": 1024, "state": "running",

@@ -1,4 +1,4 @@
-"""E2B by its real SDK over the wire, against a server on loopback."""
+"""E2B through its real SDK over the wire, against a loopback server."""
 
 import asyncio
 import resource
@@ -121,7 +121,7 @@ async def test_a_refused_sandbox_is_a_typed_error(service: E2BServer) -> None:
 @pytest.mark.nightly
 async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox lost while the code ran is a fault of the service, as is no connection: it passes."""
-    # The SDK tries a connection that was refused thrice more, seconds apart.
+    # The SDK retries a refused connection three times, seconds apart.
     monkeypatch.setattr("e2b.api.client_async.connection_retries", 0)
     monkeypatch.setattr("e2b.api.client_async._transports", {})
     service.execute_status = 502

@@ -1,4 +1,4 @@
-"""Monty for real, and attacks on it."""
+"""The real Monty, and attacks on it."""
 
 import asyncio
 import resource

@@ -26,7 +26,7 @@ CONTEXT = ToolContext(session="s", agent="analyst", idempotency_key="s/1")
 
 
 class Scripted:
-    """A sandbox whose results are given."""
+    """A sandbox with preset results."""
 
     name = "scripted"
     languages: tuple[Language, ...] = ("python",)
@@ -57,7 +57,7 @@ class Scripted:
 
 
 class Harness:
-    """The tool with a store of its own, and a folder of documents."""
+    """The tool with its own store and a folder of documents."""
 
     def __init__(self, folder: Path) -> None:
         self.store = ArtifactStore(folder / "artifacts")

@@ -1,4 +1,4 @@
-"""What becomes of files that hostile tools hand over."""
+"""How files returned by hostile tools are handled."""
 
 import hashlib
 from pathlib import Path

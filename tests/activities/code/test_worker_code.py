@@ -1,4 +1,4 @@
-"""Our own processes, around sandboxes, evaluate nothing."""
+"""Our own processes around sandboxes never evaluate code."""
 
 import ast
 from collections.abc import Iterator

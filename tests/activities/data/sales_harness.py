@@ -1,4 +1,4 @@
-"""A folder with a table of sales, and the tools that agents ask it with."""
+"""A folder with a table of sales, and the tools with which agents query it."""
 
 from pathlib import Path
 

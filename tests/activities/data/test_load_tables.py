@@ -1,4 +1,4 @@
-"""How tables as people write them become tables that SQL can ask."""
+"""How tables as people write them become tables that SQL can query."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from activities.documents.sql_names import sql_name
 
 
 async def _open(tmp_path: Path, *contents: str | bytes) -> OpenLibrary:
-    """Open a table for each of these, which share a process that reads them."""
+    """Open a table for each of these contents; one process reads them all."""
     for number, content in enumerate(contents):
         (tmp_path / f"t{number}.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,))

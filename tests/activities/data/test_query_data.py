@@ -22,7 +22,7 @@ async def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     secret = made.folder / "secret.txt"
     secret.write_text("canary\n")
     (made.folder / "link.csv").symlink_to(secret)
-    await made.ask("SELECT 1")  # whatever the library writes, it has written
+    await made.ask("SELECT 1")  # the library has now written everything that it ever writes
     return made
 
 
@@ -181,7 +181,7 @@ async def test_only_one_select_over_the_tables_runs(harness: Harness, statements
     before = _files(harness.folder)
     places = {"secret": harness.folder / "secret.txt", "folder": harness.folder, "name": harness.folder.name}
 
-    # Two at a time, since each has a process of its own.
+    # Two at a time, since each runs in its own process.
     pool = asyncio.Semaphore(2)
 
     async def ask(sql: str) -> ToolAnswer:
@@ -233,7 +233,7 @@ async def test_too_much_memory_is_refused(harness: Harness) -> None:
         answer = await harness.ask(sql)
         assert "more memory than it may use" in str(answer.output["error"]), sql
 
-    # The largest of all children so far, the loader of tables with its 2 GB among them.
+    # The maximum over all children so far, including the table loader with its 2 GB.
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20
 
 

@@ -225,4 +225,4 @@ SAMPLE: Final = [
     ][::4],
     *list(_packages())[::31],
 ]
-"""A part of the bombs, each under one of the suffixes where it is at home."""
+"""A sample of the bombs, each under one of its usual suffixes."""

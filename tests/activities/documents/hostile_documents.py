@@ -1,4 +1,4 @@
-"""Files made to break whoever reads them: small to send, ruinous to unpack."""
+"""Files made to break their readers: small to send, ruinous to unpack."""
 
 import io
 import struct
@@ -12,7 +12,7 @@ import openpyxl
 _WORKSHEET = "xl/worksheets/sheet1.xml"
 _LAUGHS = "".join(f'<!ENTITY l{level} "{f"&l{level - 1};" * 10}">' for level in range(1, 10))
 LAUGHTER = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "ha">{_LAUGHS}]>'
-"""Ten to the ninth of laughs, if entities are expanded."""
+"""A billion laughs, if entities are expanded."""
 
 
 def outsider(path: str) -> str:
@@ -21,7 +21,7 @@ def outsider(path: str) -> str:
 
 
 def nested_zip(depth: int = 5, width: int = 8) -> bytes:
-    """Archives in archives, in the manner of 42.zip: each level is small, all of them are not."""
+    """Nested archives in the manner of 42.zip: each level is small, all of them together are not."""
     content = bytes(1 << 20)
     for _ in range(depth):
         content = zipped({f"word/{number}.zip": content for number in range(width)})
@@ -48,7 +48,7 @@ def workbook(prologue: str, cell: str) -> bytes:
 
 
 def wide_workbook(rows: int, columns: int) -> bytes:
-    """A workbook of repetitive rows: hardly anything to send, a hundred megabytes to hold."""
+    """A workbook of repetitive rows: tiny to send, a hundred megabytes in memory."""
     cells = "".join("<c t='inlineStr'><is><t>" + "x" * 90 + "</t></is></c>" for _ in range(columns))
     sheet = "<worksheet><sheetData>" + f"<row>{cells}</row>" * rows + "</sheetData></worksheet>"
     return workbook_of(sheet.encode())
@@ -77,7 +77,7 @@ def letter(prologue: str, paragraph: str) -> bytes:
 
 
 def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
-    """A page whose words are packed again and again."""
+    """A page whose text is compressed repeatedly."""
     content = _flated(_START, _SHOWN * 27_000, megabytes)
     for _ in range(layers - 1):
         content = zlib.compress(content, 9)
@@ -88,7 +88,7 @@ def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
 
 
 def slow_pages_pdf(easy: int, slow: int, megabytes: int, ballast: int = 12 << 20) -> bytes:
-    """Pages of a few words, then pages that say nothing at length, in a file that is large for no reason."""
+    """Pages of a few words, then pages of long filler, in a needlessly large file."""
     kinds = [text_page(3)] * easy + [text_page(4)] * slow
     words, nothing = _flated(_START + _SHOWN * 10, b"", 0), _flated(_START + _SHOWN, b"[3 2] 0 d " * 100_000, megabytes)
     streams = [
@@ -118,10 +118,10 @@ def _flated(start: bytes, block: bytes, times: int) -> bytes:
 
 
 def _packed(start: bytes, block: bytes, times: int) -> bytes:
-    """Pack something and then a block many times over, without packing more than one."""
+    """Compress a start and then many copies of a block, compressing the block only once."""
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     first = packing.compress(start) + packing.flush(zlib.Z_FULL_FLUSH)
-    # After a full flush nothing is referred to that came before: the same words are packed into the same bytes.
+    # After a full flush, nothing refers to earlier data: the same words compress to the same bytes.
     once = packing.compress(block) + packing.flush(zlib.Z_FULL_FLUSH)
     return first + once * times + packing.flush()
 
@@ -149,12 +149,12 @@ def pixel_png(side: int = 60_000) -> bytes:
 
 
 def circular_pdf() -> bytes:
-    """A tree of pages that is its own branch."""
+    """A page tree that contains itself."""
     return pdf_of(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")
 
 
 def pdf_of(*objects: bytes, kids: Sequence[int] = (3,)) -> bytes:
-    """Objects, numbered from 3, of which some are pages."""
+    """Write a PDF of objects numbered from 3, some of which are pages."""
     pages = b" ".join(b"%d 0 R" % kid for kid in kids)
     tree = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (pages, len(kids))
     everything = (b"<< /Type /Catalog /Pages 2 0 R >>", tree, *objects)

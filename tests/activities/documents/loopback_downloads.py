@@ -1,4 +1,4 @@
-"""Documents from the web, for tests: asked for by https, fetched from a loopback server that has no certificate."""
+"""Downloads for tests: documents requested over https, fetched from a loopback server without a certificate."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ LIMITS = FetchLimits(wire_bytes=100_000)
 
 
 class LoopbackDownloads(Downloads):
-    """What is asked for at `https://w.example` comes from the loopback server `host`."""
+    """Downloads whose URLs below `https://w.example` are fetched from the loopback server `host`."""
 
     def __init__(self, store: ArtifactStore, directory: Path, host: str) -> None:
         super().__init__(store, directory, frozenset({host}), LIMITS)

@@ -45,7 +45,7 @@ SALES = """day,region,Units sold,Revenue (EUR),zip
 
 
 def library(tmp_path: Path, *allowed: Path) -> DocumentLibrary:
-    """A library of its own, that may read the given folders."""
+    """Make a separate library that may read the given folders."""
     return DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", allowed)
 
 
@@ -97,7 +97,7 @@ async def building_begun(tmp_path: Path) -> None:
 
 
 def textless_pdf(password: str | None = None) -> bytes:
-    """A page with a drawing and no text, that opens with the password only."""
+    """A page with a drawing and no text; with a password, only the password opens it."""
     return _drawn(lambda canvas: canvas.rect(100, 100, 200, 200, fill=1), password)
 
 
@@ -112,7 +112,7 @@ def filled_pdf() -> bytes:
 
 
 def columns_pdf(*rows: str, places: tuple[float, ...]) -> bytes:
-    """A page of rows, whose parts stand at places from the left; it is written row by row."""
+    """A page of rows, written row by row, whose parts are at these distances from the left."""
 
     def draw(canvas: Canvas) -> None:
         for at, row in enumerate(rows):
@@ -123,7 +123,7 @@ def columns_pdf(*rows: str, places: tuple[float, ...]) -> bytes:
 
 
 def enlarged_pdf(*lines: tuple[float, str]) -> bytes:
-    """A page of lines, each as large as it says, in letters of one size that are enlarged."""
+    """A page of lines, each enlarged to its given size from letters of one size."""
 
     def draw(canvas: Canvas) -> None:
         for at, (size, words) in enumerate(lines):
@@ -144,7 +144,7 @@ def _drawn(draw: Callable[[Any], object], password: str | None = None) -> bytes:
     return file.getvalue()
 
 
-def _saved(document: Any) -> bytes:  # of each of the libraries
+def _saved(document: Any) -> bytes:  # one of several libraries' types
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()

@@ -36,7 +36,7 @@ class Place:
         self._stores = 0
 
     def store(self, encryption: Encryption | None = None) -> Artifacts:
-        """Open it as a worker that has just been started, on a host of its own."""
+        """Open it as a newly started worker on a separate host would."""
         self._stores += 1
         return open_artifacts(self.location, self._folder / f"fetched-{self._stores}", encryption)
 
@@ -51,7 +51,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def s3() -> Generator[object]:
-    """Serve an S3 for all of these tests: each has a prefix of its own."""
+    """Serve an S3 for all of these tests, each with its own prefix."""
     with serve_s3() as client:
         yield client
 

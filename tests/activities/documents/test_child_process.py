@@ -1,4 +1,4 @@
-"""What a limited process promises: it ends when it should, and its parent is told."""
+"""The guarantees of a limited process: it ends when it should, and its parent learns of it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a worker removes, and what it never does."""
+"""What a worker removes, and what it never removes."""
 
 import asyncio
 import os

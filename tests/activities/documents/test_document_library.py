@@ -1,4 +1,4 @@
-"""What becomes of a session's documents: indexed once, found, read, and described."""
+"""How a session's documents are indexed once, found, read and described."""
 
 import asyncio
 import re

@@ -141,7 +141,7 @@ def _quoted_twice(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An allowed folder `inside` with files, folders and links in and out, beside a forbidden one."""
+    """An allowed folder `inside` with files, folders and links in and out, next to a forbidden one."""
     grounds = tmp_path_factory.mktemp("grounds")
     for name in ("inside/note.md", "inside/docs/deep/note.md", "outside/secret.md", "outside/docs/note.md"):
         (grounds / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What agents get from the tools that search and read documents."""
+"""Results of the tools with which agents search and read documents."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ async def test_a_search_quotes_and_cites(tmp_path: Path) -> None:
     """Words are in the sources, everything else in the output; words found nowhere are named."""
     answer = await _search(tmp_path, {"query": "hotels on the moon", "document": ""}, a__md=HANDBOOK, b__pdf=pdf())
 
-    # One word of two is covered, and a word that is nowhere tells as much as the rarest.
+    # One of two words is covered, and a word that occurs nowhere weighs as much as the rarest.
     coverage = [pytest.approx(0.45, abs=0.15)]
     assert answer.output == {"coverage": coverage, "documents_searched": 2, "words_found_nowhere": ["moon"]}
     assert answer.sources == (
@@ -160,7 +160,7 @@ async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[
         "GUIDE": ["guide.md#L1-L5"],
         "[guide.md#L3-L4]": ["guide.md#L3-L5"],
         "Guide#L3": ["guide.md#L3-L5"],
-        "manual.pdf": ["manual.pdf#page=1", "manual.pdf#page=2"],  # what is read of several pages is cited by page
+        "manual.pdf": ["manual.pdf#page=1", "manual.pdf#page=2"],  # text read from several pages is cited by page
         "manual.pdf#page=2": ["manual.pdf#page=2"],
         "Manual#page=2": ["manual.pdf#page=2"],
         "list.xlsx#Price list!4-5": ["list.xlsx#Price list!4-6"],

@@ -1,4 +1,4 @@
-"""Documents from the web: what is brought here, once, and what is never reached."""
+"""Documents from the web: which are fetched, once, and what is never reached."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ class Clock:
 
 
 def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtifactStore]:
-    """As in production, the operator allowing the loopback server."""
+    """Make downloads as in production, with the loopback server allowed by the operator."""
     store = ArtifactStore(tmp_path / "artifacts")
     allowed = frozenset({server.host})
     return Downloads(store, tmp_path / "downloads", allowed, LIMITS, now=(clock or Clock()).now), store

@@ -1,4 +1,4 @@
-"""What a document's reader does not see is not read as if it were seen, and what is drawn is read."""
+"""Text that a document's reader does not see is not read as if visible, and drawn text is read."""
 
 import copy
 import io
@@ -86,7 +86,7 @@ async def test_hidden_text_is_left_out(tmp_path: Path, suffix: str) -> None:
 
 
 def _slides() -> bytes:
-    """A hidden one with a diagram and a chart, one of whose figures is missing."""
+    """Write a hidden slide with a diagram and a chart, one of whose figures is missing."""
     presentation: Any = pptx.Presentation()  # shapes of many classes
     slide = presentation.slides.add_slide(presentation.slide_layouts[6])
     slide.element.set("show", "0")

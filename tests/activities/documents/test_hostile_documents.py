@@ -1,4 +1,4 @@
-"""What hostile files come to: an answer in words within seconds, a small child, a worker that is as it was."""
+"""The effect of hostile files: an answer in words within seconds, a small child, an unaffected worker."""
 
 import json
 import resource
@@ -28,7 +28,7 @@ _XML = {"xlsx": workbook, "docx": letter}
 
 @dataclass
 class Watch:
-    """The most memory that a child of this process has held, and the worker's own growth."""
+    """The peak memory of a child of this process, and the worker's own growth."""
 
     child_kb: int = 0
     growth_kb: int = 0
@@ -36,7 +36,7 @@ class Watch:
 
 @contextmanager
 def watched() -> Generator[Watch]:
-    """Look at the children's high-water marks, where the system is Linux and keeps them."""
+    """Watch the children's peak memory on Linux, which records it."""
     watch, over = Watch(), threading.Event()
     here = Path("/proc/self")
     before = _kb(here, "VmRSS")
@@ -111,7 +111,7 @@ def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> N
     list(allowance.over(range(200), piece=100))
     allowance.note(1_000)
 
-    # After 6 s, 20 pieces make it 8 s in all. After 7 s, 420 would make it 28. After 28 s, the most is 30.
+    # After 6 s, 20 pieces raise the total to 8 s. After 7 s, 420 would raise it to 28. After 28 s, the maximum is 30.
     assert allowed == pytest.approx([7, 2, 7, 7, 7, 2])
 
 
@@ -188,7 +188,7 @@ async def test_no_bomb_harms(tmp_path: Path, suffix: str, record_property: Calla
         with watched() as watch:
             opened = await library(tmp_path, tmp_path).open((f"file:{place}/",))
 
-        # By the processor's clock: others may be at work on this machine.
+        # In processor time, since other programs may be running on this machine.
         assert children_seconds() - before < 10 + _MEAN_SECONDS * len(names)
         assert watch.child_kb <= MOST_CHILD_KB
         assert watch.growth_kb <= MOST_GROWTH_KB

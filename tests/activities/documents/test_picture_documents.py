@@ -1,4 +1,4 @@
-"""Pictures and scanned pages: written anew, named by the tool, and shown to a model that sees."""
+"""Pictures and scanned pages: re-encoded, named by the tool, and shown to a model that can see."""
 
 import base64
 import io

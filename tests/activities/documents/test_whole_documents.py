@@ -162,12 +162,12 @@ async def test_what_a_document_lacks_is_a_gap(tmp_path: Path) -> None:
 
 
 _MERGED = (("Zone", "Vessel", "Fee"), ("North", "Yacht", "40"), ("", "Trawler", ""), ("Closed", "", "7"))
-"""One cell is merged with the place below `North`, one with that below `40`, and one with that beside `Closed`."""
+"""Merged cells: `North` with the one below, `40` with the one below, and `Closed` with the one beside it."""
 _SPANS = {"North": "rows", "40": "rows", "Closed": "columns"}
 
 
 def _saved(document: Any, add: Callable[[int, int], Any]) -> bytes:
-    """Fill and merge a table of one of the libraries, which all take the same."""
+    """Fill and merge a table of one of the libraries, which share this interface."""
     table, file = add(4, 3), io.BytesIO()
     for (at, row), column in product(enumerate(_MERGED), range(3)):
         table.cell(at, column).text = row[column]

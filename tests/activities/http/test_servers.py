@@ -1,4 +1,4 @@
-"""Answers without end cost a client no more than its limit."""
+"""Endless responses cost a client no more than its limit."""
 
 import asyncio
 import io
@@ -33,19 +33,19 @@ from tests.loopback_http import LoopbackHandler, serve_http
 from tests.parameters import first_fast
 
 MOST_SENT = 256 << 20
-"""Where the server gives up on a client that reads everything."""
+"""Bytes after which the server gives up on a client that reads everything."""
 
 
 @dataclass
 class EndlessServer:
-    """A server that answers `/<status>/…` with that status, and `/<status>-<encoding>/…` so compressed, for ever."""
+    """A server that answers `/<status>/…` endlessly with that status, and `/<status>-<encoding>/…` compressed so."""
 
     url: str = ""
     redirects_to: str = ""
     sent: int = 0
-    """Bytes of bodies that the network took."""
+    """Bytes of response bodies that the network has accepted."""
     answering: int = 0
-    """Answers that a client has not hung up on."""
+    """Number of responses that a client has not yet hung up on."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def wait(self) -> None:
@@ -107,9 +107,9 @@ def serve_endlessly() -> Generator[tuple[EndlessServer, list[str]]]:
 
 STATUSES = ("200", "307", "308", "400", "429", "500")
 _IN_FLIGHT = 8 << 20
-"""What the network may take beyond what is read, or as much as that, since its window grows with it."""
+"""What the network may accept beyond what is read, or as much again, since its window grows with it."""
 LARGEST = {"model": 4_000_000, "search": 4_000_000, "page": 5_000_000, "document": 1_000_000, "bucket": 1 << 20}
-"""Of a successful answer, by the kind of client."""
+"""Maximum size of a successful response, by the kind of client."""
 
 
 class Unusable(Exception):  # noqa: N818  # reads as a statement of fact
@@ -186,7 +186,7 @@ def _use_bucket(scheme: str, url: str) -> None:
         options = {"region": "us-east-1", "endpoint": url} if scheme == "s3" else {}
         bucket = open_bucket(BucketLocation(scheme, "documents", ""), **options)
         with suppress(BucketError):
-            bucket.put("aa/a", b"text")  # whose answer has no content
+            bucket.put("aa/a", b"text")  # the response has no content
         bucket.fetch("aa/a", io.BytesIO())
 
 
@@ -207,7 +207,7 @@ _TOLD = {
     "429": (ErrorType.RATE_LIMITED, False, False),
     "500": (ErrorType.PROVIDER_UNAVAILABLE, False, False),
 }
-"""What is told of a status of a model provider, other than a refusal that is free."""
+"""The error reported for a model provider's status, except a free refusal."""
 _EXPECTED = (ProviderError, ApplicationError, FetchError, ChargehandError, Unusable)
 
 

@@ -28,7 +28,7 @@ MODELS = {"anthropic": "claude-haiku-5-5", "responses": "gpt-6-luna", "chat": "h
 PROVIDERS = {"anthropic": "anthropic", "responses": "openai", "chat": "openai-compatible"}
 
 USUAL = {
-    # 1,000 input and 100 output tokens at 0.10 and 0.50 dollars a million; the house's own at 1 and 2.
+    # 1,000 input and 100 output tokens at 0.10 and 0.50 dollars per million; the house model costs 1 and 2.
     "anthropic": Decimal("0.00015"),
     "responses": Decimal("0.00015"),
     "chat": Decimal("0.0012"),
@@ -36,7 +36,7 @@ USUAL = {
 
 
 def usual_usage(wire: Wire) -> Usage:
-    """Account for a reply of the usual length."""
+    """Return the usage of a reply of the usual length."""
     return Usage(turns=1, input_tokens=1_000, output_tokens=100, cost_usd=USUAL[wire])
 
 
@@ -51,7 +51,7 @@ READ = ToolSpec(
     parameters=object_schema(name={"type": "string", "maxLength": 200}),
 )
 READ_PARAMETERS = object_schema(name={"description": "(maxLength 200)", "type": "string"})
-"""Its parameters in the strict dialect, which tells bounds in words."""
+"""Its parameters in the strict dialect, which states bounds in words."""
 
 
 def a_call(
@@ -91,8 +91,8 @@ def base_url_of(wire: Wire, address: str) -> str:
 
 
 def an_adapter(wire: Wire, address: str, *, verify: ssl.SSLContext | bool = False, **options: Any) -> AnyModel:
-    """Make the adapter of a wire; the house's own model costs 1 and 2 dollars a million."""
-    # No proxy of the machine's between the two, and no certificates to load for a hundred clients.
+    """Make the adapter of a wire; the house model costs 1 and 2 dollars per million."""
+    # Without the machine's proxy, and without loading certificates for a hundred clients.
     network = httpx2.AsyncClient(trust_env=False, verify=verify)
     prices = {MODELS["chat"]: (Decimal(1), Decimal(2))}
     made: dict[str, Any] = {"base_url": base_url_of(wire, address), "prices": prices, "http_client": network}
@@ -112,7 +112,7 @@ async def a_provider(
 
 
 async def reply_to(wire: Wire, scripted: ScriptedReply, *, must_answer: bool = False) -> ModelReply:
-    """Take one turn at a provider that replies with this."""
+    """Take one turn with a provider that sends this reply."""
     async with a_provider(wire, lambda _: scripted) as (_, model):
         return await model.complete(a_call(wire, must_answer=must_answer))
 
@@ -126,7 +126,7 @@ async def failure_of(wire: Wire, scripted: ScriptedReply, timeout_seconds: float
 
 
 async def requests_of(wire: Wire, *calls: ModelCall) -> list[ScriptedRequest]:
-    """Make calls, each of which is answered; return what the provider received."""
+    """Make calls that are all answered; return the requests that the provider received."""
     async with a_provider(wire, lambda _: answer()) as (server, model):
         for call in calls:
             await model.complete(call)

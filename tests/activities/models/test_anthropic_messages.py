@@ -1,4 +1,4 @@
-"""What Anthropic in particular is asked, and how its replies are read."""
+"""Requests and replies that are specific to Anthropic."""
 
 import json
 from collections.abc import Mapping, Sequence

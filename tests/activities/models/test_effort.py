@@ -1,4 +1,4 @@
-"""How hard a model thinks is sent to the models that can be told, and to no other."""
+"""The reasoning effort is sent to the models that accept it, and to no others."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path

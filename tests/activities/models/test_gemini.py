@@ -21,7 +21,7 @@ ADDRESS = "https://generativelanguage.googleapis.com/v1beta/openai/"
 MODEL = "gemini-3.8-flash"
 CALL = a_call("chat").model_copy(update={"model": MODEL, "effort": "medium"})
 USED = {"prompt_tokens": 1_000, "completion_tokens": 20, "total_tokens": 1_320}
-"""300 thoughts are in the total only."""
+"""300 tokens of thoughts are counted in the total only."""
 
 
 def _settings(monkeypatch: pytest.MonkeyPatch, model: str = MODEL) -> Settings:
@@ -32,7 +32,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, model: str = MODEL) -> Settings:
 
 
 def _stream(*deltas: Mapping[str, Any], finish: str = "stop") -> ScriptedReply:
-    """Write a stream as Gemini does: usage in every piece, and `stop` also behind tool calls."""
+    """Write a stream as Gemini does: usage in every chunk, and `stop` even after tool calls."""
     choices: list[dict[str, Any]] = [{"index": 0, "delta": dict(delta)} for delta in deltas]
     choices[-1]["finish_reason"] = finish
     pieces = [{"object": "chat.completion.chunk", "model": MODEL, "choices": [one], "usage": USED} for one in choices]

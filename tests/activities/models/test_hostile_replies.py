@@ -1,4 +1,4 @@
-"""Whatever a provider writes into a reply that it bills, it is charged, can be recorded, and holds up nothing."""
+"""Whatever a provider writes in a reply that it bills, it is charged, can be recorded, and blocks nothing."""
 
 import gc
 import json
@@ -50,7 +50,7 @@ FRAGMENTS = {
     "2.1 MB": '"' + "x" * 2_100_000 + '"',
     "10,000 items": "[" + ",".join(['{"type":"text","text":"a"}'] * 10_000) + "]",
 }
-"""JSON, more or less, by what is odd about it."""
+"""JSON and near-JSON, by what is unusual about it."""
 _USES = tuple(ToolUse("read_document", {"name": f"{n}.pdf"}, id=identity) for n, identity in enumerate(("a", "a", "b")))
 _REPLIES = [answer("At eight."), calling(*_USES, text="I look."), truncated(), saying("{}")]
 _KEPT = frozenset({"usage", "finish_reason"})
@@ -60,7 +60,7 @@ _KEPT_EVENTS = frozenset(
 
 
 class Change(NamedTuple):
-    """A value of a reply, in the order of the JSON, and what stands in its place."""
+    """A value of a reply, by its position in the JSON, and its replacement."""
 
     place: int
     fragment: str
@@ -103,7 +103,7 @@ def _changed(bodies: list[Body], changes: tuple[Change, ...]) -> list[bytes]:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """List the values within a reply, but not what it costs, nor what begins and ends it."""
+    """List the values within a reply, except those that state its cost or begin and end it."""
     held: Any = value  # a dictionary or a list
     for key in held if isinstance(value, dict) else range(len(held)) if isinstance(value, list) else ():
         inner = held[key]
@@ -127,7 +127,7 @@ def can_be_recorded(reply: ModelReply) -> None:
 
 
 async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
-    """Take a turn that is answered so, and the next turn with the reply; check what is charged, kept and sent back."""
+    """Take a turn with this reply and the next one; check what is charged, recorded and sent back."""
     async with a_provider(wire, lambda asked: hostile.write(asked) if asked.sequence == 1 else answer()) as (
         server,
         model,
@@ -147,7 +147,7 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 @settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hostile=hostile_replies())
 @example(hostile=Hostile(_REPLIES[1], (Change(195, "as deep as the arguments may be"),), is_streamed=False))  # content
-@example(hostile=Hostile(truncated(), (Change(60, "10,000 items"),), is_streamed=True))  # chat: why it stopped is lost
+@example(hostile=Hostile(truncated(), (Change(60, "10,000 items"),), is_streamed=True))  # chat: the stop reason is lost
 async def test_a_reply_is_charged_as_billed_and_can_be_recorded(way: Wire | Way, hostile: Hostile) -> None:
     """Values of any form in a reply that states its usage change neither the charge nor what can be kept."""
     if way == "batch" or way == "background":  # noqa: PLR1714  # narrows the type
@@ -161,7 +161,7 @@ async def test_a_reply_is_charged_as_billed_and_can_be_recorded(way: Wire | Way,
 
 
 _BYTES = 4_000_000
-"""The longest event that is read."""
+"""Size of the longest event that is read."""
 
 
 @pytest.mark.parametrize("value", ["[],", "{},", '{"a":[1]},'])
@@ -177,7 +177,7 @@ async def test_a_dense_reply_holds_up_nothing(value: str) -> None:
 
 
 def _collections() -> int:
-    """Say how often enough lists and objects were made for a collection: some 2,000 of them, at most."""
+    """Return the number of garbage collections; one takes at most some 2,000 new lists and objects."""
     return gc.get_stats()[0]["collections"]
 
 
@@ -214,7 +214,7 @@ def test_arguments_that_would_exhaust_or_break_a_store_are_refused() -> None:
     cases = [
         (json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than"),  # too long to parse
         ('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON"),  # too deep for a parser
-        (r'{"name": "\ud800"}', "are not valid JSON"),  # half a character, which is no UTF-8
+        (r'{"name": "\ud800"}', "are not valid JSON"),  # half a character, which is invalid UTF-8
     ]
     for text, problem in cases:
         assert tool_call(0, "id", "read_document", text, OFFERED).malformed.startswith(f"the arguments {problem}")

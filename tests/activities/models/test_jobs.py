@@ -1,4 +1,4 @@
-"""Calls that a provider carries out by itself: batches and background responses, begun once and fetched by id."""
+"""Calls that a provider runs as jobs: batches and background responses, started once and fetched by id."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ class Keeper:
 def open_provider(
     way: Way, respond: Respond, poll_seconds: float = 0.01
 ) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
-    """Run a provider and the adapter that has its calls done in this way; it looks every few milliseconds."""
+    """Run a provider and an adapter that makes its calls in this way and polls every few milliseconds."""
     options = {"background": True} if way == "background" else {}
     return a_provider(WIRE[way], respond, poll_seconds=poll_seconds, **options)
 
@@ -207,6 +207,6 @@ async def test_a_provider_forgets_a_job_once_its_end_is_in_safety(way: Way, repl
         before = job.is_deleted
         for act in keeper.afterwards:
             await act()
-            await act()  # what has been forgotten already is no failure
+            await act()  # deleting an already deleted job is no failure
 
     assert (before, job.is_deleted) == (False, True)

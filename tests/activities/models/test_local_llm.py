@@ -1,6 +1,6 @@
-"""Both vendors' SDKs against a real language model on this machine: what a scripted peer can only imitate.
+"""Both vendors' SDKs against a real language model on this machine, which a scripted peer can only imitate.
 
-Run by `make test MODEL=local`. What the model says means nothing, and is not looked at.
+Run with `make test MODEL=local`. What the model says is meaningless and is not checked.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ SECONDS = 300.0
 
 
 class Verdict(TurnAnswer):
-    """What even a model without sense answers in a few tokens, if a grammar holds it."""
+    """An answer that even a weak model gives in a few tokens when a grammar constrains it."""
 
     verdict: Literal["yes", "no"]
     sure: bool
 
 
 class Peer:
-    """The server, as the SDKs and as its own log know it."""
+    """The server, as seen by the SDKs and by its own log."""
 
     def __init__(self, base_url: str, log: Path) -> None:
         self.openai_url = base_url

@@ -1,4 +1,4 @@
-"""Every failure of a provider has one meaning for the retry policy, and takes no secret along."""
+"""Every provider failure has one meaning for the retry policy and reveals no secret."""
 
 import asyncio
 import inspect
@@ -32,13 +32,13 @@ from tests.scripted_provider import dropping, error, raw, resetting
 
 
 def exported(package: ModuleType) -> set[type[BaseException]]:
-    """List the exceptions that a package exports, whoever defines them."""
+    """List the exceptions that a package exports, wherever they are defined."""
     values = (getattr(package, name) for name in dir(package) if not name.startswith("_"))
     return {value for value in values if inspect.isclass(value) and issubclass(value, BaseException)}
 
 
 def descendants(kind: type[BaseException]) -> Iterator[type[BaseException]]:
-    """List everything that grows on a class."""
+    """List all direct and indirect subclasses of a class."""
     for child in kind.__subclasses__():
         yield child
         yield from descendants(child)

@@ -1,4 +1,4 @@
-"""A worker imports the adapters that its settings choose, and no others, and libraries once they are used."""
+"""A worker imports only the adapters that its settings select, and their libraries only on first use."""
 
 import json
 import subprocess

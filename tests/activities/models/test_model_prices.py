@@ -1,4 +1,4 @@
-"""Prices: the worst case bounds the true cost, and the true cost is what the price list says."""
+"""Prices: the worst case bounds the true cost, and the true cost follows the price list."""
 
 import subprocess
 import sys
@@ -26,12 +26,12 @@ DEFAULTS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def price_list() -> None:
-    """Load the price list outside of the time that an example may take."""
+    """Load the price list before the time limit of an example applies."""
     load()
 
 
 def counts() -> st.SearchStrategy[int]:
-    """Token counts, with those around the known thresholds among them."""
+    """Token counts, including those around the known thresholds."""
     thresholds = st.sampled_from([0, 1, 99_999, 100_000, 100_001, 271_999, 272_000, 272_001])
     return thresholds | st.integers(0, 1_100_000)
 

@@ -1,4 +1,4 @@
-"""What holds of every adapter, whichever provider stands behind it."""
+"""What applies to every adapter, whatever its provider."""
 
 import json
 import logging
@@ -99,7 +99,7 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> No
     tokens = Tokens(input=1_000, cached=8_000, cache_write=0, output=200)
     reply = await reply_to(wire, answer().using(tokens))
 
-    # Read from the cache at 0.01 dollars a million; the house knows no caches.
+    # Cached input costs 0.01 dollars per million; the house model has no cache.
     usd = Decimal(9_000 + 2 * 200) if wire == "chat" else Decimal("0.1") * 1_000 + Decimal("0.01") * 8_000 + 100
     assert reply.usage == Usage(
         turns=1, input_tokens=9_000, cached_input_tokens=8_000, output_tokens=200, cost_usd=usd / 1_000_000
@@ -108,7 +108,7 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> No
 
 @pytest.mark.parametrize(
     ("wire", "step", "above"),
-    # Dollars a million for input and output, below the step 0.10 and 0.50.
+    # Dollars per million for input and output; below the step they are 0.10 and 0.50.
     [("anthropic", 100_000, ("0.5", "2.5")), ("responses", 272_000, ("0.2", "0.75"))],
 )
 async def test_a_long_prompt_reprices_the_whole_call(wire: Wire, step: int, above: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible servers are asked, and how far their replies may stray from the original."""
+"""Requests to OpenAI-compatible servers, and how far their replies may deviate from the original."""
 
 import json
 

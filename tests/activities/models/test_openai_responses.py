@@ -1,4 +1,4 @@
-"""What OpenAI in particular is asked by the Responses API, and how its replies are read."""
+"""Requests and replies that are specific to OpenAI's Responses API."""
 
 import json
 from typing import Any

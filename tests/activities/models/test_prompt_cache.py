@@ -1,4 +1,4 @@
-"""What a provider can cache: each request of a conversation begins with the one before."""
+"""What a provider can cache: each request of a conversation begins with the previous one."""
 
 import json
 from typing import Any, Final
@@ -87,7 +87,7 @@ async def test_a_turn_begins_with_the_turn_before_it(wire: Wire) -> None:
 
 
 def _parts(body: dict[str, Any]) -> tuple[str, list[str]]:
-    """Tell the messages of a request from the rest; marks for the cache are no part of the prompt."""
+    """Separate the messages of a request from the rest; cache markers are not part of the prompt."""
     rest = dict(body)
     messages = rest.pop("input" if "input" in rest else "messages")
     written = [json.dumps(message).replace(', "cache_control": {"type": "ephemeral"}', "") for message in messages]

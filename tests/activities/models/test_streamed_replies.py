@@ -1,4 +1,4 @@
-"""Replies that come in pieces are the same replies, and a provider that falls silent is noticed."""
+"""Streamed replies equal unstreamed ones, and a provider that falls silent is noticed."""
 
 import asyncio
 import time
@@ -59,17 +59,17 @@ REPLIES = {
 def impatient(
     wire: Wire, respond: Respond, first: float = 20.0, gap: float = 0.2
 ) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
-    """Run a provider and an adapter that waits no longer than this for a word."""
+    """Run a provider and an adapter that waits at most this long for the first and the next event."""
     return a_provider(wire, respond, patience=Patience(first_seconds=first, gap_seconds=gap))
 
 
 def always(reply: ScriptedReply) -> Respond:
-    """Answer every request so."""
+    """Answer every request with this reply."""
     return lambda _: reply
 
 
 async def whole(wire: Wire, scripted: ScriptedReply) -> ModelReply:
-    """Get the reply from a provider that sends it at once, whatever it is asked."""
+    """Get the reply from a provider that sends it unstreamed, whatever is requested."""
     async with a_provider(wire, always(scripted), streams=False) as (_, model):
         return await model.complete(a_call(wire))
 
@@ -250,7 +250,7 @@ ERRORS = {
     "chat": b'data: {"error":{"message":"Too much.","type":"server_error","code":500}}\n\n',
 }
 BEGUN = {"anthropic": 1, "responses": 4, "chat": 1}
-"""So many events, and the model has said something."""
+"""Number of events after which the model has said something."""
 
 
 @every_wire
@@ -269,7 +269,7 @@ async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
 
 @dataclass
 class _OnePiece:
-    """A response whose body arrives from the network at once."""
+    """A response whose body arrives from the network in one piece."""
 
     content: bytes
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})

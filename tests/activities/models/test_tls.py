@@ -1,4 +1,4 @@
-"""A provider whose certificate is wrong, or that does not speak TLS, on every wire: it never sees the key."""
+"""A provider with a wrong certificate, or without TLS, on every wire: it never sees the key."""
 
 import asyncio
 import ssl
@@ -30,7 +30,7 @@ _FAULTS: Final[tuple[Fault, ...]] = (
 
 @dataclass
 class Peer:
-    """Who listens, and all that it was sent beyond the handshake."""
+    """A listener, and everything that it was sent after the handshake."""
 
     port: int = 0
     received: list[bytes] = field(default_factory=list[bytes])
@@ -67,7 +67,7 @@ async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: 
     error = caught.value
     assert not error.fault.possibly_billed
     if fault == "hangs up":
-        # A connection that breaks off can be made later.
+        # A connection that breaks off can be retried later.
         assert (error.kind, error.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
     else:
         assert (error.kind, error.is_final) == (ErrorType.PROVIDER_REFUSED, True)
@@ -91,7 +91,7 @@ async def test_a_search_engine_that_cannot_prove_itself_is_named(tmp_path: Path,
 
 
 def _contexts(folder: Path, fault: Fault) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Make the contexts of a server with this fault, and of a client that trusts its authority if it may."""
+    """Make contexts for a server with this fault and for a client that trusts its authority, if known."""
     days = {"expired": (-3, -1), "not yet valid": (1, 2)}.get(fault, (-1, 1))
     issued = issue("provider.example" if fault == "another name" else "127.0.0.1", days)
     trusted = ssl.create_default_context(cadata=None if fault == "unknown authority" else issued.pem.decode())
@@ -110,7 +110,7 @@ class Issued(NamedTuple):
 
 
 def issue(name: str, days: tuple[int, int], by: Issued | None = None) -> Issued:
-    """Certify a name or the loopback address from one day to another, by an authority or by itself."""
+    """Issue a certificate for a name or the loopback address between two days; self-signed without `by`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     alternative = x509.IPAddress(IPv4Address(name)) if name == "127.0.0.1" else x509.DNSName(name)

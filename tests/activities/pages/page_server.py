@@ -30,7 +30,7 @@ def answer(body: bytes = b"", status: str = "200 OK", content_type: str = "text/
 
 @dataclass
 class PageServer:
-    """What is served by path, and what was asked for."""
+    """The pages served by path, and the requests received."""
 
     port: int = 0
     pages: dict[str, Page] = field(default_factory=dict)
@@ -53,7 +53,7 @@ async def serve_pages() -> AsyncGenerator[PageServer]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if (first := await reader.readexactly(1)) == b"\x16":
-                return  # a TLS client would wait for an answer that is none of HTTP's
+                return  # a TLS client would wait for a response that is not HTTP
             request = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             state.requests.append(request)
             await state.pages.get(request.split(" ")[1], answer(status="404 Not Found"))(writer)
@@ -72,7 +72,7 @@ async def serve_pages() -> AsyncGenerator[PageServer]:
 
 
 class Dial(AsyncNetworkBackend):
-    """Connects to one server whatever address is asked for, and remembers the addresses."""
+    """Connects to one server for any requested address, and records the addresses."""
 
     def __init__(self, port: int = 0) -> None:
         self.dialled: list[tuple[str, int]] = []
@@ -93,7 +93,7 @@ class Dial(AsyncNetworkBackend):
 
 
 class Names:
-    """A resolver whose answers are given in turn."""
+    """A resolver that gives preset answers in turn."""
 
     def __init__(self, *answers: tuple[str, ...]) -> None:
         self._answers = list(answers)

@@ -1,4 +1,4 @@
-"""Private text in URLs and queries, however it is dressed."""
+"""Private text in URLs and queries, in any disguise."""
 
 import base64
 import codecs
@@ -103,7 +103,7 @@ def test_any_text_is_found(secret: str, before: str, dress: str, place: str, noi
     """Whatever its letters, wherever in a longer private text it stands, and whatever stands before it in the URL."""
     url = PLACES[place](PLAIN[dress](secret)).replace("e.example", f"{noise.strip('-._~')}e.example", 1)
     private = f"{before} {secret} and more"
-    # Whether a slash is a digit of base64 or was put between pieces of it cannot be told.
+    # It cannot be told whether a slash is a base64 digit or was put between pieces.
     assume(place != "path in pieces" or "/" not in PLAIN[dress](secret))
 
     assert carries(url, [private]) == private
@@ -168,7 +168,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "groups": lambda text: " ".join(text[at : at + 4] for at in range(0, len(text), 4)),
 }
 SPLITS = {"split", "invisible", "groups"}
-"""These are undone where nothing but letters and digits was split."""
+"""Disguises that are undone only if nothing but letters and digits was split."""
 SPLIT_BEFORE = {"base64 for URLs", "base32", "hexadecimal", "rot13", "reversed"}
 WORDS = ("Nordhafen", "lease", "renewal", "Meridian", "merger", "payroll", "acquires", "forecast", "secret", "draft")
 

@@ -40,7 +40,7 @@ _PUBLIC = [
 
 
 def _wrapped(address: IPv4Address, public: int) -> dict[str, IPv6Address]:
-    """Write an IPv4 address in each of the ways in which IPv6 networks hide one."""
+    """Write an IPv4 address in each form in which IPv6 networks embed one."""
     number = int(address)
     return {
         "mapped": IPv6Address((0xFFFF << 32) | number),
@@ -93,7 +93,7 @@ _TRIES: Final = settings(
 
 @dataclass
 class Network:
-    """A resolver that answers each look-up anew, as a server with a time to live of 0 does, and a watched `connect`."""
+    """A resolver with a new answer per look-up, like a server with a time to live of 0, and a watched `connect`."""
 
     server: PageServer
     fetcher: Fetcher = field(default_factory=lambda: Fetcher(GuardedBackend(), FetchLimits()))

@@ -1,4 +1,4 @@
-"""Ways to make the worker ask where it may not, each tried from the URL on."""
+"""Attempts to make the worker send requests where it may not, each starting from a URL."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -18,7 +18,7 @@ from tests.loopback_http import collecting
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
 PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375, 81, 444, 65535)
-"""Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
+"""Ports of Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
         with pytest.raises(FetchError):
             await fetching.fetch(f"http://www.example{path}")
 
-    # One for the request, one for each of five headers, and the empty one.
+    # One for the request line, one for each of five headers, and the empty line.
     assert {(request.count("\r\n"), "\nX" in request) for request in server.requests} == {(7, False)}
 
 
@@ -130,7 +130,7 @@ async def test_what_the_operator_opens_is_open_and_nothing_else(server: PageServ
         ("10.0.0.7", "10.0.0.7", 80, True),
         ("[fd00::7]:8080", "fd00::7", 8080, True),
     ]
-    limits = FetchLimits(connect=timedelta(seconds=0.2))  # nothing answers to TLS here
+    limits = FetchLimits(connect=timedelta(seconds=0.2))  # nothing here answers TLS
     for allowed, host, port, is_open in cases:
         address = host if ":" in host or host[0].isdigit() else "10.0.0.7"
         dial = Dial(server.port)
@@ -143,7 +143,7 @@ async def test_what_the_operator_opens_is_open_and_nothing_else(server: PageServ
 
 
 async def reached(urls: Iterable[str], says: str = "") -> list[str]:
-    """Fetch these URLs; return those that were not refused in these words, or for which something was dialled."""
+    """Fetch these URLs; return those not refused in these words, and all after a first connection was dialled."""
     dial = Dial()
     fetching, not_refused = fetcher(dial), list[str]()
     for url in urls:

@@ -1,4 +1,4 @@
-"""Answers that are meant to hurt whoever reads them, read while memory and event loop are watched."""
+"""Responses meant to harm their readers, read while memory and the event loop are watched."""
 
 import asyncio
 import gzip
@@ -20,9 +20,9 @@ from activities.tools.pages.text import PageTexts
 
 MOST_GROWTH: Final = 64 << 20
 MOST_LAG: Final = 1.0
-"""Seconds for which a page may keep the event loop from its other work, on a busy machine."""
+"""Maximum seconds for which a page may block the event loop, on a busy machine."""
 SHORT, LONG = 0.3, 30.0
-"""Seconds for pages that come too slowly, and for others, which are to end for another reason."""
+"""Time limits in seconds, for pages that arrive too slowly and for those that end for another reason."""
 LATE: Final = "took longer than 0.3 seconds"
 OK: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -37,7 +37,7 @@ def sends(head: bytes, repeated: bytes = b"", times: int = 1_000_000_000, pause:
             writer.write(repeated)
             await writer.drain()
             if pause:
-                await asyncio.sleep(pause)  # what is tested is a server that is slow
+                await asyncio.sleep(pause)  # a slow server is what is tested
         await writer.drain()
 
     return write
@@ -116,13 +116,13 @@ def memory(figure: str) -> int:
 
 
 def forget_most() -> int:
-    """Begin to measure the most memory anew; return what is in use."""
+    """Reset the peak memory measurement; return the memory in use."""
     Path("/proc/self/clear_refs").write_text("5")
     return memory("VmRSS")
 
 
 async def watch(lag: list[float]) -> None:
-    """Note by how much the event loop was late."""
+    """Record how late the event loop was."""
     while True:
         before = time.monotonic()
         await asyncio.sleep(0.005)
@@ -130,7 +130,7 @@ async def watch(lag: list[float]) -> None:
 
 
 async def read(texts: PageTexts, host: str, path: str, total: float) -> dict[str, Any]:
-    """Read a page in so many seconds; say how it ended, and what it took."""
+    """Read a page within this many seconds; return how it ended and what it took."""
     fetcher = Fetcher(GuardedBackend(frozenset({host})), FetchLimits(total=timedelta(seconds=total)))
     lag, started = [0.0], time.monotonic()
     watching = asyncio.create_task(watch(lag))

@@ -1,4 +1,4 @@
-"""Fetching over real connections, within limits, one of which is a silence."""
+"""Fetching over real connections within limits, including a limit on silence."""
 
 import asyncio
 import gzip
@@ -26,7 +26,7 @@ LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(
 
 
 def public(server: PageServer, dial: Dial | None = None, limits: FetchLimits = LIMITS) -> Fetcher:
-    """Fetch as if every name led to a public address, behind which stands the server."""
+    """Fetch as if every name resolved to a public address with the server behind it."""
     return Fetcher(GuardedBackend(resolve=Names((PUBLIC,)).resolve, dial=dial or Dial(server.port)), limits)
 
 
@@ -135,7 +135,7 @@ CREW = Crew(
 
 
 async def _read(pauses: list[float]) -> bool:
-    """Read a page that is sent word by word, with these pauses before them; return whether it could be read."""
+    """Read a page sent word by word after these pauses; return whether it could be read."""
 
     async def drip(writer: asyncio.StreamWriter) -> None:
         await answer(b"word ", Content_Length=str(5 * (1 + len(pauses))))(writer)

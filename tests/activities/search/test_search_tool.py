@@ -1,4 +1,4 @@
-"""The tool `search`, over whichever engine: one that stands in where there is none, and dates in one spelling."""
+"""The tool `search` with any engine: a substitute where none is configured, and dates in one format."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k", docu
 
 
 class Scripted:
-    """An engine whose results are given."""
+    """An engine with preset results."""
 
     name = "scripted"
     reaches_out = True

@@ -49,21 +49,21 @@ QUICK = RetryPolicy(
     backoff_coefficient=options.TURN_RETRIES.backoff_coefficient,
     maximum_attempts=0,
 )
-"""The real retries, twenty times as fast."""
+"""The real retry policy at twenty times the speed."""
 
 
 class Asked(Contract):
-    """What the workflow is to call, and how."""
+    """What the workflow calls, and how."""
 
     turn: TurnRequest
     heartbeat: timedelta = HEARTBEAT_TIMEOUT
     patience: timedelta = timedelta(seconds=30)
     time: timedelta | None = None
-    """For all attempts together."""
+    """Time limit for all attempts together."""
     queue: str | None = None
-    """Where `take_turn` is served; None for the workflow's own task queue."""
+    """Task queue where `take_turn` is served; None for the workflow's own."""
     repetitions: int = 1
-    """How many times it is called at most; again after an attempt that was lost, as sessions do."""
+    """Maximum number of calls; as in sessions, another follows an attempt that was lost."""
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -106,12 +106,12 @@ class Harness:
         return await (await self.start(asked)).result()
 
     async def fail(self, asked: Asked) -> ApplicationError:
-        """Take a turn that fails; give what the workflow is told."""
+        """Take a turn that fails; return the error that the workflow receives."""
         return await failure_of(await self.start(asked))
 
 
 async def failure_of(turn: WorkflowHandle[OneTurn, TurnResult]) -> ApplicationError:
-    """Wait for a turn that fails; give what the workflow is told."""
+    """Wait for a turn that fails; return the error that the workflow receives."""
     with pytest.raises(WorkflowFailureError) as caught:
         await turn.result()
     activity_error = caught.value.cause
@@ -121,7 +121,7 @@ async def failure_of(turn: WorkflowHandle[OneTurn, TurnResult]) -> ApplicationEr
 
 
 async def has_failed(turn: WorkflowHandle[OneTurn, TurnResult], times: int) -> bool:
-    """Whether the server has given up so many attempts at a turn."""
+    """Whether the server has given up this many attempts at a turn."""
     pending = (await turn.describe()).raw_description.pending_activities
     return bool(pending) and pending[0].attempt > times
 
@@ -143,7 +143,7 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
 
 
 def hurried(failures: int) -> timedelta:
-    """Wait a twentieth of the real time after a provider's error."""
+    """Return a twentieth of the real pause after a provider's error."""
     return pause_after(failures) / HURRY
 
 

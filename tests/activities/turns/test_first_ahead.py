@@ -1,4 +1,4 @@
-"""Calls that begin alike: the first goes ahead by one first token, so that the others read what it has cached."""
+"""Calls that begin alike: the others wait for the first one's first token, then read what it has cached."""
 
 import asyncio
 import time
@@ -55,13 +55,13 @@ async def test_siblings_read_what_the_first_of_them_has_cached(client: Client, t
 
 
 def alike(goal: str = GOAL, timeout_seconds: float = 4_000.0) -> ModelCall:
-    """Make a call that begins as its siblings do."""
+    """Make a call with the same beginning as its siblings."""
     message = Message(role="user", text=f"{goal}Quote a clause.", shared=len(goal))
     return a_call(messages=[message], timeout_seconds=timeout_seconds)
 
 
 class Worker:
-    """Makes calls when their turn has come."""
+    """Makes calls when it is their turn."""
 
     def __init__(self) -> None:
         self.prefixes = SharedPrefixes()
@@ -79,7 +79,7 @@ class Worker:
             await self.ends.wait()
 
     async def begin(self, count: int) -> "list[asyncio.Task[None]]":
-        """Have so many siblings ask for their turn."""
+        """Have this many siblings ask for their turn."""
         begun = [asyncio.create_task(self._hold(alike())) for _ in range(count)]
         await _settle()
         return begun

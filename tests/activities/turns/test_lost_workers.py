@@ -1,4 +1,4 @@
-"""Of a worker that is lost, stands still or is out of reach, the provider's work is paid once."""
+"""The provider's work is paid once even if a worker is lost, frozen or unreachable."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 
 def answering_after(go_on: asyncio.Event) -> Respond:
-    """Answer once that is set."""
+    """Answer once the event is set."""
 
     async def respond(_: ScriptedRequest) -> ScriptedReply:
         await go_on.wait()
@@ -66,13 +66,13 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
 
 
 def a_batch_model(server: ScriptedProvider) -> AnyModel:
-    """Make the adapter, which looks often."""
+    """Make an adapter that polls frequently."""
     return an_adapter("anthropic", server.base_url, poll_seconds=0.02)
 
 
 @asynccontextmanager
 async def open_hanging_batch(client: Client, folder: Path) -> AsyncGenerator[tuple[ScriptedProvider, Harness, Asked]]:
-    """Run a provider whose batches never end, with a worker; give the turn to ask for."""
+    """Run a provider whose batches never end, with a worker; also yield the turn to request."""
     asked = a_turn(urgency="batch").model_copy(update={"queue": f"batch-{uuid4().hex[:8]}"})
     async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
         model = a_batch_model(server)
@@ -131,7 +131,7 @@ async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client,
 
 
 def turns_by(worker: Mapping[str, str]) -> tuple[Asked, Asked]:
-    """Ask a worker for a turn, patiently, and by a heartbeat that is soon missed."""
+    """Request a turn from a worker twice: patiently, and with a heartbeat timeout that is soon missed."""
     patient = a_turn(crew="research", agent="writer").model_copy(
         update={"queue": worker["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
     )

@@ -1,4 +1,4 @@
-"""A provider's failure ends where it belongs: retried by the activity, or handed back to be booked first."""
+"""A provider's failure is handled in the right place: retried by the activity, or returned to be booked."""
 
 import asyncio
 from datetime import timedelta
@@ -122,7 +122,7 @@ async def test_a_provider_that_hangs_is_handed_back(
     """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
     replies = iter([answer()])
     async with open_harness(client, tmp_path, "anthropic", lambda _: next(replies, hanging())) as (server, harness):
-        await harness.take(a_turn())  # so that everything is imported and connected, and only the reply is waited for
+        await harness.take(a_turn())  # so that imports and connections are done, and only the reply is awaited
         monkeypatch.setattr(Journal, "patience_seconds", 1.0)
         failure = await harness.fail(a_turn())
         await server.until(lambda: all(each.hung_up for each in server.exchanges[1:]))

@@ -1,4 +1,4 @@
-"""One turn: how its prompt is counted, whether it is wanted and fresh, what becomes of its reply, and of its charge."""
+"""One turn: how its prompt is counted, whether it is wanted and fresh, and the results of its reply and charge."""
 
 import json
 import time
@@ -42,7 +42,7 @@ from tests.scripted_provider import (
 from tests.scripted_provider.wires import write
 
 _RESERVED = 1_000
-"""Fewer tokens than the prompt has bytes."""
+"""Fewer tokens than the number of bytes in the prompt."""
 
 
 async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(client: Cli
 
 
 class _Excessive:
-    """A model whose replies are within no limit."""
+    """A model whose replies exceed all limits."""
 
     def __init__(self, *items: JsonValue) -> None:
         self.calls = 0
@@ -167,7 +167,7 @@ def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
         ([15.0], [True]),  # old
         ([-0.2], [False]),  # clocks differ a little
         ([3600.0, 3600.1], [True, True]),  # clock far ahead
-        ([-2.0, -1.9, 4.0], [False, False, True]),  # clock behind, which is allowed for
+        ([-2.0, -1.9, 4.0], [False, False, True]),  # clock behind, within the tolerance
         ([-3600.0, -3599.9], [True, True]),  # clock far behind
         ([0.1, -3599.9, -3599.8], [False, True, True]),  # clock jumps back
     ]
@@ -188,7 +188,7 @@ def test_a_reply_answers_the_whole_request() -> None:
 
 
 MACHINE_SECONDS = 9.0
-"""What a busy machine may add."""
+"""Seconds that a busy machine may add."""
 AT_WORK: dict[Wire, ScriptedReply] = {
     "anthropic": hanging(),
     "responses": stalling(),
@@ -221,7 +221,7 @@ _BACKUP = datetime(2026, 11, 23, tzinfo=UTC)
 
 
 def at(hours: int) -> ActivityEnvironment:
-    """Schedule the turn so many hours after the backup."""
+    """Schedule the turn this many hours after the backup."""
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, scheduled_time=_BACKUP + timedelta(hours=hours))
     return environment

@@ -37,7 +37,7 @@ from workflows.rules.inputs import Numbering, cited_sources, numbered_outcomes
 
 CREWS: Final = Path(__file__).resolve().parents[3] / "crews"
 WITHOUT_RIGHTS: Final[Mapping[str, frozenset[Capability]]] = dict.fromkeys(TOOLS, frozenset())
-"""Tools that let an agent do nothing of its own."""
+"""Tools that give an agent no rights."""
 _GOAL: Final = "How long is the notice period of our lease, and what did the repairs cost?"
 _CATALOG: Final = Catalog(
     documents=(DocumentEntry(name="lease.md", kind="md", units=40, headings=("Notice", "Rent")),),
@@ -75,7 +75,7 @@ _WRITTEN: Final[dict[str, Any]] = {
     "outcomes": numbered_outcomes((_FOUND, _LOST), _NUMBERING),
     "sources": cited_sources((_FOUND, _LOST), _NUMBERING),
 }
-"""From what a report is written, as its citations are numbered."""
+"""The material of a report, with its citations numbered."""
 _CALL: Final = ToolCall(id="1", tool="search_documents", arguments={"query": "notice period"})
 _ROUND: Final = Round(
     turns_left=7,

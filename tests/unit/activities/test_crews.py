@@ -1,4 +1,4 @@
-"""Crews as data: what is accepted, how each mistake is told, what the page says, and versions of them."""
+"""Crews as data: what is accepted, how mistakes are reported, what the page says, and crew versions."""
 
 import os
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
         ("[" + " 'a' ." * 30_000 + " a ]\n", "has a key of more than 20 parts; no table"),  # endless table
         ("a = " + "[" * 100_000 + "]" * 100_000, "is nested too deeply"),  # arrays
         ("a = " + "{a = " * 5_000 + "1" + "}" * 5_000, "is nested too deeply"),  # inline tables
-        ("a = " + "9" * 5_000, "is not TOML: "),  # more digits than an integer is read from
+        ("a = " + "9" * 5_000, "is not TOML: "),  # too many digits for an integer
     ]
     for text, told in cases:
         with processor_seconds(1.5):

@@ -1,4 +1,4 @@
-"""The file that shows health checks that the worker polls."""
+"""The file that tells health checks that the worker is polling."""
 
 import logging
 import os
@@ -71,7 +71,7 @@ async def test_a_group_is_as_healthy_as_its_worst_member(tmp_path: Path) -> None
         await second.aclose()
         assert not file.exists()
         (tmp_path / "polls.1").touch()
-        os.utime(tmp_path / "polls.1", (1_000, 1_000))  # as a member leaves it that is killed, or whose loop is blocked
+        os.utime(tmp_path / "polls.1", (1_000, 1_000))  # as left by a member that was killed, or whose loop is blocked
         file.touch()
         await until(lambda: file.stat().st_mtime == 1_000)
         await first.aclose()

@@ -1,4 +1,4 @@
-"""Reading a model's reply as what was asked for."""
+"""Interpretation of a model's reply as the requested answer."""
 
 import json
 from typing import Any, Literal
@@ -41,7 +41,7 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
     answer = data.draw(contracts(TASK_TYPES[kind].answer_type))
     text = written.replace("{}", answer.model_dump_json(exclude={"kind"}))
 
-    if isinstance(answer, TypedAnswer):  # nobody asked for its data
+    if isinstance(answer, TypedAnswer):  # its data was not requested
         answer = answer.model_copy(update={"data": None})
     assert interpret(_reply(text), type(answer)) == _result(answer=answer)
 

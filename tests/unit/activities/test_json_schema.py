@@ -32,7 +32,7 @@ def nested(levels: int) -> JsonValue:
 def test_a_schema_that_multiplies_ends_in_a_problem() -> None:
     """What would take for ever is given up after a number of steps, and is no valid value."""
     cases: list[tuple[dict[str, Any], JsonValue]] = [
-        ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1),  # each definition twice the one below
+        ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1),  # each definition uses the one below twice
         ({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30)),  # depth
         ({"not": {"$ref": "#"}}, 1),  # itself
         ({"items": {"enum": [f"{n}" for n in range(3_500)]}}, list[JsonValue](["3499"] * 500)),  # a long enum

@@ -1,4 +1,4 @@
-"""What the worker's log keeps of an exception."""
+"""What the worker's log records of an exception."""
 
 import asyncio
 import dataclasses
@@ -22,7 +22,7 @@ from chargehand.wire import ErrorType
 from worker.logs import JsonFormatter, TextFormatter
 
 CANARY = "-".join(["canary", "7f3a"])
-"""Not as it stands in a line of code, which the log may quote."""
+"""Built so that it does not occur in any line of code, which the log may quote."""
 
 
 def _refuse() -> None:
@@ -67,7 +67,7 @@ HOSTILE = (
     "ok\n2026-11-22 CRITICAL chargehand.worker: forged\r\x1b[31m red \x1b]8;;http://evil\x07 \u202egnp.exe \u2028"
     ' {"level": "CRITICAL"}'
 )
-"""A message that would be several lines, or colours and links in a terminal, or text in another order."""
+"""A message that could forge lines, terminal colours or links, or reorder text."""
 
 
 def _record(message: str, **extra: object) -> logging.LogRecord:

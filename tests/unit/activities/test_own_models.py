@@ -1,4 +1,4 @@
-"""Models of the operator's own: a provider by entry point, and a model by name for one agent."""
+"""The operator's own models: a provider by entry point, and a model by name for one agent."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What holds for every prompt of every shipped crew: on each wire, in each profile, whatever a session has."""
+"""Rules for every prompt of every shipped crew: on each wire, in each profile, whatever a session has."""
 
 import itertools
 import json
@@ -57,7 +57,7 @@ _NOT_TOGETHER: Final = (
     ("will not see", ""),
     ("clearly and briefly", "About 900 words"),
 )
-"""Sentences of which a prompt may have one; those beside an empty one it may not have at all."""
+"""Sentences that exclude each other in a prompt; those paired with an empty one are forbidden."""
 
 
 def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
@@ -198,7 +198,7 @@ def test_nothing_is_unexplained(name: str) -> None:
             assert tools <= {tool.name for tool in call.tools}
         elif len(usable := prompt.setting.usable_agents(prompt.crew)) < len(prompt.crew.agents):
             absent = {agent.name for agent in prompt.crew.agents} - {agent.name for agent in usable}
-            # The instructions of a turn may name agents as examples.
+            # A turn's instructions may name agents as examples.
             of_crew = prompt.call.system.removeprefix(prompt.call.task.instructions)
             assert [each for each in absent if re.search(rf"\b{each.replace('_', '[_ ]')}\b", of_crew)] == []
 

@@ -1,4 +1,4 @@
-"""Settings that cannot be used end the worker with the name that the operator typed, and what is wrong with it."""
+"""Unusable settings end the worker with the name that the operator typed and the reason."""
 
 import json
 import os
@@ -102,7 +102,7 @@ BAD = {
     "OTEL_TRACES_EXPORTER": ("console", "otlp,zipkin"),
     **dict.fromkeys(("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), _BAD_ADDRESSES),
 }
-"""Beside the values that are generated from the form of each setting."""
+"""Bad values in addition to those generated from each setting's form."""
 _TRIED = {
     "CHARGEHAND_FALLBACK_PROVIDER",
     "CHARGEHAND_HEALTH_FILE",
@@ -114,13 +114,13 @@ _TRIED = {
     "CHARGEHAND_ENCRYPTION_KEYS",
     "CHARGEHAND_ENCRYPTION_KEY_ID",
 }
-"""What only opening the folder, the bucket or the keys can tell."""
+"""Settings that can only be checked by opening the folder, the bucket or the keys."""
 _ANY_TEXT = {"OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED", "OTEL_TRACES_SAMPLER_ARG"}
 _WRONG = "¿ {x"
 
 
 def _wrong_values() -> Iterator[tuple[str, str]]:
-    """Build values that each setting with a form cannot have: of another type, beyond a bound, or with a wrong part."""
+    """Build values that are invalid for each setting with a form: of another type, out of bounds, or partly wrong."""
     for name, described in settings_type().model_json_schema()["properties"].items():
         setting = name if name.isupper() else f"CHARGEHAND_{name.upper()}"
         if setting in _TRIED | _ANY_TEXT or setting.endswith("_API_KEY"):

@@ -1,4 +1,4 @@
-"""Short refs: what a model reads and writes for sources, and what code makes of it."""
+"""Short refs: what models read and write for sources, and how code resolves them."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A breaker has as many calls under way as a provider takes, and keeps a worker's sessions from one that fails."""
+"""A breaker admits as many calls as a provider takes, and protects a worker's sessions from one that fails."""
 
 import asyncio
 import heapq
@@ -32,14 +32,14 @@ def _pause(openings: int) -> timedelta:
 
 
 def failure(retry_after: float | None = None, *, is_final: bool = False) -> ProviderError:
-    """Describe a failure, with the wait that the provider asks for: then it throttles."""
+    """Make a failure; with a wait that the provider asks for, it means throttling."""
     wait = None if retry_after is None else timedelta(seconds=retry_after)
     kind = ErrorType.PROVIDER_UNAVAILABLE if retry_after is None else ErrorType.RATE_LIMITED
     return ProviderError("busy", ProviderFault(provider="scripted"), kind, is_final=is_final, retry_after=wait)
 
 
 class Watched:
-    """A breaker, its clock, and the calls that are under way."""
+    """A breaker, its clock and the calls in progress."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -57,7 +57,7 @@ class Watched:
         return True
 
     def end(self, error: BaseException | None = None, *, number: int = 0) -> None:
-        """End one of the calls under way."""
+        """End one of the calls in progress."""
         call = self.calls.pop(number)
         assert not call.__exit__(type(error) if error else None, error, None)
 
@@ -68,7 +68,7 @@ EVENTS: st.SearchStrategy[Event] = st.tuples(
     st.integers(0, 9),
     st.sampled_from((0.0, 0.0, 0.5, 7.0, 100.0)),
 )
-"""What happens, to which of the calls under way, and the seconds that pass or that the provider asks to wait."""
+"""An event, the call in progress it concerns, and the seconds that pass or that the provider asks to wait."""
 
 
 @given(st.lists(EVENTS, max_size=60))
@@ -157,15 +157,15 @@ def test_calls_that_wait_go_on_in_their_order() -> None:
 
 @dataclass
 class Provider:
-    """Refuses calls by its own rule, 50 ms after they were made."""
+    """Refuses calls by its own rule, 50 ms after they are made."""
 
     refuses: Callable[["Provider", float, float], float | None]
-    """Returns how long a call has to wait, by the time and its size, or nothing if it is taken."""
+    """Returns how long a call has to wait, given the time and its size, or None if it is taken."""
     under_way: int = 0
     taken: deque[float] = field(default_factory=deque[float])
     """When the calls of the last minute were taken."""
     held: float = 30.0
-    """Of a bucket, as of `filled_at`."""
+    """Content of a bucket as of `filled_at`."""
     filled_at: float = 0.0
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -178,7 +178,7 @@ class Provider:
         return None
 
     def headers(self, now: float) -> dict[str, str]:
-        """Say what is left of the bucket, in hundredths, as OpenAI does."""
+        """Report the remaining content of the bucket in hundredths, as OpenAI does."""
         held = min(30.0, self.held + 6.0 * (now - self.filled_at))
         said = {"limit": "3000", "remaining": f"{held * 100:.0f}", "reset": f"{(30 - held) / 6:.3f}s"}
         return {f"x-ratelimit-{what}-tokens": value for what, value in said.items()}
@@ -194,7 +194,7 @@ RTT = 0.05
 KINDS: dict[
     str, tuple[Callable[[Provider, float, float], float | None], tuple[float, float | Callable[[float], float]]]
 ] = {
-    # How it refuses, and what an oracle gets: calls a second at most, and calls under way at most.
+    # The rule for refusals, and an oracle's maxima: calls per second and calls in progress.
     "8 at a time": (lambda provider, _, __: 1.0 if provider.under_way >= 8 else None, (math.inf, 8.0)),
     "30 at a time": (lambda provider, _, __: 1.0 if provider.under_way >= 30 else None, (math.inf, 30.0)),
     "300 a minute": (_windowed, (5.0, 40.0)),
@@ -215,7 +215,7 @@ class Sessions:
 
     provider: Provider
     seconds: float
-    """Of a call, a fifth more or less."""
+    """Duration of a call, give or take a fifth."""
     has_headers: bool
     watched: Watched = field(default_factory=Watched)
     answers: list[float] = field(default_factory=list[float])
@@ -258,7 +258,7 @@ class Sessions:
         self.queue.append(size)
 
     def look(self, _: None) -> None:
-        if self.now >= self.looks_at:  # else an earlier look has taken its place
+        if self.now >= self.looks_at:  # otherwise an earlier look has replaced it
             self.looks_at = math.inf
 
     def arrive(self, place: int, size: float) -> None:

@@ -1,4 +1,4 @@
-"""How sessions are scored, compared and kept from getting worse."""
+"""How sessions are scored and compared, and regressions prevented."""
 
 import json
 from collections.abc import Mapping
@@ -123,7 +123,7 @@ def test_a_plan_is_routed_by_the_agents_that_began() -> None:
 
 
 def evaluated(backend: str, *passed: bool, **more: float) -> Evaluated:
-    """Make scores: of a case each."""
+    """Make scores, one per case."""
     scores: list[Mapping[str, object]] = [
         {"case": f"c{number}", "passed": each, "completed": True, **more} for number, each in enumerate(passed)
     ]

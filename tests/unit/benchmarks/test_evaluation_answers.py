@@ -33,7 +33,7 @@ GOLDEN: list[tuple[str, GoldenAnswer]] = [
 
 
 def golden_answers() -> list[tuple[str, GoldenAnswer]]:
-    """Those of this file, and those of the shipped datasets that have pairs."""
+    """Return the golden answers of this file and of the shipped dataset with pairs."""
     cases = [case for dataset in read_datasets(["fanoutqa-sample"]).values() for case in dataset.cases]
     return [*GOLDEN, *((case.goal, case.answer) for case in cases if case.answer is not None)]
 

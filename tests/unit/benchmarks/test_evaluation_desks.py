@@ -1,4 +1,4 @@
-"""Desks: what tools change, what the service counts, and when a conversation has done what it should."""
+"""Desks: what tools change, what the service counts, and when a conversation has achieved its goal."""
 
 import sys
 from dataclasses import replace
@@ -59,7 +59,7 @@ def bookshop_task(name: str) -> tuple[Desk, Task]:
 
 
 def books_of(desk: Desk, *actions: Action) -> Books:
-    """Keep the books of a conversation with these effects, each called once."""
+    """Return the books of a conversation with these effects, each called once."""
     with serve(desk, 0) as service:
         service.begin("c")
         for number, action in enumerate(actions):

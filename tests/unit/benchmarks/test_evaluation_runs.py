@@ -1,4 +1,4 @@
-"""A run of an evaluation: kept as it goes, resumed, capped, estimated, and judged."""
+"""A run of an evaluation: saved as it proceeds, resumed, capped, estimated and judged."""
 
 import asyncio
 import json
@@ -110,7 +110,7 @@ async def test_no_case_starts_that_could_pass_the_sum() -> None:
 
 @dataclass
 class Breaks:
-    """A client that fails: at once, or while a session runs, of which is known what it has spent or not."""
+    """A client that fails at once or while a session runs, whose spend is known or not."""
 
     after: Status | None = None
     is_known: bool = True
@@ -165,7 +165,7 @@ def test_a_file_to_resume_that_is_not_there_is_said(
 
 
 class Examiner:
-    """A model that thinks what it is told to, and keeps what it was asked."""
+    """A model that returns given opinions and records its calls."""
 
     def __init__(self, *opinions: object) -> None:
         self.opinions = list(opinions)

@@ -1,4 +1,4 @@
-"""Reports and traces to draw."""
+"""Reports and traces to render."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -114,4 +114,4 @@ HOSTILE_TRACE = Trace(
         Step(id="s1#turn-9", parent="s1", kind="turn", name="never taken up"),
     ),
 )  # fmt: skip
-"""Of a session that runs, in which a model and a tool wrote HTML."""
+"""A trace of a running session, in which a model and a tool wrote HTML."""

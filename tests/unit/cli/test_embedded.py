@@ -1,4 +1,4 @@
-"""The embedded server: which program it is, and what is told of its worker."""
+"""The embedded server: which program it is, and what is reported about its worker."""
 
 import os
 import sys

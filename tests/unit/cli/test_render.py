@@ -19,7 +19,7 @@ from tests.unit.cli.reports import report, trace
 
 
 class Page(HTMLParser):
-    """Reads a page back: its elements, its text, and whether every element is closed in order."""
+    """Parses a page: its elements, its text, and whether all elements are closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Page(HTMLParser):
         return " ".join("".join(self._said).split())
 
     def each(self, name: str, *tags: str) -> list[str | None]:
-        """List an attribute of the elements that have it, or of those of some names."""
+        """List an attribute's values: of all elements that have it, or of the elements with these tags."""
         return [found.get(name) for tag, found in self.elements if (tag in tags if tags else name in found)]
 
 

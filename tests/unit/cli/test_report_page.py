@@ -1,4 +1,4 @@
-"""The report's page: what it shows, how it reads, and that everybody can read it."""
+"""The report's page: what it shows, how it reads, and that it is accessible to everyone."""
 
 import base64
 import re
@@ -290,7 +290,7 @@ def test_colours_have_the_contrast_of_wcag_aa() -> None:
 
 
 def _contrast(colours: dict[str, str], one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
+    """Return the contrast as defined by WCAG 2."""
     lights = sorted((_luminance(colours[one]), _luminance(colours[other])))
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 

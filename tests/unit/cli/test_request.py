@@ -51,7 +51,7 @@ _TYPED: Final[Mapping[str, tuple[object, str, object]]] = {
     "answer_within": ("PT1H", "answer_within", timedelta(hours=1)),
     "urgency": ("batch", "urgency", "batch"),
 }
-"""Options as they are typed, the field that each is for, and what it then has."""
+"""Options as typed, the field each sets, and the resulting value."""
 
 
 def test_every_option_reaches_its_field() -> None:
@@ -173,7 +173,7 @@ def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signa
         read_json(str(pipe))
         return Exit.DONE
 
-    # The pipe is opened as soon as the command reads.
+    # The pipe opens once the command starts reading.
     threading.Thread(target=lambda: (os.open(pipe, os.O_WRONLY), os.kill(os.getpid(), number)), daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         run_interruptible(read())

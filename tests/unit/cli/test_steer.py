@@ -17,7 +17,7 @@ PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the nam
 
 @pytest.fixture
 def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
-    """Have commands work on a stand-in with one session."""
+    """Have commands work on a stand-in client with one session."""
     stand_in = StandInChargehand(StandInScript(report_of("Known."), plan=PLAN))
 
     async def opened(_: Connection, *, worker: bool = True) -> None:  # noqa: ARG001  # the real one's parameter

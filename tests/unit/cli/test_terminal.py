@@ -171,7 +171,7 @@ def test_a_person_sees_all_that_is_approved() -> None:
     unseen = [each for each in every if unicodedata.category(each) in ("Cf", "Co", "Zs", "Zl", "Zp")]
     hidden = {*unseen, *SHAPELESS, *CONTROLS, *BIDI} - {" ", "\n"}
     visible = {unicodedata.name(each).split()[0] for each in hidden if each in exact_text(f"a{each}b")}
-    assert visible == {"ARABIC", "SYRIAC", "KAITHI"}  # signs of numbers, which have a shape
+    assert visible == {"ARABIC", "SYRIAC", "KAITHI"}  # number signs, which are visible
     call = PendingCall(
         id="c1", hash="h", subtask="T1", agent="a", tool="mail", workflow_id="w", open_until=at(0),
         arguments={"text": "word " * 3_000 + "end\n\U000e0041"},

@@ -1,4 +1,4 @@
-"""Asking at the terminal: each question once, and no longer than it is open."""
+"""Prompts at the terminal: each question once, and only as long as it is open."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _PLACE = Question(subtask="T2", agent="analyst", text="Which place?", open_until
 
 
 class Terminal:
-    """The prompts of a session that a person attends, who types when told to."""
+    """The prompts of a session with a person, who types on request."""
 
     def __init__(self, chargehand: StandInChargehand, session: StandInSession) -> None:
         self.session, self.typed = session, asyncio.Queue[str]()
@@ -40,7 +40,7 @@ class Terminal:
         return await self.typed.get()
 
     async def has_asked(self) -> None:
-        """Wait until a question stands there and all that was typed is read."""
+        """Wait until a question is displayed and all typed input has been read."""
         await until(lambda: self.typed.empty() and self.reads == 1)
 
 
@@ -141,7 +141,7 @@ async def test_an_idle_conversation_is_asked_nothing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("chargehand_cli.verbs.chat._LOOK_SECONDS", 0.0)
     monkeypatch.setattr(sys, "stdin", os.fdopen(os.pipe()[0]))
     holding = asyncio.create_task(Chat(talk, as_json=True).hold())
-    for _ in range(1_000):  # rounds of the loop, in which something that polls would ask
+    for _ in range(1_000):  # rounds of the loop, in which polling code would query
         await asyncio.sleep(0)
     idle = [*asked]
     ends.set()

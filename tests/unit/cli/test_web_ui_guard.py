@@ -1,4 +1,4 @@
-"""What reaches the Web UI of an embedded server: what the user's own browser asked for there, and nothing else."""
+"""Requests that reach an embedded server's Web UI: those the user's own browser makes there, and no others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ def passes(request: bytes) -> bool:
 
 
 def _spellings(word: str) -> st.SearchStrategy[str]:
-    """A word in any mixture of upper and lower case."""
+    """Draw a word in any mixture of upper and lower case."""
     cases = st.lists(st.booleans(), min_size=len(word), max_size=len(word))
     return cases.map(lambda upper: "".join(c.upper() if up else c for c, up in zip(word, upper, strict=True)))
 
@@ -151,7 +151,7 @@ def test_noise_is_refused_cleanly(noise: bytes) -> None:
 
 @dataclass
 class Ui:
-    """A Web UI that notes what reaches it."""
+    """A Web UI that records the requests reaching it."""
 
     address: tuple[str, int] = ("127.0.0.1", 0)
     arrived: list[bytes] = field(default_factory=list[bytes])

@@ -1,4 +1,4 @@
-"""Connecting says which setting is wrong, in words of its own."""
+"""Connection errors name the wrong setting in plain words."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from worker.settings import Settings
 
 @pytest.fixture
 def address(client: Client) -> str:
-    """Of a real server without TLS."""
+    """The address of a real server without TLS."""
     return client.service_client.config.target_host
 
 

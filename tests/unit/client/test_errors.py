@@ -1,4 +1,4 @@
-"""Whatever Temporal says, callers hear it in the client's own words."""
+"""Whatever Temporal says, callers get it in the client's own words."""
 
 import asyncio
 
@@ -91,7 +91,7 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
     [
         *((_refusal("reason", status), kind, _WORDS.get(kind, "")) for status, kind in _CLASSES.items()),
         (_refusal("Workflow Task in failed state.", RPCStatusCode.ABORTED), ServerRefused, "`chargehand doctor`"),
-        # The SDK's words when a server is restarted in the middle of a call, which may be tried again.
+        # The SDK's messages for a server restarted in the middle of a call, which can be retried.
         (_refusal("transport error", RPCStatusCode.UNKNOWN), NotReachable, ""),
         (_refusal("h2 protocol error: reset", RPCStatusCode.UNKNOWN), NotReachable, ""),
         (_refusal("error reading a body from connection", RPCStatusCode.UNKNOWN), NotReachable, ""),

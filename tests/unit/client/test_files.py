@@ -1,4 +1,4 @@
-"""Files on their way to the workers and back: what lands where, and what is left out and why."""
+"""Files on their way to the workers and back: where each ends up, and what is left out and why."""
 
 import base64
 import hashlib

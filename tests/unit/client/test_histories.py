@@ -1,4 +1,4 @@
-"""What is read from histories: events, however the server is, and what running subtasks have spent."""
+"""What is read from histories: events, whatever the server does, and what running subtasks have spent."""
 
 import asyncio
 import gc
@@ -30,12 +30,12 @@ CHILD = "s/run/reader/0123456789abcdef"
 STARTING = RPCError("Namespace default is not found.", RPCStatusCode.NOT_FOUND, b"")
 GONE = RPCError("workflow execution not found", RPCStatusCode.NOT_FOUND, b"")
 SETTLED = Status(session="s", goal="g", state="executing", turns=5, spent_usd=Decimal("0.5"))
-"""What the session says once its child has ended."""
+"""The session's status after its child has ended."""
 UNSETTLED = SETTLED.model_copy(update={"turns": 1, "spent_usd": Decimal("0.1"), "reserved_usd": Decimal(1)})
 
 
 def history() -> list[HistoryEvent]:
-    """A session that starts a subtask, and is terminated."""
+    """Return the history of a session that starts a subtask and is terminated."""
     events = [HistoryEvent(event_id=number) for number in range(1, 5)]
     started, initiated, running, ended = events
     started.workflow_execution_started_event_attributes.workflow_type.name = WorkflowType.SUPERVISOR
@@ -48,13 +48,13 @@ def history() -> list[HistoryEvent]:
 
 
 class Server:
-    """A server that gives the history of a session in pages of one event; its child has taken one turn, and goes on."""
+    """A server that returns a session's history one event per page; its child has taken one turn and continues."""
 
     namespace = "default"
     data_converter = data_converter()
 
     def __init__(self, runs: Iterable[bool] = (), refusals: Mapping[int, RPCError] | None = None) -> None:
-        """Tell each time that the session is described whether its child runs; refuse some pages, each once."""
+        """Set whether the child runs at each description of the session, and which pages are refused once."""
         self._runs = iter(runs)
         self._refusals = dict(refusals or {})
         self.workflow_service = self
@@ -144,7 +144,7 @@ async def leave_with_the_subtask() -> list[str]:
 
 
 async def ask(server: Server, answers: Sequence[Status]) -> tuple[Status, list[str]]:
-    """Ask for a status that is answered so; returns it with how it was asked."""
+    """Request a status with these answers; return it and the calls that were made."""
     remaining, calls = iter(answers), list[str]()
 
     async def first() -> Status:

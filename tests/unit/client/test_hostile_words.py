@@ -1,4 +1,4 @@
-"""Filters of lists and times of schedules, whatever is put into them: one value in a query, or refused by name."""
+"""Filters of lists and times of schedules, whatever they contain: one value in a query, or refused by name."""
 
 import re
 from calendar import month_abbr, month_name, monthrange

@@ -35,7 +35,7 @@ def test_the_workflow_handles_it(row: Row) -> None:
     assert hints.pop("return") == row.returns
     assert list(hints.values()) == ([row.takes] if row.takes else [])
     assert handler.description == f"{row.summary}."
-    # The signature of a caller is checked where an update is validated: one without a validator would take any.
+    # A caller's signature is checked when an update is validated; without a validator, any would be accepted.
     assert row.kind == "query" or handler.validator
 
 

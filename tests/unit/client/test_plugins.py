@@ -1,4 +1,4 @@
-"""The one way to add to Chargehand: what plug-ins register is found, and what is wrong with one is said."""
+"""Chargehand's only extension mechanism: registrations of plug-ins are found, and faults are reported."""
 
 import sys
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TideSettings(BaseSettings):
-    """What a plug-in can be told."""
+    """Settings of a plug-in."""
 
     tide_station: str = "Dover"
 

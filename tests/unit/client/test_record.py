@@ -1,4 +1,4 @@
-"""The record of effects, in a directory and in buckets: what is added stays, once."""
+"""The record of effects, in a directory and in buckets: entries stay once they are added."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Tool functions: what a model is told of them, and how they are called."""
+"""Tool functions: what a model is told about them, and how they are called."""
 
 import asyncio
 import threading

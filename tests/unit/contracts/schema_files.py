@@ -17,17 +17,17 @@ from chargehand.contracts import ConversationEnd, ConversationRequest, Report, S
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
 
 _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
-"""Read whole, beside the messages of a session; the schema of each holds those of its parts."""
+"""Contracts read whole, in addition to a session's messages; each schema includes those of its parts."""
 
 
 class _JsonSchema(GenerateJsonSchema):
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Leave out the keyword `discriminator`, which OpenAPI has and JSON Schema has not."""
+        """Leave out the keyword `discriminator`, which OpenAPI has and JSON Schema lacks."""
         return {"oneOf": super().tagged_union_schema(schema)["oneOf"]}
 
 
 def _messages() -> set[str]:
-    """Name what goes in and out of a session: its request and report, and the messages of its updates and queries."""
+    """Name a session's inputs and outputs: its request and report, and the messages of its updates and queries."""
     sent = chain(
         *(
             (row.takes, *(get_args(row.returns) or [row.returns]))
@@ -43,7 +43,7 @@ def _messages() -> set[str]:
 
 @cache
 def schemas() -> dict[str, dict[str, object]]:
-    """Describe each contract as JSON Schema (draft 2020-12): what people write as it is read, the rest as written."""
+    """Describe each contract as JSON Schema (draft 2020-12): as read if people write it, otherwise as written."""
     described: dict[str, dict[str, object]] = {}
     for name in sorted({*_messages(), *_OTHERS}):
         contract: object = getattr(contracts, name)

@@ -1,4 +1,4 @@
-"""Requests as they are typed: what is refused, at once and by the name of the field, and what profiles fill in."""
+"""Requests as typed: what is refused, at once and by the field's name, and what profiles fill in."""
 
 import re
 from collections.abc import Iterator
@@ -93,8 +93,8 @@ def test_bad_input_is_refused_by_name() -> None:
         ),
         (b'{"goal": "a goal", "profile": "huge"}', "profile: must be 'quick', 'standard' or 'deep'"),
         (b'{"goal": "a goal", "profile": ["deep"]}', "profile: must be 'quick', 'standard' or 'deep'"),
-        (b'{"goal": "a goal", "profile": "deep", "limits": 7}', "limits: must be an object"),  # no profile hides it
-        # All problems are named together, and no value, which may be a secret in the wrong place.
+        (b'{"goal": "a goal", "profile": "deep", "limits": 7}', "limits: must be an object"),  # not hidden by a profile
+        # All problems are reported together without any value, which may be a misplaced secret.
         (
             b'{"goal": 1, "limits": {"max_depth": 0}, "crew": "Sk-Secret"}',
             (

@@ -1,4 +1,4 @@
-"""Contracts that callers build in Python refuse what is invalid in the words of every other way in."""
+"""Contracts that callers build in Python are refused in the same words as through any other interface."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from chargehand.errors import InvalidInput
 
 CONVERTER = data_converter().payload_converter
 CANDIDATES = [None, True, -1, 10**12, "", "\x00", "x" * 30_000, [], [-1], [""], {}, {"no": 1}]
-"""Values of which every field refuses some, by its type or by a rule."""
+"""Values of which each field refuses some, because of its type or a rule."""
 
 
 def _below(kind: type[Contract]) -> Iterator[type[Contract]]:
@@ -37,7 +37,7 @@ CONTRACTS = _contracts()
 
 
 def _refusal(kind: type[Contract], /, **fields: object) -> str:
-    """Build a contract; return why it is invalid, or nothing."""
+    """Build a contract; return why it is invalid, or an empty string."""
     try:
         kind(**fields)
     except ValueError as error:

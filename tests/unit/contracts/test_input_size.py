@@ -1,4 +1,4 @@
-"""What anyone can send is measured before it is read: a refusal takes bounded work, however large the input is."""
+"""Untrusted input is measured before it is read: a refusal takes bounded work, however large the input is."""
 
 import gc
 import json
@@ -25,7 +25,7 @@ from workflows.mailbox.contracts import Envelope
 CONVERTER = data_converter().payload_converter
 MODELS: list[type[Message]] = [SessionRequest, SupervisorRequest, SubtaskRequest, PlanDecision, Envelope]
 _MOST_CALLS = 200_000
-"""Of functions, in C or Python; a request that reaches every limit takes 100,000."""
+"""Maximum function calls, in C or Python; a request that reaches every limit takes 100,000."""
 
 
 @pytest.mark.parametrize("model", first_fast([*MODELS, None]))
@@ -58,7 +58,7 @@ def test_the_work_of_a_refusal_is_bounded(model: type[Message] | None, monkeypat
 
 
 def _values(value: object) -> int:
-    """Count commas and brackets as a parser would write them."""
+    """Count the commas and brackets that the value has when serialised."""
     if not isinstance(value, dict | list):
         return 0
     items = list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else cast("list[object]", value)
@@ -81,7 +81,7 @@ def test_values_are_counted_as_a_parser_would(value: object, ascii_only: bool) -
 
 
 _LEVELS = {"[": 1, '{"a]":': 1, '{"\\\\":[': 2, "[[],": 1}
-"""How much deeper each beginning leads."""
+"""Levels of nesting that each beginning adds."""
 
 
 @pytest.mark.parametrize("opening", _LEVELS)

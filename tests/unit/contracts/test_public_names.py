@@ -1,4 +1,4 @@
-"""Names that others depend on: those of the package, and those that travel."""
+"""Names that others depend on: those of the package, and those on the wire."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What goes over the wire comes back as it was."""
+"""Values sent over the wire come back unchanged."""
 
 import json
 from contextlib import nullcontext
@@ -108,7 +108,7 @@ def test_a_request_that_asks_for_something_else_is_refused_by_its_fields(
     [original] = CONVERTER.from_payloads(CONVERTER.to_payloads([asked]), [kind])
 
     refuse_difference("talk", original, asked)
-    for name in {*kind.model_fields} - {"credentials"}:  # those are sealed anew each time
+    for name in {*kind.model_fields} - {"credentials"}:  # credentials are sealed anew each time
         now = getattr(other, name)
         parts = (
             [f"{name}.{part}" for part in sorted(type(now).model_fields)] if isinstance(now, Limits | Tiers) else [name]

@@ -1,7 +1,7 @@
 """The compose file, the image and their scripts, as far as they can be checked without a container runtime.
 
-`tests/containers` builds the image and runs the worker. The other services' images have to be pulled, so what is said
-of them here is all that is checked.
+`tests/containers` builds the image and runs the worker. The images of the other services have to be pulled, so only
+their settings in these files are checked.
 """
 
 import importlib
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "Dockerfile"
 FOR_OTHERS = ("TEMPORAL_", "AWS_", "GOOGLE_")
-"""How names begin that the SDKs below the worker read."""
+"""Prefixes of variables that are read by the SDKs below the worker."""
 
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
@@ -212,7 +212,7 @@ def test_stopping_workers_are_waited_for() -> None:
 
 @pytest.fixture(scope="module")
 def temporal_address() -> Iterator[str]:
-    """A real Temporal server, in memory, as the namespace job would meet it."""
+    """A real in-memory Temporal server, as the namespace job would find it."""
     program = Path(sys.executable).with_name("temporal")
     port = free_port()
     server = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: held against the compose file, and rendered where kubectl is at hand."""
+"""The Kubernetes manifests: compared with the compose file, and rendered if kubectl is available."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is shipped, extras included: licences, what it could do to every program, and hashes in the lock."""
+"""What is shipped, extras included: licences, effects on all programs, and hashes in the lock."""
 
 import tomllib
 from importlib.metadata import PackageMetadata, PackageNotFoundError, distributions, metadata
@@ -9,20 +9,20 @@ from tests.unit.deployment.test_documents import ROOT
 _PERMISSIVE = {
     *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU"),
     *("PSF-2.0", "Zlib"),
-    # As they are called where no SPDX expression is given.
+    # Names used where no SPDX expression is given.
     *("3-Clause BSD License", "Apache Software License", "BSD License", "ISC License (ISCL)", "MIT License"),
     *("Python Software Foundation License", "The Unlicense (Unlicense)"),
 }
 _JUDGED = {
     "certifi": "Mozilla Public License 2.0 (MPL 2.0)",  # used unchanged
-    # Of WeasyPrint. It is under any of these, so under MPL 1.1, and used unchanged; tests do not always have it.
+    # A dependency of WeasyPrint. It is under any of these, so under MPL 1.1; used unchanged; not always in tests.
     "pyphen": "GNU General Public License v2 or later (GPLv2+) AND GNU Lesser General Public License v2 or later "
     "(LGPLv2+) AND Mozilla Public License 1.1 (MPL 1.1)",
     "protobuf-py-ext": "",  # e2b brings it, by the authors of protobuf-py
-    "pypdfium2": "BSD-3-Clause, Apache-2.0, dependency licenses",  # those of what PDFium contains are permissive
+    "pypdfium2": "BSD-3-Clause, Apache-2.0, dependency licenses",  # the licences of PDFium's parts are permissive
     "tld": "MPL-1.1 OR GPL-2.0-only OR LGPL-2.1-or-later",  # MPL-1.1, used unchanged
 }
-"""Others that we take, exactly as they are stated; docs/decisions/0005-dependencies.md says why."""
+"""Other accepted licences, exactly as stated; docs/decisions/0005-dependencies.md gives the reasons."""
 
 
 _OURS = {"chargehand", "chargehand-application", "chargehand-cli", "chargehand-plugins", "chargehand-worker"}
@@ -33,7 +33,7 @@ LOCKED: list[dict[str, Any]] = tomllib.loads((ROOT / "uv.lock").read_text("utf-8
 
 
 def shipped() -> set[str]:
-    """List the packages of the lock that an install of anything but development brings."""
+    """List the locked packages that any installation except a development one brings."""
     found: set[str] = set()
     waiting = ["chargehand-application"]
     while waiting:
@@ -61,7 +61,7 @@ def fields(about: PackageMetadata, name: str) -> list[str]:
 
 
 def is_permissive(licence: str) -> bool:
-    """Judge an expression: one alternative is enough, and needs all of its parts."""
+    """Whether a licence expression is permissive: one alternative with only permissive parts is enough."""
     return any(all(part in _PERMISSIVE for part in alternative.split(" AND ")) for alternative in licence.split(" OR "))
 
 
@@ -72,7 +72,7 @@ def test_no_licence_is_unknown() -> None:
         try:
             licences[name] = stated(metadata(name))
         except PackageNotFoundError:
-            continue  # of another system, or an extra that tests do without
+            continue  # for another system, or an extra that tests do without
 
     assert len(licences) > 100
     judged = {name: licence for name, licence in _JUDGED.items() if name in licences}

@@ -1,4 +1,4 @@
-"""The Makefile: what reaches the programs behind its words, and what a machine that is not ready is told."""
+"""The Makefile: what its words pass to programs, and its messages on a machine that is not ready."""
 
 import fcntl
 import json
@@ -51,7 +51,7 @@ def project(tmp_path: Path) -> Path:
 def make(
     folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    # A make that runs the tests hands its own settings down; they are not those of a person at a shell.
+    # When make runs the tests, it passes on its own settings, which a person's shell would not have.
     clean = {key: value for key, value in os.environ.items() if key in {"PATH", "HOME", "LANG", "LC_ALL"}}
     return subprocess.run(
         ["make", *arguments],
@@ -194,7 +194,7 @@ def test_an_unfit_python_is_named_with_the_remedy(project: Path, python3: str, r
 
 
 def installed(project: Path, uv: str) -> dict[str, str]:
-    """Have the project's environment look whole, with a stand-in for uv; returns the variables to install it with."""
+    """Make the project's environment look complete, with a stand-in for uv; return the variables to install with."""
     (project / ".venv" / "bin" / "activate").write_text(f"{project.resolve()}/.venv", encoding="utf-8")
     (project / ".venv" / "bin" / "uv").write_text(f"#!/bin/sh\n{uv}\n", encoding="utf-8")
     (project / ".venv" / "bin" / "uv").chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a release promises of its messages: nothing that was sent is refused, and nothing that was read is gone."""
+"""A release's promise for its messages: accepted messages stay accepted, and fields that were read stay."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What pages state of settings, options, fields and numbers is what the code has."""
+"""Settings, options, fields and numbers stated on pages match the code."""
 
 import re
 import tomllib
@@ -174,7 +174,7 @@ def _stated_of(field: FieldInfo) -> Any:
 
 
 def _number(place: str) -> str:
-    """Return what stands at a place."""
+    """Return the number at a place in the code."""
     name, _, divisor = place.partition(" / ")
     path = name.split(".")
     value: Any = None
@@ -211,5 +211,5 @@ def test_defaults_of_the_table_of_deployment() -> None:
 
 def _is_stated(value: object, default: str) -> bool:
     if not value and value is not False:
-        return default == "none" or value is None  # what is computed is stated as what it comes to
+        return default == "none" or value is None  # computed defaults are stated as their results
     return default.lower() == _written(value).lower().replace(" ", "")

@@ -67,7 +67,7 @@ def test_the_types_are_those_of_the_contracts() -> None:
     """Each field is one of the message's, and of what is sent, those are optional that need not be there."""
     text = (EXAMPLES / "typescript" / "src" / "messages.mts").read_text(encoding="utf-8")
     interfaces: dict[str, str] = dict(re.findall(r"export interface (\w+) \{\n(.*?)\n\}", text, re.DOTALL))
-    for name in sorted(interfaces.keys() - {"Updates"}):  # which is no contract, but the table of messages
+    for name in sorted(interfaces.keys() - {"Updates"}):  # the table of messages, not a contract
         fields: dict[str, str] = dict(re.findall(r"^  (\w+)(\??): ", interfaces[name], re.MULTILINE))
         message = getattr(contracts, name)
         assert issubclass(message, Contract)

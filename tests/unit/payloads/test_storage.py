@@ -1,4 +1,4 @@
-"""Large payloads in a directory and in buckets: what was stored comes back, or an error says why not."""
+"""Large payloads in a directory and in buckets: stored payloads come back, or an error says why not."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _open_to_all(folder: Path) -> Path:
-    """Let others read a folder: below a private one everything is private."""
+    """Make a folder readable to others: everything below a private one is private."""
     folder.chmod(0o755)
     return folder
 

@@ -1,4 +1,4 @@
-"""Calls that act in a session: the same call is made once in its whole tree, and what is unknown is named."""
+"""Acting calls in a session: a call is made only once in its whole tree, and unknown outcomes are named."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ def crews(tmp_path: Path) -> Path:
 
 
 def refunds(*fails: type[Exception] | None) -> tuple[Tool[..., str], list[str]]:
-    """Make a tool whose calls fail in this order, and the list of its calls."""
+    """Make a tool whose calls fail in this order; return it and the list of its calls."""
     calls: list[str] = []
 
     @tool(capabilities=[], acts=True)
@@ -35,7 +35,7 @@ def refunds(*fails: type[Exception] | None) -> tuple[Tool[..., str], list[str]]:
 
 
 async def _settle(crews: Path, refund: Tool[..., str], *replies: Reply, again: tuple[Reply, ...] = ()) -> ScriptedRun:
-    """Run a subtask, and another attempt at it if there is one."""
+    """Run a subtask and, if it is retried, another attempt."""
     script = Script().plan(subtask("T1", "clerk", "Settle order A-17.")).work("A-17", *replies)
     script = script.on("refine", Reply({"worthwhile": True, "instruction": "Once more: order B."}))
     return await run_session(REQUEST, script.work("Once more", *again), crews=crews, tools=[refund])

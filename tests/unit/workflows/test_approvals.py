@@ -50,7 +50,7 @@ def _decided(pending: Pending, decision: str, **fields: object) -> CallDecision:
 
 
 def _doubtful(approvals: Approvals) -> Pending:
-    """Have a call allowed whose outcome then is unknown."""
+    """Have a call allowed, then reported with an unknown outcome."""
     assert approvals.judge(_request(policy=(_ONCE,))) is not None
     doubtful = _request(policy=(_ONCE,), is_doubtful=True)
     assert approvals.judge(doubtful) is None

@@ -1,4 +1,4 @@
-"""Authority only shrinks, and private text, strangers' text and a way out never meet in one place."""
+"""Authority only shrinks, and no agent combines private text, strangers' text and a way out."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -46,7 +46,7 @@ def _crew(random: Random, name: str) -> CrewCard:
 
 
 def _escalations(card: AgentCard, above: Authority) -> Iterator[str]:
-    """Name what an agent may do that a session above it may not; from the words of the rule, not from its code."""
+    """Name what an agent may do that a session above it may not; written from the rule's text, not its code."""
     yield from set(card.acting) - set(above.acting)
     yield from set(card.capabilities) - set(above.capabilities)
     yield from {tool for tool in card.tools if tool in above.approvals} - set(card.approvals)

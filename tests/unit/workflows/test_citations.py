@@ -1,4 +1,4 @@
-"""What a text cites, what its statements rest on, and which of its links stay."""
+"""What a text cites, what its statements are based on, and which of its links remain."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
     """However it is written, a viewer makes no link or picture of it, and shows the whole address."""
     html = MarkdownIt("commonmark").render(inert_links(text, [Source(ref="r", url=READ)]))
 
-    html = re.sub(r'<a href="([^"]*)">\1</a>', r"\1", html)  # what shows its address whole
+    html = re.sub(r'<a href="([^"]*)">\1</a>', r"\1", html)  # links that show their full address
     assert not re.search(r"(?i)(?:<(?:(?:a|img|b)\b[^>]*|s\w+>[^<]*)|mermaid[^<]*|\\href\{.*)evil", html)
     assert "evil.example" in html
 
@@ -333,7 +333,7 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         ("It says “Island | 103295.0” [S2].", "computed"),
         ("Island has most [S2].", "supported"),
         ("Notice is three months.", "unsupported"),
-        ("Sorry, the notice period is six months.", "unsupported"),  # it is polite, and states a figure in words
+        ("Sorry, the notice period is six months.", "unsupported"),  # polite, but states a figure in words
         ("In short, the lease is void.", "unsupported"),
         ("Notice is three months [S7].", "unsupported"),
         ("The lease ends.", "supported"),

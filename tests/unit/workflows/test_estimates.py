@@ -1,4 +1,4 @@
-"""The budget: books that always balance, no turn that can cost more than is reserved for it, and who goes without."""
+"""The budget: books always balance, no turn costs more than its reservation, and who goes without."""
 
 from decimal import ROUND_UP, Decimal
 from itertools import permutations
@@ -284,7 +284,7 @@ def test_no_amount_is_negative_or_no_number() -> None:
 
 
 CHILDREN = {"a": True, "b": False, "c": True, "d": False}
-"""Whether each can go on without what it asks for."""
+"""Whether each child can continue without what it asks for."""
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 5])

@@ -122,7 +122,7 @@ def test_a_source_that_no_tool_returned_is_dropped() -> None:
 def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
     """The agent's quotation is kept only if its words stand in the source; else the source's own words are."""
     cases = [
-        ("Notice is given three months", "Notice is given three months"),  # words as they stand
+        ("Notice is given three months", "Notice is given three months"),  # words exactly as written
         ("given   three\nmonths before", "given   three\nmonths before"),  # other white space
         ("Notice is given six months", HANDBOOK.quote),  # another word
         ("notice is given", HANDBOOK.quote),  # another case

@@ -1,4 +1,4 @@
-"""Messages between workflows: delivered once, in order, none lost, whatever arrives again, late, or from a stranger."""
+"""Messages between workflows: delivered once, in order, none lost, despite repetition, delay and strangers."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -36,7 +36,7 @@ def _resumed(mailbox: Mailbox) -> Mailbox:
 
 
 class TwoWorkflows(RuleBasedStateMachine):
-    """A parent writes to its child, and the child to its parent; either may continue as new, the parent be reset."""
+    """A parent and a child write to each other; either may continue as new, and the parent may be reset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,9 +44,9 @@ class TwoWorkflows(RuleBasedStateMachine):
         self.parent, self.child = Mailbox(address="parent"), Mailbox(address="child")
         self.outbox = Outbox("child", is_started=False)
         self.written: list[Envelope] = []
-        """What waits to be sent to the child, in order."""
+        """Messages waiting to be sent to the child, in order."""
         self.sent: list[Envelope] = []
-        """What the server has taken, which it may deliver more than once."""
+        """Messages that the server has accepted, and may deliver more than once."""
         self.acted_on: list[Envelope] = []
         self.before = _resumed(self.parent)
         self.requests: list[Request[Grant]] = []
@@ -54,7 +54,7 @@ class TwoWorkflows(RuleBasedStateMachine):
         """Tokens of the requests whose workflow still waits, or has not noticed the reply."""
         self.replies: list[Envelope] = []
         self.first: dict[str, Grant] = {}
-        """The reply to each request that came first and in time."""
+        """The first timely reply to each request."""
 
     @rule()
     def write(self) -> None:
@@ -67,7 +67,7 @@ class TwoWorkflows(RuleBasedStateMachine):
 
     @rule()
     def send(self) -> None:
-        """The server takes whatever may be sent."""
+        """Have the server accept everything that may be sent."""
         for envelope in [each for each in self.written if self.outbox.is_next(each)]:
             self.written.remove(envelope)
             self.outbox.remove(envelope)
@@ -76,7 +76,7 @@ class TwoWorkflows(RuleBasedStateMachine):
 
     @rule(which=_WHICH)
     def give_up(self, which: int) -> None:
-        """Whoever wrote it was cancelled before it was sent."""
+        """Cancel the writer of a message before it is sent."""
         if self.written:
             self.outbox.remove(self.written.pop(which % len(self.written)))
 
@@ -95,14 +95,14 @@ class TwoWorkflows(RuleBasedStateMachine):
 
     @rule()
     def reset_the_parent(self) -> None:
-        """It goes on from an earlier moment, and writes what it wrote then, or something else, by other tokens."""
+        """Resume from an earlier moment and write the same messages, or others, with other tokens."""
         self.parent = Mailbox(address="parent")
         self.parent.take_over(self.before)
 
     @precondition(lambda self: not self.open)
     @rule()
     def continue_the_child_as_new(self) -> None:
-        """It does so between two rounds: no request is open."""
+        """Continue between two rounds, when no request is open."""
         self.child = _resumed(self.child)
 
     @rule()
@@ -113,14 +113,14 @@ class TwoWorkflows(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(which=_WHICH, turns=st.integers(0, 1_000))
     def reply(self, which: int, turns: int) -> None:
-        """The parent replies, perhaps a second time, after a reset."""
+        """Have the parent reply, possibly again after a reset."""
         request = self.requests[which % len(self.requests)].envelope
         self.replies.append(self.parent.answer(request, _grant(turns)))
 
     @precondition(lambda self: self.requests)
     @rule(which=_WHICH)
     def end_the_wait(self, which: int) -> None:
-        """There is a reply, or none is of use any more."""
+        """End a wait, as there is a reply or none is needed any more."""
         request = self.requests[which % len(self.requests)]
         if request.envelope.token in self.open:
             self.child.close(request, _START)
@@ -129,7 +129,7 @@ class TwoWorkflows(RuleBasedStateMachine):
     @precondition(lambda self: self.replies)
     @rule(which=_WHICH)
     def deliver_a_reply(self, which: int) -> None:
-        """In any order, and any number of times."""
+        """Deliver replies in any order, any number of times."""
         envelope = self.replies[which % len(self.replies)]
         is_due = envelope.token in self.open - self.first.keys()
 

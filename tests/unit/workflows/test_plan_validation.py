@@ -1,4 +1,4 @@
-"""Plans as graphs, and which may be carried out; whatever is written ends in nothing but a refusal."""
+"""Plans as graphs, and which may be executed; whatever is written, the worst result is a refusal."""
 
 import re
 import tomllib

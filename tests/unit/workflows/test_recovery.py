@@ -38,7 +38,7 @@ TOO_BIG = Escalation(reason="too_big")
 
 
 def after(attempts: Attempts, action: Action) -> Attempts:
-    """Note an action that comes to nothing."""
+    """Note an action without effect."""
     return replace(attempts, done=attempts.done | {action})
 
 
@@ -49,7 +49,7 @@ def again(attempts: Attempts, action: Action, means: Means) -> Attempts:
 
 
 def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> list[Action]:
-    """Take whatever the table says, each attempt ending like the one before, until there is nothing more to take."""
+    """Take the table's actions until none is left, each attempt ending like the one before."""
     attempts = attempts or Attempts(agents=("reader",))
     actions: list[Action] = []
     while not actions or actions[-1] not in {Action.ACCEPT, Action.GIVE_UP}:

@@ -1,4 +1,4 @@
-"""What is the same piece of work, and the same call, and what is not: the loop guard."""
+"""The loop guard: when two pieces of work, or two calls, count as the same."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from workflows.rules.repetition import Effects, is_repetitive, made_together, re
 from workflows.rules.task_deduplication import child_workflow_id, fingerprint
 
 READS = Effects()
-"""Of an agent in a session where nothing acts."""
+"""Effects of an agent in a session without acting calls."""
 
 
 def call(
@@ -177,7 +177,7 @@ def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) ->
                 changes = True
             latest[name] = version
             results.append(refused or ToolResult(call_id=one.id, tool=one.tool, output={"version": version}))
-        # Calls of a round are made side by side, so what was read in a round that acted may be from before.
+        # Calls of a round run concurrently, so a read in a round that acted may be from before the change.
         version += changes
         seen = latest
         rounds.append(Round(calls=tuple(calls), results=tuple(results)))

@@ -174,7 +174,7 @@ def test_the_speed_up_is_against_one_after_another() -> None:
         ([_record("T1", 5, 10), _record("T2", 10, 15)], 10, 5, 1.0),  # two in a row
         # T1 5-12 and T2 8-15 overlap by 4 s: 24 / 20.
         ([_record("T2", 8, 15), _record("T1", 5, 12)], 14, 7, 1.2),  # two that overlap
-        # T1 5-10, then T3 10-16 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
+        # T1 5-10, then T3 10-16 depends on it; T2 5-15 in parallel. 10 s overlap: 30 / 20.
         ([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 16)], 21, 11, 1.5),  # a chain
         ([waiting, unfinished], 0, 0, 1.0),  # none
     ]

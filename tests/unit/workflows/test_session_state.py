@@ -1,4 +1,4 @@
-"""What a session and an agent know, and what may happen to it: data, tested without Temporal."""
+"""The data of a session and an agent, and its possible changes, tested without Temporal."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

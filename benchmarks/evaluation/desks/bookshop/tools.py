@@ -1,4 +1,4 @@
-"""The tools of a bookshop: they cancel, return and exchange."""
+"""The tools of a bookshop: cancelling, returning and exchanging."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -60,7 +60,7 @@ class Tools:
         return {name: each for name, each in self.db.editions.items() if each.title == title}
 
     def cancel_order(self, order: str) -> Order:
-        """Cancel an open order; what was paid becomes credit."""
+        """Cancel an open order; the amount paid becomes credit."""
         found = self._order(order, "open")
         self._pay(found, -sum(self.db.editions[each].price for each in found.editions))
         self._restock(found.editions, 1)

@@ -1,4 +1,4 @@
-"""The tools of a company of night trains: they book, change and cancel berths."""
+"""The tools of a night train company: booking, changing and cancelling berths."""
 
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ class Traveller(BaseModel):
     name: str
     status: Literal["gold", "none"] = "none"
     charged: int = 0
-    """What the card was charged so far."""
+    """Total charged to the card so far."""
     vouchers: dict[str, int] = {}
     bookings: list[str]
 
@@ -75,7 +75,7 @@ class Tools:
         return {name: each for name, each in self.db.trains.items() if (each.route, each.day) == (route, day)}
 
     def book(self, traveller: str, train: str, berths: Class, passengers: list[Passenger], vouchers: list[str]) -> str:
-        """Book a berth for each passenger; what vouchers do not pay, the card does. Returns the booking's number."""
+        """Book a berth for each passenger; vouchers pay first, then the card. Return the booking number."""
         people = [Passenger.model_validate(each) for each in passengers]
         payer, price = self.find_traveller(traveller), self._price(train, berths) * len(people)
         if not set(vouchers) <= set(payer.vouchers):
@@ -109,7 +109,7 @@ class Tools:
         return found
 
     def add_luggage(self, booking: str, pieces: int) -> Booking:
-        """Add pieces of luggage to a booking; the card pays."""
+        """Add pieces of luggage to a booking, charged to the card."""
         found = self._booked(booking)
         found.luggage += pieces
         found.paid += _LUGGAGE * pieces

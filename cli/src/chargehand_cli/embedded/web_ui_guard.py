@@ -122,7 +122,7 @@ def check_request(head: bytes, port: int) -> tuple[bytes, int]:
 
 
 def _is_own(values: Callable[[str], list[str]], method: str, origin: str) -> bool:
-    """Whether a request comes from a page of this origin, or is a read that no page's script makes."""
+    """Return whether a request comes from a page of this origin, or is a read that no page's script makes."""
     origins, sites = values("origin"), values("sec-fetch-site")
     if any(each.lower() != origin for each in origins) or not (origins or method in _READING):
         return False

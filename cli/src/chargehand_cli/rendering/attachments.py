@@ -55,6 +55,6 @@ def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[s
 
 
 def _picture_type(content: bytes) -> str | None:
-    """Detect the media type of a raster picture from its first bytes, of a drawing from all of it."""
+    """Detect the media type of a picture: raster formats by the first bytes, SVG by the whole content."""
     raster = next((name for name, start in _RASTER.items() if start.match(content)), None)
     return raster or ("image/svg+xml" if is_drawing(content) else None)

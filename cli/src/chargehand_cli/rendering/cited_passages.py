@@ -32,7 +32,7 @@ class Passage(NamedTuple):
 def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
     """Find the lines cited by sources in the uploaded text documents, with the lines around them.
 
-    Documents other than plain text have no lines; their sources only have the quotation.
+    Documents other than plain text have no lines; their sources have only the quotation.
     """
     named = [(source, match) for source in sources if not source.url and (match := _LINES.fullmatch(source.ref))]
     if not named:

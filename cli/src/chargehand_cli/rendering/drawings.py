@@ -1,4 +1,4 @@
-"""Distinguish SVG that only draws from SVG that could run code, fetch, or expand without bounds.
+"""Distinguish SVG that only draws from SVG that could run code, load resources, or expand without bounds.
 
 Browsers neither run nor load anything from an SVG in an `img`; PDF renderers do not guarantee that.
 """
@@ -36,7 +36,7 @@ _LONGEST_STYLE: Final = 5_000
 
 
 def is_drawing(content: bytes) -> bool:
-    """Whether these bytes are an SVG with only shapes, text, and embedded raster pictures."""
+    """Return whether these bytes are an SVG with only shapes, text, and embedded raster pictures."""
     try:
         return _Check().passes(content)
     except (ExpatError, _RefusedError, ValueError, LookupError):
@@ -44,7 +44,7 @@ def is_drawing(content: bytes) -> bool:
 
 
 class _RefusedError(Exception):
-    """The drawing contains something that drawings do not need."""
+    """The drawing contains something that plain drawings do not need."""
 
 
 class _Check:
@@ -57,7 +57,7 @@ class _Check:
         """Number of elements within each element with an id."""
         self._targets: Counter[str] = Counter()
         self._refer: set[str] = set()
-        """Ids of elements with references; references to these could multiply without bounds."""
+        """Ids of elements that contain references; referencing these could multiply elements without bounds."""
         self._elements = 0
         self._style = ""
         self._letters = 0

@@ -16,12 +16,12 @@ _MARK: Final = r"<(?=[A-Za-z/!?])|(?<=\])[(:]"
 
 
 def safe_text(text: str) -> str:
-    """Make characters visible that could move the cursor, set colours, create links or reverse the text direction."""
+    """Replace characters that could move the cursor, set colours, create links or reverse the text direction."""
     return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
 
 
 def exact_text(text: str) -> str:
-    """Make every character visible, for people who approve sending a text."""
+    """Make every character visible, for people who approve the sending of a text."""
     from chargehand.contracts.problems import UNSEEN
 
     return UNSEEN.sub(_visible, safe_text(text))
@@ -33,7 +33,7 @@ def json_text(text: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error, in which a contract is named in words: `The plan decision is invalid: …`."""
+    """Return the message of an error, with contracts named in plain words: `The plan decision is invalid: …`."""
     name, _, problems = str(error).partition(": ")
     if not name.startswith("Invalid "):
         return str(error)
@@ -62,7 +62,7 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
 
 
 def is_web_address(url: str) -> bool:
-    """Whether a URL is a web address without characters that could end a link early."""
+    """Return whether a URL is a web address without characters that could end a link early."""
     return re.fullmatch(r"https?://[^\s<>()\[\]\"\\]+", url) is not None
 
 

@@ -1,4 +1,4 @@
-"""Models' Markdown as safe HTML: no raw HTML, no pictures, links only to sources that were read."""
+"""Models' Markdown as safe HTML: no raw HTML, no pictures, links only to the sources of the session."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ _ATTRIBUTES: Final = {
 _CLASSES: Final = {"a": "cite", "td": "number", "th": "number"}
 _NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u2019\u00a0\u202f ]*(?:\s?(?:%|‰|[A-Za-z€£$°µ]{1,4}))?")
 _REMARK: Final = re.compile(rf"{_CITATION.pattern}|\([^()\d]*\)")
-"""What may accompany the number of a cell: citations, and words in parentheses."""
+"""Permitted text next to the number in a cell: citations, and words in parentheses."""
 _NO_VALUE: Final = frozenset({"-", "–", "—", "n/a"})
 """Placeholders in tables for a missing number."""
 
@@ -113,7 +113,7 @@ def parse_markdown(text: str) -> list[Token]:
 
 
 def text_fragment(url: str, quoted: str) -> str:
-    """Append a text fragment, with which browsers scroll to quoted words and highlight them."""
+    """Append a text fragment, which makes browsers scroll to quoted words and highlight them."""
     words = quoted.partition("\n")[0].split()
     if not words:
         return url
@@ -161,7 +161,7 @@ def _pattern(quotation: str) -> str:
 
 
 def with_commands(text: str) -> Markup:
-    """Escape a message, and render text in backticks as code."""
+    """Escape a message, and render the text in backticks as code."""
     parts = safe_text(text).split("`")
     return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 

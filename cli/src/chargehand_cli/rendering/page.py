@@ -73,7 +73,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
 def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str = "", action: str = "") -> str:
     """Render a session's progress, why it has no report, and what to do.
 
-    `problem` is how it failed, `action` what it needs from its user.
+    `problem` describes its failure, `action` what it needs from its user.
     """
     body = render(
         "unfinished.html",

@@ -39,12 +39,12 @@ def argument_lines(call: PendingCall) -> Iterator[str]:
 
 
 def record_state(record: SubtaskRecord) -> SubtaskState:
-    """Return the state whose mark and colour a subtask has: of one that waits for a person, `waiting`."""
+    """Return the state that determines a subtask's mark and colour: `waiting` if it waits for a person."""
     return "waiting" if record.state == "running" and record.reason else record.state
 
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
-    """Describe a subtask's state in a few words, without its reason; a running one with its duration until a time."""
+    """Describe a subtask's state in a few words, without its reason; if running, include its duration up to `at`."""
     facts: list[str] = [reason_words(record.reason) if record.state == "running" and record.reason else record.state]
     if record.state == "waiting" and record.depends_on:
         facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
@@ -59,7 +59,7 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
 
 
 def record_reason(record: SubtaskRecord) -> str:
-    """Return why a subtask is in its state, possibly as a sentence; empty if the state says it."""
+    """Return why a subtask is in its state, possibly as a sentence; empty if the state implies it."""
     return "" if record.state in ("running", record.reason) else one_safe_line(reason_words(record.reason), 400)
 
 

@@ -1,4 +1,4 @@
-"""The templates of pages and drawings, which escape what they show and make its control characters visible."""
+"""The templates of pages and drawings, which escape their values and make control characters visible."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -51,7 +51,7 @@ def in_paragraph(text: str) -> str:
 
 
 def closed(markdown: str) -> str:
-    """Close a code block that is open at the end, so that it does not take in what follows."""
+    """Close a code block that is open at the end, so that it does not include the text that follows."""
     from chargehand_cli.rendering.markdown import parse_markdown
 
     last = parse_markdown(f"{markdown}\n\nEnd")[-1]
@@ -68,7 +68,7 @@ def unquoted_sources(report: Report) -> list[Source]:
 
 
 def further_gaps(report: Report) -> list[str]:
-    """List the gaps that the answer does not state itself."""
+    """List the gaps that the answer itself does not state."""
     answer = _bare(report.answer)
     return [gap for gap in report.gaps if _bare(gap) not in answer]
 
@@ -170,7 +170,7 @@ def clock_time(moment: datetime, now: datetime) -> str:
 
 
 def wasted_words(wasted: Usage) -> str:
-    """Describe wasted money; empty if none was wasted, even if free turns were."""
+    """Describe wasted money; empty if no money was wasted, even if free turns were."""
     return f"{dollars(wasted.cost_usd)} of it wasted" if wasted.cost_usd else ""
 
 
@@ -185,7 +185,7 @@ def count(number: int, singular: str, plural: str = "") -> str:
 
 
 def took(work: Step | SubtaskRecord) -> str:
-    """Format how long it took; empty unless both start and end are known."""
+    """Format a duration; empty unless both start and end are known."""
     return duration(work.ended_at - work.started_at) if work.started_at and work.ended_at else ""
 
 

@@ -1,4 +1,4 @@
-"""The verbs: a file per group, and a row per file in this registry, in the order of `chargehand --help`."""
+"""The verbs: one file per group, and a row per file in this registry, in the `chargehand --help` order."""
 
 from chargehand_cli.verbs import chat, inspect, report, run, sessions, steer, up, watch
 

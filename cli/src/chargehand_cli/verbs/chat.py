@@ -1,4 +1,4 @@
-"""Talk with a crew: `chat`, at a terminal or with a message a line from standard input."""
+"""Talk to a crew: `chat`, at a terminal or with one message per line from standard input."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LOOK_SECONDS: Final = 0.5
-"""How long after something has happened it is looked at, with what else happens in that time."""
+"""Delay between an event and the next look at the conversation, which shows all events so far."""
 _CLOSE: Final = "/close"
 
 
@@ -44,7 +44,7 @@ async def chat(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Talk with the agents of a crew: a message a line, typed or piped, and the reply to standard output."""
+    """Talk to the agents of a crew: one message per line, typed or piped, with replies on standard output."""
     typed = {"crew": crew, "agent": agent, "goal": goal, "limits": None if budget is None else {"budget_usd": budget}}
     fields: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
     await connection.open_with_worker()
@@ -67,19 +67,19 @@ async def chat(
 
 @dataclass
 class Chat:
-    """A conversation on the terminal: what was shown, and the typed lines."""
+    """A conversation on the terminal: the lines already shown or typed."""
 
     talk: "Conversation"
     as_json: bool
     _lines: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue[str])
     _known: set[int] = field(default_factory=set[int])
-    """Numbers of transcript lines that were shown or typed here."""
+    """Numbers of the transcript lines that were shown or typed here."""
     _seen: set[str] = field(default_factory=set[str])
     """Ids of calls already shown."""
     _asking: "asyncio.Task[None] | None" = None
     """The prompt for a decision, named by its call."""
     _written: dict[str, str] = field(default_factory=dict[str, str])
-    """Shown part of replies being written, by subtask."""
+    """The part already shown of each reply being written, by subtask."""
     _replied_at: "datetime | None" = None
     _is_waiting: bool = False
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -112,14 +112,14 @@ class Chat:
         return False
 
     async def _follow(self) -> None:
-        """Notice what happens, and show replies on a terminal while they are written, new drafts below earlier ones."""
+        """Watch for events, and show replies on a terminal while they are written, new drafts below earlier ones."""
         shows_text = not self.as_json and sys.stdout.isatty()
-        with suppress(ChargehandError):  # replies are then shown complete
+        with suppress(ChargehandError):  # replies are then shown only when complete
             async for event in self.talk.follow():
                 if event.kind != "text":
                     self._has_news.set()
                 elif shows_text and self._is_waiting and not (self._replied_at and event.at <= self._replied_at):
-                    if self._asking:  # it may be decided elsewhere
+                    if self._asking:  # it may have been decided elsewhere
                         self._ask((await self.talk.status()).calls)
                     if not event.offset:
                         put_part("\n\n" if self._written else "")
@@ -130,7 +130,7 @@ class Chat:
         self._has_news.set()
 
     async def _news(self) -> None:
-        """Wait until it is worth looking again; an idle conversation is asked nothing."""
+        """Wait until there may be news; an idle conversation is not polled."""
         await self._has_news.wait()
         await asyncio.sleep(_LOOK_SECONDS)
         if self._is_followed:
@@ -143,7 +143,7 @@ class Chat:
         return task.done()
 
     async def _next(self) -> str:
-        """Wait for a line, empty at the end of the input; meanwhile show finished jobs and what happens elsewhere."""
+        """Wait for a line, empty at the end of the input; meanwhile show finished jobs and activity elsewhere."""
         is_new, reading = True, asyncio.create_task(self._lines.get())
         while True:
             if is_new and can_ask():
@@ -179,11 +179,11 @@ class Chat:
             saying.cancel()
 
     def _ask(self, calls: "Sequence[PendingCall]") -> None:
-        """Show calls that need approval, each once; at a terminal, ask until one is decided, here or elsewhere."""
+        """Show each call that needs approval once; at a terminal, ask until one is decided, here or elsewhere."""
         if self._asking and not self._asking.done():
             if self._asking.get_name() in {call.id for call in calls}:
                 return
-            self._asking.cancel()  # what is typed next is a message
+            self._asking.cancel()  # the next typed line is a message
             say("\nIt is decided elsewhere.")
         self._asking = None
         for call in calls:
@@ -196,7 +196,7 @@ class Chat:
         line = await self._lines.get()
         self._asking = None  # it is decided here
         if not line:
-            self._lines.put_nowait(line)  # the end of the input is that of the messages, too
+            self._lines.put_nowait(line)  # the end of the input also ends the messages
             self._is_waiting = False
             self._has_news.set()
         choice = line.strip()[:1].lower()
@@ -209,7 +209,7 @@ class Chat:
             say(f"Not accepted: {error_text(error)}")
 
     async def _show_news(self, said: str = "Said elsewhere") -> bool:
-        """Show replies that report on jobs or answer others, whose messages are shown at a terminal."""
+        """Show replies about jobs or to messages sent elsewhere; at a terminal, show those messages, too."""
         lines = [line for line in (await self.talk.transcript()).lines if line.number not in self._known]
         for line in lines:
             if line.kind == "reply":
@@ -221,7 +221,7 @@ class Chat:
         return bool(lines)
 
     def _show_call(self, call: "PendingCall", *, is_asked: bool) -> bool:
-        """Show a call, with how to decide unless that is asked; False if it was shown before."""
+        """Show a call, with how to decide it unless a prompt follows; return False if it was shown before."""
         if call.id in self._seen:
             return False
         self._seen.add(call.id)

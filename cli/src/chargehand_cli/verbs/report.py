@@ -199,7 +199,7 @@ class _Standing(NamedTuple):
 
     status: "Status"
     problem: str
-    """Why it has no report, unless the status says it."""
+    """Why it has no report, unless the status already says so."""
     is_open: bool
 
 

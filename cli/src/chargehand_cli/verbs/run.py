@@ -40,7 +40,7 @@ async def run(connection: Connection, options: RequestOptions, shown: ReportOpti
 
 @verb(app, location=FILES)
 async def ask(connection: Connection, session: SessionId, options: RequestOptions, shown: ReportOptions) -> Exit:
-    """Run a session that follows another one, and knows its report, findings, sources and documents."""
+    """Run a session that follows another one and knows its report, findings, sources and documents."""
     return await run_session(connection, options, shown, follows=session)
 
 
@@ -93,7 +93,7 @@ async def _cancelling_without_worker(
 ) -> AsyncGenerator[None]:
     """Cancel a session that no worker can run, so that it does not start unexpectedly days later.
 
-    A session with an ID of the user's may have been started by an earlier command, and is kept.
+    A session whose ID the user chose may have been started by an earlier command, and is kept.
     """
     try:
         yield
@@ -114,7 +114,7 @@ async def _start(
     follows: str = "",
     quiet: bool = False,
 ) -> "Session":
-    """Check the options before anything is started, upload the documents, and start the session."""
+    """Validate the options, then upload the documents and start the session."""
     given = (options.goal, options.input)
     if given.count(None) != 1 and (base is None or options.input):
         raise typer.BadParameter("Give either GOAL or --input FILE with a request as JSON.")

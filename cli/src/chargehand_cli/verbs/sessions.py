@@ -82,7 +82,7 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
-    """Write a line per session, and one for what it waits for; follow-ups are listed below what they follow."""
+    """Write a line per session, and one for what it waits for; follow-ups are below the session they follow."""
     from chargehand_cli.rendering.text import dollars
 
     words = {each.id: each.standing.words if has_worker or each.ended_at else "no worker" for each in found}
@@ -109,7 +109,7 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
 
 
 def _threads(found: "Sequence[SessionSummary]") -> "Iterator[tuple[SessionSummary, int]]":
-    """Order sessions by thread, the one with the newest session first, each with its depth in the thread."""
+    """Order sessions by thread, the thread of the newest one first, each with its depth in the thread."""
     by_id = {each.id: each for each in found}
 
     def path(summary: "SessionSummary") -> "list[SessionSummary]":
@@ -130,7 +130,7 @@ def _threads(found: "Sequence[SessionSummary]") -> "Iterator[tuple[SessionSummar
 
 
 def read_moment(typed: str, option: str = "--since") -> datetime:
-    """Read an age such as `2h`, or a date or time in ISO 8601, in local time unless it names a zone.
+    """Parse an age such as `2h`, or a date or time in ISO 8601, in local time unless it names a zone.
 
     Raises:
         BadRequest: it is neither.

@@ -1,4 +1,4 @@
-"""Keep a worker running, and the embedded server with what plug-ins serve beside it: `up` and `worker`."""
+"""Keep a worker running, and the embedded server together with what plug-ins serve: `up` and `worker`."""
 
 import asyncio
 import os
@@ -91,7 +91,7 @@ async def stay_up(connection: Connection) -> None:
 
 
 def _become(program: WorkerCommand, location: Location) -> NoReturn:
-    """Replace this process by the worker program, which gets its signals."""
+    """Replace this process with the worker program, which receives its signals."""
     address = {"TEMPORAL_ADDRESS": location.address} if location.address else {}
     sys.stdout.flush()
     sys.stderr.flush()

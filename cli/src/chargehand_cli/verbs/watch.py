@@ -73,7 +73,7 @@ async def follow_to_report(
             break
         except asyncio.CancelledError:
             choice = await choose()
-        if await _has_ended(connection, session_id):  # ended in the meantime: nothing left to choose
+        if await _has_ended(connection, session_id):  # it ended in the meantime, so there is nothing to choose
             if choice not in GO_ON:
                 resume_after_interrupt()
             continue
@@ -111,7 +111,7 @@ def put_web_ui(connection: Connection, session_id: str, *, is_told: bool = True)
 
 
 async def _has_ended(connection: Connection, session_id: str) -> bool:
-    """Whether a session has ended, according to the server's timely answer."""
+    """Return whether a session has ended; False if the server does not answer in time."""
     with suppress(ChargehandError, TimeoutError):
         async with asyncio.timeout(_ANSWER_SECONDS):
             return not await connection.is_unfinished(session_id)

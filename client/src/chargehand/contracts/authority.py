@@ -1,4 +1,4 @@
-"""What a session's agents may do with tools: policies, and what a nested session inherits."""
+"""What a session's agents can do with tools: policies, and what a nested session inherits."""
 
 from typing import Annotated, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from chargehand.contracts.base import Contract, Name, TypedByPeople, left_out
 
 Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
-"""What an agent's tools can do: read untrusted text, read the user's private text, send something out."""
+"""What an agent's tools can do: read untrusted text, read the user's private text, send data out."""
 
 ArgumentName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 PolicyMode = Literal["enforce", "report"]
@@ -40,12 +40,12 @@ class ToolRule(TypedByPeople):
     at_most_sum: SumLimit | None = None
     """Maximum sum of an argument in a session."""
     approval: Literal["auto"] | None = None
-    """`auto`: a person decides about each call that is not `within`, or that a judge, if `judged`, passes on."""
+    """`auto`: a person decides each call that is not `within` or, if `judged`, is referred by the judge."""
     within: dict[ArgumentName, Bound | Annotated[tuple[ListedValue, ...], Field(min_length=1, max_length=1_000)]] = {}
     """Argument values allowed without a person: a number from 0 up to the given one, or one of
     the listed values. `@example.com` allows all addresses there, `https://example.com/` all pages."""
     judged: bool = False
-    """Whether a model, preferably another than the agent's, also has to judge the call as expected."""
+    """Whether a model, preferably not the agent's, must also judge the call to be expected."""
 
     @model_validator(mode="after")
     def _check_approval(self) -> Self:
@@ -61,13 +61,13 @@ class Obligation(Contract):
     """Identifies the rule in the whole session; usage is counted under this key."""
     tool: str
     rule: ToolRule | None = None
-    """None if the policy has no rule for the tool: every call is denied."""
+    """None if the policy has no rule for the tool: every call is then denied."""
     mode: PolicyMode = "enforce"
     """`report` allows a call that violates the rule, and records the violation."""
 
 
 class Watched(Contract):
-    """A tool whose successful calls another rule depends on."""
+    """A tool whose successful calls are a condition of another rule."""
 
     tool: str
     same: str | None = left_out(None)
@@ -75,13 +75,13 @@ class Watched(Contract):
 
 
 class Authority(Contract):
-    """What the agents of a session may do together; a nested session may do no more."""
+    """The combined permissions of a session's agents; a nested session has no more."""
 
     capabilities: tuple[Capability, ...] = ()
     acting: tuple[str, ...] = ()
     """Tools with side effects."""
     approvals: tuple[str, ...] = ()
-    """Tools that every agent needs a person's approval for."""
+    """Tools that require a person's approval for every agent."""
     policy: tuple[Obligation, ...] = ()
     """Obligations that apply to every agent's use of a tool."""
     watched: tuple[Watched, ...] = ()

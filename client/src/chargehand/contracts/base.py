@@ -33,7 +33,7 @@ _C = TypeVar("_C", bound="Contract")
 _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
 LARGEST_STORED_BYTES: Final = 50 << 20
-"""Of a payload that is stored outside Temporal."""
+"""Maximum size of a payload that is stored outside Temporal."""
 MOST_STORED_VALUES: Final = 500_000
 _NANODOLLAR: Final = Decimal("0.000000001")
 # White space is allowed: pasted text has tabs, line ends and page breaks.
@@ -49,7 +49,7 @@ class Contract(BaseModel):
     Payloads omit defaults (see `chargehand.converter`), so the default of a field must never change.
     """
 
-    # Most programs use few contracts; building all of them takes a fifth of the worker's import time.
+    # Most programs use few contracts; building all would take a fifth of the worker's import time.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     def __init__(self, /, **fields: Any) -> None:
@@ -82,7 +82,7 @@ class Contract(BaseModel):
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Describe the fields by their docstrings.
 
-        `use_attribute_docstrings` would do so for every class on import, a third of all import time.
+        `use_attribute_docstrings` would do so for every class at import, which would take a third of all import time.
         """
         schema = handler(core_schema)
         described = handler.resolve_ref_schema(schema)
@@ -197,7 +197,7 @@ NoControlCharacters = _WithoutControlCharacters(_refuse_control_characters)
 
 @dataclass(frozen=True)
 class Form:
-    """Requires a text to match a pattern; refusals say in words what it must be."""
+    """Requires a text to match a pattern; error messages state the requirement in words."""
 
     pattern: str
     words: str
@@ -214,7 +214,7 @@ Name = Annotated[str, Form(NAME, NAME_WORDS)]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-"""Accepts 3.0 as 3, as JSON Schema does. It follows the bounds, so that schemas state them."""
+"""Accepts 3.0 as 3, as JSON Schema does. It comes after the bounds, so that schemas include them."""
 Flag = Annotated[bool, Field(strict=True)]
 """Strictly true or false, not 0 or `yes`."""
 
@@ -234,7 +234,7 @@ No sum of providers' charges exceeds the bound.
 
 MOST_OVERCHARGE: Final = 1_000.0
 Overcharge = Annotated[float, Field(ge=1, le=MOST_OVERCHARGE)]
-"""Observed ratio of a call's cost to its worst case, up to a thousand, beyond which no budget suffices anyway."""
+"""Observed ratio of a call's cost to its worst case, at most a thousand; beyond that, no budget suffices."""
 
 
 def round_up_dollars(amount: Decimal) -> Decimal:

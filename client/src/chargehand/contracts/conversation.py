@@ -56,7 +56,7 @@ class ConversationRequest(StartRequest):
     """Limits of the whole conversation; absent ones have their defaults."""
     idle: UpToAWeek = timedelta(days=1)
     """Idle time after which the conversation ends: seconds, `8h`, `3d`, ISO 8601 (7 days at most).
-    It waits for approvals and jobs."""
+    The conversation does not end while approvals or jobs are pending."""
     answer_within: AnswerTime | None = None
     """How long a tool call that needs approval waits for a person; a working day if absent."""
 
@@ -79,8 +79,8 @@ class ConversationMessage(TypedByPeople):
     ]
     """The message (1 to 20,000 characters)."""
     mode: Literal["queue", "interrupt"] = "queue"
-    """While an agent works, `queue` lets it first answer earlier messages; `interrupt` ends the tools that it is
-    using and has it read this message at once, so that one reply answers both."""
+    """While an agent works, `queue` lets it answer earlier messages first; `interrupt` ends the tools that it is
+    using and makes it read this message at once, so that one reply answers both."""
 
 
 class Reply(Contract):
@@ -103,7 +103,7 @@ class Reply(Contract):
     confidence: Confidence = 0
     """How sure the agent is: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
-    """What was asked and could not be found or done."""
+    """What was asked for but could not be found or done."""
     sources: tuple[Source, ...] = ()
     """The sources of the reply."""
     artifacts: tuple[Artifact, ...] = left_out(())
@@ -152,9 +152,9 @@ class ConversationEnd(Contract):
     usage: Usage = Usage()
     """Its total cost."""
     gaps: tuple[str, ...] = ()
-    """Calls of unknown outcome, and other points that a person has to check."""
+    """Calls with unknown outcomes, and other points that a person has to check."""
 
     @property
     def ending(self) -> Standing:
-        """How it ended, in the words and the tone used on every screen."""
+        """How it ended, with the wording and tone used on every screen."""
         return standing("finished", self.reason)

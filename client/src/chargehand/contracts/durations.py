@@ -1,4 +1,4 @@
-"""Durations as people write them: `90s`, `1h30m`, a number of seconds, or ISO 8601, in which they are serialized."""
+"""Durations as people write them: `90s`, `1h30m`, a number of seconds, or ISO 8601, to which they serialize."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from chargehand.contracts.problems import DURATION_EXPECTED
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "min": 60, "m": 60, "h": 3_600, "d": 86_400}
 _NUMBER: Final = r"\d{1,9}(\.\d{1,9})?"
 _ISO: Final = rf"P\d{{1,3}}D|P(\d{{1,3}}D)?T(\d{{1,4}}H(\d{{1,5}}M)?({_NUMBER}S)?|\d{{1,5}}M({_NUMBER}S)?|{_NUMBER}S)"
-"""With fractions of seconds, which JSON Schema's format `duration` lacks."""
+"""Allows fractions of seconds, unlike JSON Schema's format `duration`."""
 _TYPED: Final = rf"{_NUMBER}|({_NUMBER} {{0,9}}({'|'.join(_UNITS)}) {{0,9}}){{1,4}}"
 _PART: Final = re.compile(rf"({_NUMBER}) {{0,9}}([a-z]*)")
 
 
 def _read(value: object) -> object:
-    """Read a typed duration; pydantic reads seconds and ISO 8601."""
+    """Parse a typed duration; pydantic parses seconds and ISO 8601."""
     if isinstance(value, bool):
         raise ValueError(DURATION_EXPECTED)
     if not isinstance(value, str) or not re.fullmatch(_TYPED, typed := value.strip().lower()):
@@ -32,7 +32,7 @@ def _schema(most: timedelta) -> dict[str, Any]:
 
 
 Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_ISO})$"})]
-"""A duration written by our own processes only."""
+"""A duration written only by our own processes."""
 _DAY, _WEEK = timedelta(days=1), timedelta(days=7)
 UpToADay = Annotated[timedelta, Field(gt=timedelta(0), le=_DAY), BeforeValidator(_read), WithJsonSchema(_schema(_DAY))]
 """A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
@@ -41,4 +41,4 @@ UpToAWeek = Annotated[
 ]
 """A positive duration of at most seven days."""
 AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: _WEEK if value == "none" else value)]
-"""The same; `none` means the maximum."""
+"""A positive duration of at most seven days; `none` means the maximum."""

@@ -34,7 +34,7 @@ class _Event(Contract):
     """One event of a session."""
 
     session: str
-    """Id of the followed session, also for events of sessions nested in it."""
+    """Id of the followed session, including for events of sessions nested in it."""
     subtask: str = ""
     """The subtask concerned, as a path of ids: `T2`, or `T2/T1` in the nested session that does `T2`. Empty for
     the session itself."""
@@ -50,7 +50,7 @@ class PlannedSubtask(Contract):
     id: str
     """The subtask's id in its plan."""
     agent: str
-    """The agent that does it, or `supervisor` for a nested session."""
+    """The agent that runs it, or `supervisor` for a nested session."""
     depends_on: tuple[str, ...] = left_out(())
     """Subtasks whose outcomes are its inputs."""
     for_each: str | None = left_out(None)
@@ -75,7 +75,7 @@ class SubtaskEvent(_Event):
     """`running` when it starts; when an attempt ends, the kind of its outcome or how its workflow was stopped;
     `skipped` if it was never started."""
     agent: str
-    """The agent that does it, or `supervisor` for a nested session."""
+    """The agent that runs it, or `supervisor` for a nested session."""
     title: str = ""
     """The beginning of its instruction, in one line."""
     attempt: int = 1
@@ -126,7 +126,7 @@ class ToolEvent(_Event):
     state: _State
     """`started` when it is scheduled; then how it ended."""
     ok: bool = True
-    """False if the tool reported a failure, which the agent is told."""
+    """False if the tool reported a failure, which the agent sees."""
     attempts: int = 1
     """Number of attempts, including those of lost workers."""
     error: str = ""
@@ -171,7 +171,7 @@ class TextEvent(_Event):
 
     kind: Literal["text"] = "text"
     draft: int
-    """1 for the first draft. A larger number replaces the text so far: it was sent back, was rewritten after
+    """1 for the first draft. A larger number replaces the text so far, because it was sent back, was rewritten after
     a failure, or had its citations corrected."""
     offset: int
     """Start of the part in its draft, in characters; 0 for the first part."""
@@ -182,7 +182,7 @@ class TextEvent(_Event):
 class AgentTextEvent(_Event):
     """The next part of an agent's answer while it is written; only in a session with `live_text` `agents`.
 
-    It replaces the turn's text from its offset on. The text of a finished turn is complete.
+    It replaces the turn's text from its offset onwards. The text of a finished turn is complete.
     """
 
     kind: Literal["agent_text"] = "agent_text"
@@ -265,14 +265,14 @@ class Step(Contract):
     parent: str | None = None
     """Id of the enclosing step; absent for the session itself."""
     kind: StepKind
-    """The kind of step; `turn` is an LLM call, `decision` the approval of a tool call by policy or person, `message`
+    """The kind of step: `turn` is an LLM call, `decision` the approval of a tool call by policy or person, `message`
     a person's message to agents, `route` why an agent got its work without a plan."""
     name: str
     """A short description."""
     agent: str = ""
     """The agent, or `supervisor`."""
     scheduled_at: datetime | None = left_out(None)
-    """Of a turn or a tool call: when its workflow scheduled it."""
+    """For a turn or a tool call: when its workflow scheduled it."""
     started_at: datetime | None = None
     """When a worker started it; for a message, when it arrived."""
     ended_at: datetime | None = None
@@ -288,24 +288,24 @@ class Step(Contract):
     worker: str = ""
     """Identity of the worker that ended it."""
     subtask: str = left_out("")
-    """Of a subtask: its id in the plan. Of a message to a session: the subtask that it is for, absent for all."""
+    """For a subtask: its id in the plan. For a message to a session: the target subtask, absent for all."""
     task_hash: str = left_out("")
-    """Of a subtask: the hash of its agent and instruction, unique in the session."""
+    """For a subtask: the hash of its agent and instruction, unique in the session."""
     plan: tuple[PlannedSubtask, ...] = left_out(())
-    """Of a session: its last plan."""
+    """For a session: its last plan."""
     purpose: str = left_out("")
-    """Of a turn: its purpose, such as `plan`, `work` or `synthesis`. Of a message to an agent: the turn that read
+    """For a turn: its purpose, such as `plan`, `work` or `synthesis`. For a message to an agent: the turn that read
     it, such as `turn-3`."""
     model: str = left_out("")
-    """Of a turn: the model that answered."""
+    """For a turn: the model that answered."""
     tool: str = left_out("")
-    """Of a tool call: the tool."""
+    """For a tool call: the tool."""
     arguments: Recorded | None = left_out(None)
-    """Of a tool call: the arguments."""
+    """For a tool call: the arguments."""
     result: Recorded | None = left_out(None)
-    """Of a tool call: the result, with `error` in it if it failed."""
+    """For a tool call: the result, including `error` if it failed."""
     route: Route | None = left_out(None)
-    """Of a route: why an agent got its work without the plan."""
+    """For a route: why an agent got its work without the plan."""
 
 
 class Trace(Contract):
@@ -314,7 +314,7 @@ class Trace(Contract):
     session: str
     """The session's id."""
     run: str = ""
-    """Id of its first run, which distinguishes successive sessions of the same id."""
+    """Id of its first run, which distinguishes successive sessions with the same id."""
     exported_at: datetime
     """When it was exported; later steps are missing."""
     steps: tuple[Step, ...] = ()

@@ -61,7 +61,7 @@ class Limits(TypedByPeople):
     max_depth: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
     max_parallel: Parallel = 5
-    """Agents of the whole session that work at the same time (1 to 100)."""
+    """Maximum agents of the whole session working at the same time (1 to 100)."""
     max_attempts: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 3
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Rounds = 10
@@ -82,7 +82,7 @@ class Limits(TypedByPeople):
         names = (name for name in type(self).model_fields if name != "on_limit")
         return [name for name in names if getattr(self, name) > getattr(ceilings, name)]
 
-    if TYPE_CHECKING:  # fields accept more types than they hold
+    if TYPE_CHECKING:  # fields accept more types than they store
 
         def __init__(
             self,

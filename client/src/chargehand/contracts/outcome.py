@@ -26,11 +26,11 @@ Confidence = Annotated[int, Field(ge=0, le=100)]
 
 
 Verification = Literal["contradicted", "unsupported", "cited", "computed", "supported"]
-"""How well a claim is verified, weakest first: `contradicted`, according to a judge its source says otherwise;
-`unsupported`, it has no source; `cited`, it has a source that a tool returned, but no judge has read it or not
-all of the claim is in it; `computed`, each of its figures is the cell, row, column and unit of a result, or an
-arithmetic of these that code repeats, and a judge agreed; `supported`, words or rows that code found in its source were
-judged to say it."""
+"""How well a claim is verified, weakest first: `contradicted`: a judge found that its source says otherwise;
+`unsupported`: it has no source; `cited`: it has a source that a tool returned, but no judge has read it or not
+all of the claim is in it; `computed`: each of its figures is the cell, row, column and unit of a result, or
+arithmetic on these that code repeats, and a judge agreed; `supported`: a judge found that words or rows which code
+located in its source state it."""
 
 
 class Source(Contract):
@@ -41,13 +41,13 @@ class Source(Contract):
     title: str = ""
     """A title for people: heading path, page title or query."""
     url: str | None = None
-    """Address at which it can be opened, if any."""
+    """Address where it can be opened, if any."""
     quote: str = ""
     """The passage, verbatim; several are separated by a line `[…]`."""
     about: str = left_out("")
-    """Of a query: what it computes from which documents, in words for people."""
+    """For a query: what it computes from which documents, in words for people."""
     session: str = left_out("")
-    """Id of the earlier session whose tools returned it, if known only from that session's report."""
+    """Id of the earlier session whose tools returned it, if it is known only from that session's report."""
 
 
 class Finding(Contract):
@@ -70,13 +70,13 @@ class Issue(Contract):
     """A defect that a reviewer found in an outcome."""
 
     severity: Severity
-    """`critical` makes the whole unusable, `major` makes a part of it wrong, `minor` is worth fixing."""
+    """`critical` makes the whole result unusable, `major` makes part of it wrong, `minor` is worth fixing."""
     location: str
     """The subtask's id and the words concerned."""
     file: str = left_out("")
     """Path of the file concerned; empty if none."""
     line: int = left_out(0)
-    """Line of that file, from 1; in the new version for a change."""
+    """Line in that file, from 1; in the new version if it is a change."""
     message: str
     """What is wrong."""
     suggestion: str = ""
@@ -149,9 +149,9 @@ class _Ended(Contract):
     data: JsonValue = left_out(None)
     """The result as data, valid against the agent's `output` schema; null if it has none."""
     gaps: tuple[str, ...] = ()
-    """What was asked and could not be found or done."""
+    """What was asked for but could not be found or done."""
     issues: tuple[Issue, ...] = left_out(())
-    """Defects that a reviewer found in the outcomes it was given."""
+    """Defects that a reviewer found in the outcomes it received."""
     artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
@@ -201,7 +201,7 @@ class Failure(_Ended):
 
     kind: Literal["failure"] = "failure"
     reason: FailureReason
-    """What kind of failure, from a fixed vocabulary."""
+    """Kind of failure, from a fixed vocabulary."""
     message: str = ""
     """What failed and what to do about it, for people."""
 

@@ -63,11 +63,11 @@ class Subtask(TypedByPeople):
     agent: Name
     """Name of an agent of the crew, or `supervisor` for a nested session."""
     instruction: Instruction
-    """What to do. It must be complete: the agent sees only this and the outcomes it depends on."""
+    """What to do. It must be complete: the agent sees only this and the outcomes of `depends_on`."""
     depends_on: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
     required: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
-    """The part of `depends_on` without whose success this subtask is skipped. Other missing inputs become gaps."""
+    """Those of `depends_on` that must succeed, or this subtask is skipped. Other missing inputs become gaps."""
     input: SubtaskInput = left_out(None)
     """Data for the agent, valid against its `input` schema."""
     tier: Annotated[Tier | None, _EmptyIsNone] = left_out(None)
@@ -78,8 +78,8 @@ class Subtask(TypedByPeople):
     """Maximum output tokens of one turn, thinking included; the operator's cap if that is lower."""
     for_each: Annotated[SubtaskId | None, _EmptyIsNone] = left_out(None)
     """Makes this subtask a template: the subtask whose outcome is a list. When that has ended, a plan turn replaces the
-    template by one subtask for each item (50 at most, as many as the limits pay for), and what depends on the template
-    depends on all of them. Without a usable list the template fails, and the report names that."""
+    template with one subtask per item (50 at most, as many as the limits pay for), and whatever depends on the template
+    depends on all of them. Without a usable list the template fails, and the report says so."""
 
 
 class Plan(TypedByPeople):

@@ -1,4 +1,4 @@
-"""Descriptions of invalid values, the same for Python, commands, HTTP and payloads."""
+"""Descriptions of invalid values, identical for Python, commands, HTTP and payloads."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ LONGEST_NAME: Final = 60
 LONGEST_REASON: Final = 500
 _MOST_PROBLEMS: Final = 20
 _MOST_READ: Final = 20_000
-"""With more problems, none is listed: pydantic would have to build them all."""
+"""If there are more problems, none is listed: pydantic would have to build them all."""
 _KNOWN: Final = "; known are "
 _WORDS: Final[Mapping[str, str]] = {
     "missing": "is required",
@@ -31,9 +31,9 @@ _WORDS: Final[Mapping[str, str]] = {
 _NO_FIELD: Final = re.compile(r"\[key\]|constrained-\w+|(tuple|list|dict)\[.*")
 """Parts of pydantic's paths that name keys and types instead of fields."""
 _COUNTED: Final = re.compile(r" after validation, not \S+$")
-"""The end of a message about a length, which may be that of a secret."""
+"""The end of a message about a length, which could be that of a secret."""
 _SHOULD: Final = re.compile(r"^[A-Z]\w*(?: input)? should ")
-"""How pydantic's messages begin, as if each value were an `Input` or a `String`."""
+"""The beginning of pydantic's messages, which call each value an `Input` or a `String`."""
 UNSEEN: Final = re.compile(
     "[\t\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
@@ -44,7 +44,7 @@ UNSEEN: Final = re.compile(
 def join_problems(problems: Iterable[str]) -> str:
     """Join problems into one line, bounded in number and length."""
     listed = list(problems)
-    # One more than are described; it may state how many there are.
+    # One more than are described; it can state how many there are.
     omitted = len(listed) - _MOST_PROBLEMS - 1
     written = [printable(each, LONGEST_REASON) for each in listed[: _MOST_PROBLEMS + 1]]
     return "; ".join([*written, f"and {omitted} more"] if omitted > 0 else written)
@@ -64,7 +64,7 @@ def describe_problems(error: ValidationError, model: type[BaseModel] | None = No
 
 
 def _listing_once(described: Iterable[str]) -> Iterator[str]:
-    """List known fields only with the first of several problems that would repeat the list."""
+    """List known fields only with the first of several problems that would all repeat the list."""
     told: set[str] = set()
     for each in described:
         problem, _, known = each.partition(_KNOWN)
@@ -110,7 +110,7 @@ def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: t
 
 
 def _known_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """List (path, name) of the fields of a model and of the models directly in it."""
+    """List (path, name) of the fields of a model and of the models that are its fields."""
     yield from ((name, name) for name in model.model_fields)
     for name, field in model.model_fields.items():
         below = _model_in(field.annotation)

@@ -88,11 +88,11 @@ class SubtaskRecord(Contract):
     depends_on: tuple[str, ...] = ()
     """Subtasks whose outcomes are its inputs."""
     for_each: str | None = left_out(None)
-    """For a template that has not become one subtask for each item: the subtask whose outcome lists the items."""
+    """For a template not yet replaced with one subtask per item: the subtask whose outcome lists the items."""
     state: SubtaskState = "waiting"
     """`waiting`, `running`, the kind of its outcome, or `skipped`."""
     reason: FailureReason | str = ""
-    """Why it did not succeed, or what a person has to do before it goes on."""
+    """Why it did not succeed, or what a person has to do before it continues."""
     attempts: int = 0
     """How many times it was started."""
     workflow_id: str | None = None
@@ -118,7 +118,7 @@ def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]
 def awaiting_records(
     records: Iterable[SubtaskRecord], waits: Iterable[PendingCall | Question], above: str = ""
 ) -> tuple[SubtaskRecord, ...]:
-    """Say of running subtasks what a person has to decide for them, or below them; `above` is where their plan is."""
+    """Set the reason of running subtasks in which a person must decide something; `above` is their plan's path."""
     awaited = {
         each.subtask.removeprefix(above).partition("/")[0]: each for each in waits if each.subtask.startswith(above)
     }
@@ -152,7 +152,7 @@ class AgentsAtWork(Contract):
     at: datetime
     """By the session's clock."""
     change: int
-    """1 if one began, -1 if one ended."""
+    """1 if an agent began, -1 if one ended."""
 
 
 class Timing(Contract):
@@ -260,10 +260,10 @@ class Report(Contract):
     """The crew's statement of the limits of such work, to show below the answer; empty if none."""
     verification: Verification | None = None
     """The weakest verification among `claims`. Null if the answer states nothing that could
-    be verified, such as a refusal, or if its writer has checked it itself, as in a code review."""
+    be verified, such as a refusal, or if its writer has checked it already, as in a code review."""
     claims: tuple[Claim, ...] = ()
-    """The statements of the answer with their evidence, and the values of `output` with a figure that neither
-    the report nor a source has, such as `output.cost: 900`."""
+    """The statements of the answer with their evidence, and the values of `output` with a figure that is neither in
+    the report nor in a source, such as `output.cost: 900`."""
     reads: tuple[Capability, ...] = ()
     """Kinds of text that it is based on: `reads_private`, the user's own; `reads_untrusted`, written by strangers."""
     sources: tuple[Source, ...] = ()
@@ -273,12 +273,12 @@ class Report(Contract):
     contradictions: tuple[Contradiction, ...] = ()
     """Where agents disagree on a fact."""
     grades: tuple[Grade, ...] = ()
-    """A grade for each of the request's `criteria`; empty if there are none or they were not graded, which is then
-    one of `gaps`."""
+    """A grade for each of the request's `criteria`; empty if there are none or they were not graded, which `gaps`
+    then says."""
     confidence: Confidence = 0
     """The supervisor's confidence in the answer, limited by its `claims`: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
-    """Why the session stopped: `completed` means that the report answers all that was asked, without `gaps`."""
+    """Why the session stopped: `completed` means that the report answers everything, without `gaps`."""
     crew: CrewVersion | None = None
     """The crew as of the start of the session."""
     brain: str = ""
@@ -294,13 +294,13 @@ class Report(Contract):
     limits: tuple[LimitUse, ...] = ()
     """How much of each limit was used."""
     timing: Timing
-    """How long the session took, and what parallel work gained."""
+    """How long the session took, and the time gained by parallel work."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask ended, in plan order."""
     routes: tuple[Route, ...] = left_out(())
     """How the request was routed to agents without a plan, dropped routes included."""
     edits: tuple[EditRecord, ...] = left_out(())
-    """Changes by people to the running plan; what they dropped is not a gap."""
+    """Changes by people to the running plan; what they dropped does not count as a gap."""
     decisions: tuple[DecisionRecord, ...] = left_out(())
     """How each wait for a person ended: who decided, when and how."""
     issues: tuple[Issue, ...] = ()
@@ -310,7 +310,7 @@ class Report(Contract):
 
     @property
     def ending(self) -> Standing:
-        """How the session ended, in the words and the tone used on every screen."""
+        """How the session ended, with the wording and tone used on every screen."""
         return standing("finished", self.stop_reason, self.verification)
 
     def _repr_html_(self) -> str:
@@ -358,7 +358,7 @@ class Status(Contract):
     routes: tuple[Route, ...] = left_out(())
     """How the request got to its agents without a plan."""
     edits: tuple[EditRecord, ...] = left_out(())
-    """What people changed in the plan while it was carried out."""
+    """What people changed in the plan while it was being carried out."""
     waits: tuple[Wait, ...] = left_out(())
     """Open waits for a person's decision."""
     decisions: tuple[DecisionRecord, ...] = left_out(())
@@ -374,7 +374,7 @@ class Status(Contract):
     unknown_signals: tuple[str, ...] = left_out(())
     """Names of ignored unknown signals; sessions are steered by updates."""
     turns: int = 0
-    """LLM calls so far, including those of running subtasks except in the bare result of the query."""
+    """LLM calls so far, including those of running subtasks except in the raw result of the query."""
     max_turns: int = 0
     """LLM calls allowed."""
     spent_usd: Dollars = Decimal(0)
@@ -392,7 +392,7 @@ class Status(Contract):
 
     @property
     def standing(self) -> Standing:
-        """The words and the tone of its state or its end."""
+        """The wording and tone of its state or its end."""
         return standing(self.state, self.stop_reason or "", self.verification)
 
 
@@ -407,11 +407,11 @@ class QuoteCheck(Contract):
     """The check of one quotation."""
 
     ref: str
-    """Its stated location, such as `handbook.md#L10-L14`."""
+    """The location that the report states, such as `handbook.md#L10-L14`."""
     stands: bool
     """Whether the words were found there."""
     problem: str = ""
-    """Why not, for the user; empty if it is correct."""
+    """Why the quotation is not correct, for the user; empty if it is."""
 
 
 class ClaimCheck(Contract):
@@ -420,7 +420,7 @@ class ClaimCheck(Contract):
     claim: str
     """The claim."""
     verification: Verification
-    """As in the report; `unsupported` if its quotation was not found again."""
+    """As in the report, but `unsupported` if the claim's quotation was not found again."""
     was_found: bool = False
     """Whether its quotation was found again; also false if it has none, or none from a document."""
     stands: bool = True

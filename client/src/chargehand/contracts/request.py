@@ -76,7 +76,7 @@ class DocumentReference(TypedByPeople):
     uri: DocumentUri
     """Its address."""
     trusted: Flag = False
-    """Whether its text is free of strangers' instructions and may be sent out: see `trusted_documents`."""
+    """Whether its text contains no instructions by strangers and may be sent out: see `trusted_documents`."""
 
 
 def _reference(value: object) -> object:
@@ -116,15 +116,15 @@ WebhookAddress = Annotated[
 ]
 """The address of a webhook; characters outside ASCII are percent-encoded."""
 LONGEST_ID: Final = 255
-"""Characters of an id that every database of Temporal stores."""
+"""Maximum characters of an id, which every database of Temporal can store."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 LONGEST_SESSION_ID: Final = LONGEST_ID - 80
-"""A child's id adds up to 80 characters to it."""
+"""Shorter than `LONGEST_ID`, since a child's id adds up to 80 characters to it."""
 Criterion = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
 ]
-"""One demand on a report, in the user's words (3 to 1,000 characters)."""
+"""One requirement for a report, in the user's words (3 to 1,000 characters)."""
 
 
 class StartRequest(TypedByPeople):
@@ -149,8 +149,8 @@ class StartRequest(TypedByPeople):
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""
     webhook: WebhookAddress | None = left_out(None)
-    """Where to announce its end, at a host allowed by the operator: a signed POST without any session text,
-    retried for a day until it gets a 2xx response."""
+    """Where to announce its end, at a host allowed by the operator: a signed POST without any session text, retried for
+    up to a day until the response is 2xx."""
     credentials: Credentials = left_out({})
     """The user's own sealed credentials for tools and MCP servers, by the names that these request (10 at
     most)."""
@@ -192,11 +192,11 @@ class Delegation(Contract):
     said: tuple[str, ...] = left_out(())
     """The user's own words: the root session's goal and the user's answers."""
     authority: Authority = Authority()
-    """The authority of the parent session's agents, which this session's may not exceed."""
+    """The authority of the parent session's agents, which this session's agents may not exceed."""
     others_act: bool = left_out(False)
-    """Whether agents above it may have side effects in the meantime."""
+    """Whether agents of the sessions above may have side effects while this session runs."""
     crew_changes: bool = left_out(False)
-    """Whether its crew differs from its parent's, so that this crew's routes apply."""
+    """Whether its crew differs from its parent's, in which case this crew's routes apply."""
     overcharges: Annotated[dict[str, Overcharge], Field(max_length=20)] = left_out({})
     """Observed ratio of cost to worst case by model, for models that charge more than their bound."""
     crew_version: Annotated[str, Form(r"^[0-9a-f]{64}$|^$", "must be a digest in hexadecimal")] = left_out("")
@@ -217,8 +217,8 @@ class SessionRequest(StartRequest):
     ]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     follows: SessionIdentifier | None = None
-    """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
-    sources, and summaries of the sessions that it follows, but has its own limits."""
+    """Id of a finished session of the same tenant and namespace. This session knows that session's goal, answer,
+    findings and sources, and summaries of the sessions before it, but has its own limits."""
     earlier_documents: Flag = True
     """Whether the documents of the followed session can be read too."""
     profile: Profile | None = None

@@ -35,7 +35,7 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 
 
 def _only_with(decision: str) -> AfterValidator:
-    """Tie a field to the preceding `decision`; with `validate_default`, also if absent."""
+    """Tie a field to the preceding `decision`; with `validate_default`, even if it is absent."""
 
     def check(value: Any, fields: ValidationInfo) -> Any:
         if "decision" in fields.data and (value is not None) != (fields.data["decision"] == decision):
@@ -55,7 +55,7 @@ class PlanDecision(TypedByPeople):
     reason: Reason = ""
     """The reason, for `reject`; the session's failure quotes it."""
     by: Decider = left_out("")
-    """Who decides, and by what channel, for the report and the trace."""
+    """Who decides and through which channel, for the report and the trace."""
 
 
 class CallDecision(TypedByPeople):
@@ -66,7 +66,7 @@ class CallDecision(TypedByPeople):
     hash: Annotated[str, Form(r"^[0-9a-f]{64}$", "must be the hash that is shown with the call")]
     """Hash of the call as seen by the person."""
     decision: Literal["approve", "edit", "reject"]
-    """`approve` the call, `edit` its arguments and approve that, or `reject` it."""
+    """`approve` the call, `edit` its arguments and approve the edited call, or `reject` it."""
     arguments: Annotated[
         Annotated[dict[str, JsonValue], Field(max_length=100)] | None, Field(validate_default=True), _only_with("edit")
     ] = None
@@ -74,7 +74,7 @@ class CallDecision(TypedByPeople):
     reason: Reason = ""
     """The reason, for `reject`; the agent reads it."""
     by: Decider = left_out("")
-    """Who decides, and by what channel, for the report and the trace."""
+    """Who decides and through which channel, for the report and the trace."""
 
 
 class Answer(TypedByPeople):
@@ -83,11 +83,11 @@ class Answer(TypedByPeople):
     subtask: SubtaskId
     """Id of the subtask that asked."""
     decision: Literal["answer", "decline"] = "answer"
-    """`answer` the question, or `decline` it: the subtask continues without an answer."""
+    """`answer` the question, or `decline` it, in which case the subtask continues without an answer."""
     text: Annotated[Words | None, Field(validate_default=True), _only_with("answer")] = None
     """The answer (1 to 4,000 characters), for `answer`."""
     by: Decider = left_out("")
-    """Who decides, and by what channel, for the report and the trace."""
+    """Who decides and through which channel, for the report and the trace."""
 
 
 class RaisedLimits(TypedByPeople):
@@ -102,7 +102,7 @@ class RaisedLimits(TypedByPeople):
     deadline: UpToAWeek | None = None
     """Time from the start of the session, not from now: seconds, `90s`, `1h30m`, or ISO 8601."""
     by: Decider = left_out("")
-    """Who decides, and by what channel, for the report and the trace."""
+    """Who decides and through which channel, for the report and the trace."""
 
     @model_validator(mode="after")
     def _raises_something(self) -> Self:
@@ -112,7 +112,7 @@ class RaisedLimits(TypedByPeople):
 
 
 class LostCharges(TypedByPeople):
-    """Charges that a session has paid but does not know of, because its database was restored."""
+    """Charges that a session has paid but no longer knows, because its database was restored."""
 
     charges: Annotated[
         dict[
@@ -135,7 +135,7 @@ SubtaskPath = Annotated[
 
 
 class UserMessage(TypedByPeople):
-    """A person's message to agents, which read it at their next turn."""
+    """A person's message to agents, who read it at their next turn."""
 
     text: Words
     """The message (1 to 4,000 characters)."""

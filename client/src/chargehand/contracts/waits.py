@@ -11,12 +11,12 @@ from chargehand.contracts.base import Contract, NoControlCharacters, left_out
 __all__ = ["DecisionRecord", "PendingCall", "Question", "Wait"]
 
 WaitKind = Literal["plan", "call", "question", "limits", "message"]
-"""A plan that awaits approval, a tool call that does, a question of a subtask, limits that are reached, or the next
-message of a conversation."""
+"""A plan or a tool call that awaits approval, a question of a subtask, limits that are reached, or the next message of
+a conversation."""
 Verdict = Literal["approved", "edited", "rejected", "answered", "declined", "raised", "none"]
 """A decision; `none` if the wait ended without one."""
 Decider = Annotated[str, StringConstraints(max_length=200), NoControlCharacters]
-"""Who decides and by what channel (200 characters at most), as stated by the sending program."""
+"""Who decides and through which channel (200 characters at most), as stated by the sending program."""
 
 
 class Wait(Contract):
@@ -51,7 +51,7 @@ class DecisionRecord(Contract):
 
 
 class Question(Contract):
-    """A question of a subtask for a person."""
+    """A subtask's question for a person."""
 
     subtask: str
     """The subtask's id in the plan; `Answer.subtask` repeats it."""
@@ -60,7 +60,7 @@ class Question(Contract):
     text: str
     """The question."""
     form: dict[str, JsonValue] = left_out({})
-    """JSON Schema of an object that the answer has to be, as JSON; of one field, its value does."""
+    """JSON Schema of the object expected as the answer, as JSON; for a single field, its value will do."""
     open_until: datetime
     """When the subtask continues without an answer."""
 
@@ -81,8 +81,8 @@ class PendingCall(Contract):
     arguments: dict[str, JsonValue]
     """The arguments exactly as the tool will receive them."""
     is_doubtful: bool = False
-    """Whether the call was made with an unknown outcome: `approve` repeats it; for `reject`, the agent
-    is told the reason."""
+    """Whether the call was already made, with an unknown outcome: `approve` repeats it; with `reject`, the agent reads
+    the reason."""
     why: str = left_out("")
     """Why the call needs a person, if calls of its tool otherwise do not."""
     workflow_id: str

@@ -33,7 +33,7 @@ _WAITING: Final = 100
 _LIVE_SECONDS: Final = 0.5
 """Interval at which text being written is read."""
 _LIVE_SHARE: Final = 25
-"""The interval is at least this multiple of the server's response time, so that followers spare a busy server."""
+"""The interval is at least this multiple of the server's response time, which spares a busy server."""
 _LONGEST_CURSOR: Final = 50_000
 _EVERYTHING: Final = (sys.maxsize, 0, 0)
 """The position in a child that ended before the cursor."""
@@ -96,7 +96,7 @@ def read_cursor(after: str) -> Cursor:
     """Parse a cursor; any other text raises `ChargehandError`."""
     try:
         if len(after) > _LONGEST_CURSOR:
-            raise ValueError("too long")  # noqa: TRY301  # as any other that cannot be read
+            raise ValueError("too long")  # noqa: TRY301  # handled like any other unreadable text
         return Cursor.model_validate_json(urlsafe_b64decode(after + "=" * (-len(after) % 4)))
     except (ValueError, ValidationError):
         raise ChargehandError("after: is not a cursor; pass the `cursor` of an event, unchanged.") from None
@@ -269,7 +269,7 @@ class _Follower:
                 await self._queue.put(_Item(output, branch, (*here, count), change.ended))
 
     async def _end_child(self, branch: _Branch, child: Child) -> None:
-        """Read a child to its end; one that ended before the cursor only if its parent does not know its cost."""
+        """Read a child to its end; if it ended before the cursor, only if its parent does not know its cost."""
         pending = branch.pending.pop(child.number, None)
         if pending is not None and child.cost is None:
             self._follow_child(branch, child, _EVERYTHING)

@@ -1,7 +1,7 @@
-"""Projects the history of one workflow of a session to typed events and steps, purely.
+"""Projects the history of one workflow of a session to typed events and steps, as a pure function.
 
-A projection reads a history from its beginning and always yields the same events, so that a follower that resumes in
-the middle has the same state as one that has read everything.
+A projection reads a history from its beginning and always yields the same events. A follower that resumes in the middle
+therefore has the same state as one that has read everything.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,7 +83,7 @@ class Child:
         return self.draft.kind in _RESULTS
 
     def stop(self) -> "Sequence[Event | Written]":
-        """End its projection with it if its history, as read so far, has no end."""
+        """End its projection at the same time, if its history, as read so far, has no end."""
         work, draft = self.projection, self.draft
         if work is None or draft.ended_at is None or work.scope.draft.ended_at:
             return ()
@@ -407,7 +407,7 @@ class Projection:
         return [*outputs, *scope.enter("finished", at), EndEvent(stop_reason=reason, **end)]
 
     def stop(self, at: datetime) -> list[Event | Written]:
-        """End everything below an ended workflow, whose children were asked to stop with it."""
+        """End everything below an ended workflow, since its children were asked to stop when it ended."""
         ended = self.scope.draft.state
         state = ended if ended in ("terminated", "timed_out") else "cancelled"
         outputs: list[Event | Written] = [*self.activities.stop(at), *self.requests.close(at)]
@@ -422,7 +422,7 @@ class Projection:
         return [child for child in self.children if child.is_work and child.draft.subtask == subtask]
 
     def _corrections(self, report: SessionResult, at: datetime) -> Iterable[SubtaskEvent]:
-        """Return events for subtasks that the report shows as skipped, or as using more than their last attempt."""
+        """Return events for subtasks whose state or reason in the report differs from their latest event."""
         for record in report.subtasks:
             how = Ending(record.state, str(record.reason), record.confidence)
             if (latest := self._latest.get(record.id)) is None or latest[:2] != how[:2]:

@@ -195,7 +195,7 @@ class Envelope(Contract):
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decodes stored payloads; anything missing or undecodable is None, and views show less."""
+    """Decodes stored payloads; anything missing or undecodable becomes None, and views then show less."""
 
     converter: DataConverter
 
@@ -205,7 +205,7 @@ class Decoder:
             return None
         try:
             return cast("_Value", (await self.converter.decode(list(payloads[:1]), [kind]))[0])
-        except Exception:  # noqa: BLE001  # codecs and converters raise what they like
+        except Exception:  # noqa: BLE001  # codecs and converters may raise anything
             return None
 
     async def field(self, fields: Mapping[str, Payload], name: str, kind: Any) -> Any:

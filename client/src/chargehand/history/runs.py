@@ -112,7 +112,7 @@ async def run_before(client: Client, workflow_id: str, run_id: str) -> str:
 
 
 def _continues(first: HistoryEvent) -> str:
-    """Return the run that this one continues; each run of a cron is a separate session."""
+    """Return the run that this one continues; each run of a cron schedule is a separate session."""
     started = first.workflow_execution_started_event_attributes
     is_continued = started.initiator == ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
     return started.continued_execution_run_id if is_continued else ""

@@ -87,7 +87,7 @@ class Draft(Step):
 
     @property
     def activity_id(self) -> str:
-        """Of a turn or a tool call: its activity id."""
+        """The activity id of a turn or a tool call."""
         return self.id.rpartition("#")[2]
 
     def end(self, state: StepState, at: datetime, attributes: Any) -> None:
@@ -132,7 +132,7 @@ class Scope:
     has_contents: bool = False
     """Whether steps include tool arguments and results, which may have to be fetched from storage."""
     live_text: LiveTexts = "report"
-    """Whose text is read while it is written."""
+    """Which texts are read while they are being written."""
     first_run: str = field(default="", init=False)
     run: str = field(default="", init=False)
     """Id of the current run."""
@@ -147,7 +147,7 @@ class Scope:
 
     @property
     def calls(self) -> list[Draft]:
-        """Its turns and tool calls, and other work that is being retried, such as that which opens a session."""
+        """Its turns and tool calls, and other work that is being retried, such as the opening of a session."""
         return [
             step
             for step in self.steps
@@ -359,7 +359,7 @@ def is_text_for_all(turn: Draft, scope: Scope) -> bool:
 
 
 def agent_of(turn: Draft) -> str:
-    """Return the agent of a turn, also of one that the session itself took with an agent of its crew."""
+    """Return the agent of a turn, including a turn that the session itself took with an agent of its crew."""
     return turn.name.partition(": ")[0]
 
 

@@ -51,8 +51,7 @@ class TreeReader:
     client: Client
     session: str
     is_whole: bool = True
-    """Whether everything is read, or only what is needed for the spend: ended children's is known to their
-    parent."""
+    """Whether to read everything, or only what is needed for the spend; parents know the spend of ended children."""
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_PARALLEL_READS), init=False)
 
     async def read(self, draft: Draft, run_id: str | None, subtask: str = "") -> Projection:
@@ -76,7 +75,7 @@ class TreeReader:
             child.projection = await self.read(child.draft.unread(), child.run, child.subtask)
             child.stop()
             return
-        # No longer retained by the namespace; use what its parent recorded.
+        # The namespace no longer retains it; use what its parent recorded.
         child.draft.usage = child.cost or Usage()
 
 
@@ -108,8 +107,8 @@ async def _add_pending(client: Client, scope: Scope) -> None:
 async def with_running(client: Client, session_id: str, ask: Ask, again: Ask, recorded: Ask) -> Status:
     """Query a session's status, and add the spend of its running children, or how it has ended.
 
-    The session itself learns it when they end. To count none twice, children are listed before and after it answers,
-    and it is asked `again` if one has ended in between: this takes two more requests, and one history per
+    The session only learns this when they end. So that none is counted twice, children are listed before and after it
+    answers, and it is queried `again` if one has ended in between: this takes two more requests, and one history per
     running workflow below. An ended session is read from its histories (`recorded`) if no worker can answer.
     """
     tries = 0
@@ -171,7 +170,7 @@ async def read_status(client: Client, session_id: str, goal: str) -> Status:
 
 
 def status_of(session: Projection, goal: str = "") -> Status:
-    """Return a session's status as far as its histories tell; instructions are truncated."""
+    """Return a session's status as far as its histories show it; instructions are truncated."""
     scope, spent = session.scope, session.spent
     asking = session.requests.questions
     subtasks = tuple(

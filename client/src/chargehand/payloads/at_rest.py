@@ -1,7 +1,7 @@
-"""Files stored in directories and buckets, encrypted if there is a key.
+"""Files in directories and buckets, which are encrypted if there is a key.
 
-Artifacts are named by the SHA-256 of their plain content, so that references do not change with the
-key. Unreadable or forbidden content raises an error of `payloads/errors.py`.
+Artifacts are named by the SHA-256 of their plain content, which keeps references unchanged when the key changes.
+Unreadable or forbidden content raises an error of `payloads/errors.py`.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
 
 
 def require_plain(digest: str, start: bytes) -> None:
-    """Refuse encrypted content if there are no keys, so that it is never replaced by plain content."""
+    """Refuse encrypted content if there are no keys, so that plain content never replaces it."""
     if looks_sealed(start):
         raise ProtectionError(
             f"The artifact {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "

@@ -1,8 +1,8 @@
 """Encryption of payloads and artifacts: AES-256-GCM with named keys.
 
-Sealed bytes are self-describing: `CHS1`, flags, the key's id, a random nonce, and the content
-with its tag. The header is authenticated with the content, and so is the purpose: something sealed as an
-artifact cannot be passed off as a payload.
+Sealed bytes describe themselves: `CHS1`, flags, the key's id, a random nonce, and the content with its tag. The header
+and the purpose are authenticated together with the content: something sealed as an artifact cannot be passed off as a
+payload.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class Encryption:
         """Take keys of 32 bytes by key id.
 
         Args:
-            accept_plain: also read unencrypted payloads, for the time in which encryption is introduced
-                while sessions run. Everything written is encrypted.
+            accept_plain: also read unencrypted payloads, while encryption is being introduced for running
+                sessions. Everything written is encrypted.
         """
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # an extra, slow to load

@@ -1,7 +1,7 @@
-"""Errors of protected payloads. The messages name keys, digests and folders, never content.
+"""Errors of protected payloads. The messages name keys, digests and folders, but never content.
 
-If the key or stored payload of an activity's or child's result is missing or broken, the workflow task fails, which
-Temporal retries until it is restored. Input and messages are refused instead.
+If the key or stored payload of an activity's or child's result is missing or broken, the workflow task fails, and
+Temporal retries it until that is restored. Input and messages are refused instead.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""External storage: payloads above a threshold are stored outside Temporal, which keeps a reference.
+"""External storage: payloads above a threshold are stored outside Temporal, which only keeps a reference.
 
-A directory shared by all clients and workers, or, with extras, a bucket of S3 or Google. Payloads are
-encrypted before they are stored, if encryption is on.
+The storage is a directory shared by all clients and workers or, with extras, a bucket of S3 or Google. If encryption is
+on, payloads are encrypted before they are stored.
 """
 
 import asyncio

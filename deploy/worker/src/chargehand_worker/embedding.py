@@ -24,10 +24,10 @@ __all__ = ["Worker", "run"]
 
 
 class Worker:
-    """Polls the task queue of sessions while it is entered; leaving it lets in-flight calls finish.
+    """Polls the task queue of sessions while it is entered; when it is left, in-flight calls finish first.
 
-    Your client may have any data converter and interceptors; the worker uses a copy of it with Chargehand's converter.
-    The event loop belongs to the worker as well: do not block it. Signals, logging and the process's umask are yours.
+    Your client can have any data converter and interceptors; the worker uses a copy of it with Chargehand's converter.
+    The worker also runs in your event loop: do not block it. Signals, logging and the process's umask remain yours.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ def run(
 ) -> int:
     """Run the worker program in this process until SIGTERM or SIGINT, and return its exit code: 0, or 2 with a message.
 
-    It connects as Temporal's own settings say (`TEMPORAL_ADDRESS`, profiles), and waits for a server that is not up.
-    Parameters and errors are those of `Worker`.
+    It connects according to Temporal's own settings (`TEMPORAL_ADDRESS`, profiles), and waits for a server that is not
+    up. Parameters and errors are those of `Worker`.
     """
     return main([], _choose(plugins, crews=crews, task_queue=task_queue, state_dir=state_dir, **settings))
 

@@ -10,7 +10,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _LONGEST_NAME: Final = 40
 _TEMPLATE: Final = Path(__file__).with_name("template")
 _VERSION: Final = "0.0.0"
-"""In the template, the version of Chargehand."""
+"""Replaced in the template by the version of Chargehand."""
 _HIDDEN: Final = ("dockerignore", "gitignore")
 """Hidden files of a project, renamed in the template so that they do not apply there."""
 _COMPOSE: Final = "docker-compose.yml"

@@ -63,7 +63,7 @@ _Result = TypeVar("_Result")
 _LONGEST_WAIT: Final = 50
 """Maximum seconds to wait for an answer; longer tasks have to be polled by id."""
 _SENDING: Final = 1
-"""Seconds to send a message whose reply is not waited for."""
+"""Seconds for sending a message without waiting for its reply."""
 _USUAL_PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _FILTERS: Final[dict[int, dict[str, Any]]] = {
@@ -117,7 +117,7 @@ class Tasks(RequestHandler):
             return await self._task(params.id, params)
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
-        """List sessions page by page, with reports only on request, since each is read separately."""
+        """List sessions page by page, with reports only on request, since each report is read separately."""
         with _translated("params"):
             found, page = await _find_page(self._connect(), params)
             for each in found:
@@ -275,7 +275,7 @@ def _crew(message: a2a.Message) -> str:
 
 
 def _name(message: a2a.Message) -> str:
-    """Derive the id of what a message starts or says, so that a repeated message takes effect once."""
+    """Derive the id of the session or message to create, so that a repeated message takes effect once."""
     named = f"{message.message_id} {_text(message)}"
     return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 

@@ -29,7 +29,7 @@ _INSTANT: Final = timedelta(microseconds=1)
 
 @verb(app)
 async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
-    """Tell whether a single agent would be enough for requests like a finished session's."""
+    """Tell whether a single agent would suffice for requests like that of a finished session."""
     from chargehand_cli.session_files import open_report
 
     advice = advice_on(await open_report(connection, session))
@@ -44,7 +44,7 @@ async def advise(connection: Connection, session: SessionId, *, as_json: AsJson 
 @dataclass(frozen=True)
 class Advice:
     single_agent: bool
-    """Whether one agent would do for requests like this."""
+    """Whether one agent would suffice for requests like this."""
     reasons: tuple[str, ...]
 
 

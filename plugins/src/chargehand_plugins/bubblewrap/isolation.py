@@ -49,7 +49,7 @@ class UnknownMachineError(Exception):
 CLONE_THREAD: Final = 0x0001_0000
 _CLONE3: Final = 435
 _X32: Final = 0x4000_0000
-"""Call numbers from here on repeat the same calls with 32-bit pointers."""
+"""From this number on, call numbers repeat the same calls with 32-bit pointers."""
 # The column of a machine in the table, the kernel's AUDIT_ARCH_… constant, and the number of `clone`.
 _MACHINES: Final = {"x86_64": (0, 0xC000_003E, 56), "aarch64": (1, 0xC000_00B7, 220)}
 # The number on x86_64 and on aarch64.
@@ -86,7 +86,7 @@ _RETURN: Final = 0x06
 _AT_NUMBER: Final = 0
 _AT_MACHINE: Final = 4
 _AT_FIRST_ARGUMENT: Final = 16
-"""Its lower half: both machines are little-endian."""
+"""The lower half of the argument, since both machines are little-endian."""
 
 
 def command(
@@ -129,7 +129,7 @@ def command(
         line += ["--ro-bind", str(file.path), str(PurePosixPath(FOLDER, DOCUMENTS, file.name))]
     # The folders that bwrap itself makes have no size limit, so they become read-only.
     line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", FOLDER, "--seccomp", str(filter_descriptor)]
-    # Unbuffered, so that what the program printed before it was stopped is returned.
+    # Unbuffered, so that output printed before the program is stopped is still returned.
     return [*line, "--", str(interpreter), "-ISBu", "-X", "utf8", _PROGRAM_INSIDE, *map(str, arguments), *script]
 
 
@@ -144,7 +144,7 @@ def _interpreter_paths(interpreter: Path) -> list[str]:
 
 
 def refused_calls(machine: str) -> dict[str, int]:
-    """List the calls that are refused whatever their arguments. Raises `UnknownMachineError`."""
+    """List the calls that are refused regardless of their arguments. Raises `UnknownMachineError`."""
     column, _, _ = _machine(machine)
     return {name: number for name, numbers in _REFUSED.items() if (number := numbers[column]) is not None}
 

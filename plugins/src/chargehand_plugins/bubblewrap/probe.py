@@ -1,7 +1,7 @@
-"""Try to escape from the sandbox. The self-test runs this inside, like the program of an agent.
+"""Tries to escape from the sandbox. The self-test runs this inside, like the program of an agent.
 
-Prints one line of JSON: the names of the escapes that worked. The self-test prepends `CANARIES`: the paths on the host
-of a file with a secret and of a folder that anyone may write to.
+Prints one line of JSON: the names of the escapes that worked. The self-test prepends `CANARIES`: the paths, on the
+host, of a file with a secret and of a folder that is writable for everyone.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from pathlib import Path
 CANARIES: list[str] = list(globals().get("CANARIES", ()))
 _NEW_USER = 0x1000_0000
 _NEW_NAMESPACES = 0x0002_0000 | 0x2000_0000 | 0x4000_0000
-# Numbers on x86_64 and on aarch64, on purpose not those of the filter: a wrong one there is found here.
+# Numbers on x86_64 and on aarch64, deliberately not taken from the filter: this reveals a wrong one there.
 _CALLS = {
     "fork": (57, None), "clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97), "ptrace": (101, 117),
     "bpf": (321, 280), "keyctl": (250, 219), "io_uring_setup": (425, 425), "memfd_create": (319, 279),
@@ -78,7 +78,7 @@ def _has_threads() -> bool:
     return seen == [1]
 
 
-# An attempt succeeds by a true value; a false one, or an error of the system, is a refusal.
+# An attempt succeeds if it returns a true value; a false one, or a system error, is a refusal.
 _ATTEMPTS: dict[str, list[Callable[[], object]]] = {
     "start processes": [
         partial(_forks, os.fork),

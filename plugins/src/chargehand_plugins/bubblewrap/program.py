@@ -1,8 +1,8 @@
-"""Run one program inside the sandbox: the only file of this project there, and never imported outside.
+"""Runs one program inside the sandbox. This project has no other file there, and never imports this one outside.
 
 The program runs in the same process, so the host bounds and checks everything that comes from here. Reads the job from
-standard input, leaves standard output to the program, and writes one line of JSON to a descriptor of its own, followed
-by the bytes of the files. Uses the standard library only.
+standard input, leaves standard output to the program, and writes one line of JSON to a separate descriptor, followed by
+the bytes of the files. Uses only the standard library.
 """
 
 import ast
@@ -91,7 +91,7 @@ def _value_text(value: object) -> str:
 
 
 def _figures(folder: str, most: int) -> Iterator[str]:
-    """Save the open figures of matplotlib; yields the errors."""
+    """Save the open figures of matplotlib; yield the errors."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
@@ -99,12 +99,12 @@ def _figures(folder: str, most: int) -> Iterator[str]:
         name = f"figure-{number}.png"
         try:
             pyplot.figure(number).savefig(os.path.join(folder, name))  # noqa: PTH118 - starts faster
-        except Exception as error:  # noqa: BLE001 - the rest is kept if a figure cannot be drawn
+        except Exception as error:  # noqa: BLE001 - if a figure cannot be drawn, the rest is kept
             yield f"{name}: {type(error).__name__}"
 
 
 def _files(folder: str, most_files: int, most_bytes: int) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """Read the regular files of a folder, one level deep, following no link."""
+    """Read the regular files of a folder, one level deep, without following links."""
     files: list[tuple[str, bytes]] = []
     left_out: list[str] = []
     try:

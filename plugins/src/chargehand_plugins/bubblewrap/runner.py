@@ -27,9 +27,9 @@ class BubblewrapLimits(Contract):
     memory_bytes: int = 1 << 30
     """Address space of the process."""
     folder_bytes: int = 64 << 20
-    """All files together; they are kept in memory."""
+    """Maximum size of all files together, which are kept in memory."""
     files: int = 5_000
-    """Files, folders and links together."""
+    """Maximum number of files, folders and links together."""
     file_bytes: int = 32 << 20
     descriptors: int = 64
     output_bytes: int = 64 << 10
@@ -53,7 +53,7 @@ class _Answer(Contract):
     """Figures that could not be drawn."""
 
     def split(self, contents: bytes) -> tuple[ToolOutput, ...]:
-        """Split the contents into files by the sizes that the program states; a wrong size loses the files after it."""
+        """Split the contents into files by the sizes that the program states; a wrong size loses all later files."""
         files: list[ToolOutput] = []
         at = 0
         for file in self.files[:MOST_FILES]:
@@ -100,7 +100,7 @@ class BubblewrapRunner:
         )
 
     def start(self) -> None:
-        """Find bubblewrap and what it needs. Raises `SandboxUnusableError`."""
+        """Find bubblewrap and its requirements. Raises `SandboxUnusableError`."""
         program = shutil.which("bwrap")
         if program is None:
             raise SandboxUnusableError("bubblewrap is not installed (on Debian and Ubuntu: apt install bubblewrap)")
@@ -300,7 +300,7 @@ class _Run:
 
 
 async def _read_bounded(descriptor: int, most: int) -> bytes:
-    """Read a pipe, whose other end hostile code holds, to its end; what exceeds `most` is discarded."""
+    """Read a pipe to its end, discarding what exceeds `most`, since hostile code holds the other end."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
     file = os.fdopen(descriptor, "rb", buffering=0)

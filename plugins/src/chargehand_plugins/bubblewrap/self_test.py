@@ -1,4 +1,4 @@
-"""The self-test of the sandbox: it is offered only if no known escape from it works on this host."""
+"""The self-test of the sandbox, which is offered only if no known escape from it works on this host."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ async def _require_no_escape(runner: BubblewrapRunner, language: Language) -> No
 
 
 class _Canary:
-    """A folder that anyone may write to, with a secret that anyone may read."""
+    """A folder that is writable for everyone, with a secret that everyone can read."""
 
     def __init__(self, folder: Path) -> None:
         self.secret = secrets.token_hex(16)

@@ -1,7 +1,7 @@
-"""Refuses updates and signals of senders without the operator's key, and signs the signals of workflows.
+"""Refuses updates and signals from senders without the operator's key, and signs the signals of workflows.
 
-Validators run only before an update is accepted. A refused signal leaves a marker in the history, and replays go by
-markers alone. So the key can change without affecting replays.
+Validators run only before an update is accepted. A refused signal leaves a marker in the history, and replays depend
+only on markers. The key can therefore change without affecting replays.
 """
 
 from collections.abc import Mapping

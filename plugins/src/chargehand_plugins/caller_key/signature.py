@@ -1,8 +1,8 @@
-"""The key of those who may change sessions, for Temporal servers without access control.
+"""The key of callers that may change sessions, for Temporal servers without access control.
 
-Callers sign each update: the session, the update, its id and its arguments; workers and workflows sign each signal
-likewise, without an id. Workers with the key refuse all others. A reader of a history can replay a signed message, but
-only to the same session, with the same arguments.
+Callers sign each update: the session, the update, its id and its arguments; workers and workflows sign each signal in
+the same way, without an id. Workers with the key refuse all others. A reader of a history can replay a signed message,
+but only to the same session, with the same arguments.
 """
 
 import hmac

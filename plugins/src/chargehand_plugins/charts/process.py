@@ -1,7 +1,7 @@
-"""Draw the rows of one SELECT, in a single-use child process.
+"""Draws the rows of one SELECT, in a single-use child process.
 
-Started by the tool. The statement is locked down like any other; matplotlib is loaded after it,
-so a failing statement does not pay for it.
+Started by the tool. The statement is locked down like any other; matplotlib is loaded after it, which saves this time
+for a failing statement.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MEMORY_BYTES: Final = 1536 << 20
 _FILE_BYTES: Final = 1 << 20
-"""Limit that leaves room for matplotlib's font cache."""
+"""Maximum file size, which leaves room for matplotlib's font cache."""
 _LONGEST_LABEL: Final = 28
 # Distinguishable with colour vision deficiency (Okabe and Ito).
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#444444")

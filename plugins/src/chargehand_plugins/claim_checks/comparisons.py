@@ -16,21 +16,21 @@ from workflows.rules.claim_words import languages, spoken_in
 _RATIO: Final = 8
 """Number of characters after `than` in which a figure makes it a bound or a ratio."""
 _NEXT_WORDS: Final = 5
-"""Number of words after `exceeds` in which the exceeded thing is named."""
+"""Number of words after `exceeds` that are searched for the exceeded thing."""
 _Places = frozenset[int]
 
 
 class _Part(NamedTuple):
-    """A part of a claim with one word that compares."""
+    """A part of a claim that contains one comparative word."""
 
     is_more: bool
     kind: str
     """`amount`; `speed`, where more means less time; or `unsure`, which may mean either."""
     before: str
     inner: str
-    """The text between that word and `than`."""
+    """The text between the comparative word and `than`."""
     behind: str | None
-    """The text after `than`; None without one."""
+    """The text after `than`; None if there is none."""
 
 
 def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
@@ -44,10 +44,10 @@ def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator
 
 
 def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
-    """Yield for each comparison that fails whether that is certain.
+    """Yield, for each comparison that fails, whether the failure is certain.
 
-    The compared thing comes before its word, the other one after `than`; a second comparison takes what it does not
-    name from the first: `more than A in spring, but less in summer`.
+    The thing compared comes before the comparative word, the other one after `than`. What a second comparison does not
+    name is taken from the first: `more than A in spring, but less in summer`.
     """
     cells = {(cell.row, cell.column): cell.value for cell in table.cells}
     is_each = 0 in sides_of("extent", text, (code,))
@@ -109,7 +109,7 @@ def _is_bound(part: _Part) -> bool:
 
 
 def _pairs(own: _Places, theirs: _Places, table: ResultTable, others: _Places) -> tuple[list[tuple[int, int]], bool]:
-    """Pair the columns named before and after `than`; for rows, those in which both are compared."""
+    """Pair the columns named before and after `than`; to compare rows, pair each column with itself."""
     if not others:
         return [(one, other) for one in sorted(own - theirs) for other in _nearest(theirs - own, one, table)], True
     chosen = own & theirs or own or theirs or others

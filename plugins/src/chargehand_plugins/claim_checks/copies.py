@@ -13,12 +13,12 @@ from workflows.rules.claim_words import spoken_in
 
 CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _COPIED: Final = 0.7
-"""Minimum share of a claim's words that are in the order of its source, if it copies it."""
+"""Minimum share of a claim's words, in the order of its source, that makes it a copy."""
 _LEAST_TOKENS: Final = 3
 MOST_TOKENS: Final = 80
 """Maximum words of a sentence that is compared word for word."""
 LEAST_NAME: Final = 4
-"""Minimum letters of a name; fewer are an abbreviation."""
+"""Minimum letters of a name; shorter words are abbreviations."""
 _STEM: Final = 4
 
 
@@ -28,7 +28,7 @@ class _Token:
     kind: str = ""
     """The kind of words that may replace it; empty if it belongs to no closed class."""
     meanings: frozenset[object] = frozenset()
-    """Two tokens of a kind that share a value mean the same."""
+    """Two tokens of the same kind that share a value mean the same."""
 
     @property
     def place(self) -> str:
@@ -42,7 +42,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A word of a claim where its source has another of the same kind."""
+    """A word of a claim where its source has a different one of the same kind."""
 
     kind: str
     theirs: str
@@ -54,14 +54,14 @@ class Copy:
     """The words that a claim shares with a sentence, in order."""
 
     share: float
-    """Their share of the claim's words, without negations."""
+    """The share of these words among the claim's words, not counting negations."""
     clause: str
     """The part of the sentence from the first to the last shared word."""
     replacements: tuple[Replacement, ...]
 
 
 def copy_of(claim: str, sentence: str) -> Copy | None:
-    """Compare a claim with a sentence word for word; None if it has other words."""
+    """Compare a claim with a sentence word for word; None if its words are too different."""
     codes = spoken_in(claim, sentence)
     (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
     if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > MOST_TOKENS:

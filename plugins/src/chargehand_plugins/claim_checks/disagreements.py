@@ -1,6 +1,6 @@
-"""Where subtasks disagree: two statements about the same thing that differ in a figure, a date or a name. Pure.
+"""Disagreements of subtasks: two statements about the same thing that differ in a figure, a date or a name. Pure.
 
-Nothing here decides which is right, or whether both can be: a judge does.
+This does not decide which one is right, or whether both can be: a judge does.
 """
 
 import re
@@ -22,7 +22,7 @@ _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
 _BLANKS: Final = re.compile(r"…(?:\W*…)+")
 _SAME_SUBJECT: Final = 0.7
-"""Minimum share of the shorter statement's words in the other, if both are about the same thing."""
+"""Minimum share of the shorter statement's words in the other for both to be about the same thing."""
 _LEAST_SHARED: Final = 2
 _NOUN: Final = 4
 """Number of letters by which the nouns after two figures are compared."""
@@ -42,7 +42,7 @@ class _Statement:
     text: str
     is_negated: bool
     is_rule: bool
-    """Whether it says what must or may be, which does not contradict what is."""
+    """Whether it says what must or may be, which does not contradict statements about what is."""
     words: frozenset[str]
     """Its stems, without figures and months."""
     names: frozenset[str]
@@ -96,7 +96,7 @@ def _differ(one: _Statement, other: _Statement) -> bool:
 
 
 def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
-    """Whether names are, in one place, what a statement asserts, not its subject."""
+    """Whether names, all in one place, are what a statement asserts and not its subject."""
     places = "".join("x" if _stem(token) in names else " " for token in TOKEN.findall(statement.text)).split()
     is_plain = len(places) == 1 and all(map(str.isalpha, names))
     return is_plain and not statement.has_nouns_in_capitals and statement.first not in names
@@ -158,7 +158,7 @@ def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple
         after = text[each.start + len(each.written) :].lstrip()
         noun = "" if each.noun in common or after[:1].isupper() else each.noun
         is_bare = not each.unit and not noun
-        # A word before a figure makes it part of a name; a month is not among the words.
+        # A word before a figure makes the figure part of a name; months are not among these words.
         is_title = before[0].istitle() and before[0] in tokens and before[0].casefold() not in common
         if is_bare and each.is_year:
             years.add(each.written)

@@ -1,4 +1,4 @@
-"""How the figures of cells are written: their decimal mark, since `1.240` may be above a thousand. Pure."""
+"""The notation of figures in cells: their decimal mark, since `1.240` may be more than a thousand. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -20,10 +20,10 @@ DECIMAL_MARKS: Final = {"en": frozenset(".")} | dict.fromkeys(
 
 
 def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
-    """Find the decimal marks of figures by how they are written; none if that is unclear.
+    """Find the decimal marks of figures from their notation; none if that is unclear.
 
-    It is the last mark of `0.875`, `1240.5` and `1,240.50`, not that of `1.240.500`, and any behind `1'240`. Beside a
-    column's `980`, which would have as many decimals, `1.240` is more than a thousand.
+    It is the last mark in `0.875`, `1240.5` and `1,240.50`, but not in `1.240.500`, and any mark after `1'240`. In a
+    column with `980`, which otherwise would have decimals too, `1.240` is more than a thousand.
     """
     figures = [match["figure"] for cell in cells if (match := _FIGURE.fullmatch(cell))]
     known, unclear = set[str](), set[str]()
@@ -41,7 +41,7 @@ def decimal_marks(cells: Iterable[str], *, is_column: bool) -> frozenset[str]:
 
 
 def numbers_in(cell: str, decimals: frozenset[str]) -> frozenset[Decimal]:
-    """Read a cell as a number; as both possible numbers if the decimal mark is unknown; or as none."""
+    """Read a cell as a number; as both possible numbers if the decimal mark is unknown; otherwise as none."""
     match = _FIGURE.fullmatch(cell)
     if match is None:
         try:

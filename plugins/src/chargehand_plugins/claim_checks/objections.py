@@ -1,7 +1,7 @@
-"""Objections to a claim: words and figures of it that its evidence lacks or contradicts. Pure.
+"""Objections to a claim: words and figures in it that its evidence lacks or contradicts. Pure.
 
-It never shows that a claim is right. What it is nearly sure of, no judge may overrule: a figure of another row, or with
-another scale or unit, the other direction, a duty or an extent that is wider. All else is a question to the judge.
+This never shows that a claim is right. No judge may overrule what is nearly certain: a figure from another row, or with
+another scale or unit, the opposite direction, a wider duty or extent. All else is a question to the judge.
 """
 
 import re
@@ -45,14 +45,14 @@ _STEM: Final = 4
 _PERCENT: Final = Decimal(100)
 _DOZEN: Final = 13
 _OTHER_LETTER: Final = re.compile(r"[^\W\d_\u0000-\u00e4\u00e6-\u00f7\u00f9-\u00ff\u0152\u0153]")
-"""A letter of a language whose number words are not known: up to twelve, a figure may be written as a word."""
+"""A letter of a language whose number words are unknown: figures up to twelve may be written as words."""
 _MOST_COMPARED: Final = 12_000
 """Maximum characters of a claim's evidence: workflow tasks have little time, and judges read less."""
 _MOST_FIGURES: Final = 600
 _MOST_COMPARISONS: Final = 3_000
 """Maximum comparisons between figures of a claim and those of its evidence."""
 _MOST_SENTENCES: Final = 40
-"""Sentences that share most words with a claim; only these are read closely."""
+"""Maximum sentences that are read closely: those that share most words with a claim."""
 _LONGEST_SENTENCE: Final = 1_000
 _OF: Final = re.compile(r" (?:in|out of|of(?: the)?|von|sur|su|de cada|em cada|na|z|op de) ")
 _YEAR: Final = 12
@@ -91,7 +91,7 @@ def objections_of(
     months = months_of(claim)
     if months and months - months_of(known, spoken_in(claim)):
         others = {number for each in alike for number in months_of(each, spoken_in(claim))}
-        is_certain = len(months) == len(others) == 1  # of several, it may be one between
+        is_certain = len(months) == len(others) == 1  # with several months, it may be one in between
         found.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
     if sentences and not tables:
         found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
@@ -102,7 +102,7 @@ def objections_of(
 
 
 def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str]) -> dict[str, str]:
-    """List the figures that neither words nor results have: unchanged, rounded, as a share, or computed."""
+    """List the figures found in neither words nor results: unchanged, rounded, as a share, or computed."""
     tables = [table for result in results if (table := read_table(result))]
     cells = (cell.quantity for table in tables for cell in table.cells)
     there = {value for each in (*quantities(without_months(words)), *cells) for value in each.values}
@@ -198,14 +198,14 @@ def _counts_other(figure: Quantity, there: Sequence[Quantity]) -> bool:
 
 
 def _names(claim: str, known: str) -> Iterator[Objection]:
-    """List the names of a claim that its source does not have; in German every noun would be one."""
+    """List names in a claim that its source lacks; not in German, in which every noun would be one."""
     language = language_of(claim) or language_of(known)
     if language in {None, "de"} or language != language_of(known):
         return
     initials = {word for word in _WORD.findall(known) if len(word) == 1}
     stems = {_POSSESSIVE.sub("", word).casefold()[:_STEM] for word in _WORD.findall(known)}
     for sentence in sentences_of(claim):
-        words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the first of 's Nachts is none
+        words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the `s` of 's Nachts is no word
         for name in (_POSSESSIVE.sub("", word) for word in words[1:]):
             is_name = name.istitle() and len(name) >= LEAST_NAME and not months_of(f"on {name} 1")
             if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:

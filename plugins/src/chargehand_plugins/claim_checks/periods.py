@@ -1,4 +1,4 @@
-"""Quarters, halves of years and seasons, written the same way in every language. Pure."""
+"""Quarters, half-years and seasons, rewritten in the same way for every language. Pure."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def with_periods(text: str) -> str:
 
 
 def times_of(title: str) -> list[str]:
-    """List the year, and the quarter, half, season or month, in the title of a column or row."""
+    """List the year, and the quarter, half-year, season or month, in the title of a column or row."""
     words = title.replace("_", " ")
     months = sorted(months_in(title))
     return re.findall(r"(?:19|20)\d\d", words) + (

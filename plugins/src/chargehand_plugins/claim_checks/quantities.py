@@ -42,7 +42,7 @@ class Quantity:
     digits: frozenset[Decimal | str]
     """Its possible values, without its scale: `1,995` is 1995 or 1.995."""
     unit: str = ""
-    """The dimension of its unit; empty if it has no known one."""
+    """The dimension of its unit; empty without a known unit."""
     size: Decimal = Decimal(1)
     """The size of its unit, in the dimension's base unit."""
     noun: str = ""
@@ -68,11 +68,11 @@ class Quantity:
         return not self.unit and self.scale == 1 and bool(_YEAR.fullmatch(self.written))
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:
-        """Whether others have it: the same value, or one that it rounds, not in another unit."""
+        """Whether other quantities contain it: the same value, or one that it rounds, and no different unit."""
         return any(self.has_unit_of(other) and self.has_value_of(other) for other in others)
 
     def is_one_with(self, other: "Quantity") -> bool:
-        """Whether either is in the other's text: the same value, or one that the other rounds."""
+        """Whether either is in the other's text: as the same value, or as one that the other rounds."""
         return self.has_unit_of(other) and (self.has_value_of(other) or other.has_value_of(self))
 
     def has_unit_of(self, other: "Quantity") -> bool:
@@ -81,7 +81,7 @@ class Quantity:
         return self.unit == other.unit or not ((self.unit and other.unit) or is_count)
 
     def completes(self, other: "Quantity") -> bool:
-        """Whether both are shares that make up the whole: who is not one of 70 percent is one of the other 30."""
+        """Whether both are shares that together make up the whole, such as 70 and 30 percent."""
         shares = (100 - each for each in other.values if isinstance(each, Decimal))
         return self.unit == other.unit == "percent" and not self.values.isdisjoint(shares)
 
@@ -130,14 +130,14 @@ def quantities(text: str) -> tuple[Quantity, ...]:
 
 @lru_cache(maxsize=8192)
 def meanings_of(word: str, kind: Literal["numbers", "scales"], code: str) -> tuple[str, ...]:
-    """List what a word stands for in a language, as its number or scale; a word of neither costs one comparison."""
+    """List the meanings of a word in a language, as a number or scale; a word without any costs one comparison."""
     every, each = _lexicon(kind, code)
     return tuple(value for value, words in each if words.fullmatch(word)) if every.fullmatch(word) else ()
 
 
 @cache
 def _lexicon(kind: str, code: str) -> tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]:
-    """Return a pattern for any word of a kind, and patterns by value; for units, by dimension and size."""
+    """Return a pattern for any word of a kind, and patterns by value or, for units, by dimension and size."""
     words: Mapping[str, str] = (
         {f"{each} {size}": one for each, sizes in units().items() for size, one in sizes.items()}
         if kind == "units"
@@ -215,7 +215,7 @@ def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
 
 
 def _value(quantity: Quantity) -> Decimal:
-    """Return the value in the dimension's base unit; the larger of two that `1,995` may mean."""
+    """Return the value in the dimension's base unit; for `1,995`, the larger of its two possible values."""
     return max(value for value in quantity.values if isinstance(value, Decimal)) * quantity.size
 
 
@@ -302,7 +302,7 @@ def roundings(exact: Decimal | str, least: int = _ROUNDED_DIGITS) -> frozenset[D
 
 
 def _last_place(number: Decimal) -> int:
-    """Return the exponent of the last digit that is not zero."""
+    """Return the exponent of the last non-zero digit."""
     return int(number.normalize().as_tuple().exponent)
 
 

@@ -1,4 +1,4 @@
-"""Who does what to whom: claims that rearrange the words of their source. Pure."""
+"""Who does what to whom: finds claims that rearrange the words of their source. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CASED: Final = frozenset({"den", "dem", "des"})
 _FIXED_PREPOSITIONS: Final = frozenset({"en", "nl"})
 """Languages in which articles do not change prepositions, as in `à` and `au`."""
 _RELATIONS: Final = (("later", "earlier"), ("effect", "cause"), ("contrast",))
-"""Phrases before what follows or is not so, and before what comes first."""
+"""Phrases before what follows or is denied, and phrases before what comes first."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Block:
-    """A word with its neighbours that mean the same, and what precedes it."""
+    """A word with the content words next to it, and what precedes them."""
 
     stems: frozenset[str]
     article: str
@@ -45,7 +45,7 @@ class _Block:
 
 
 def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
-    """Find a claim whose words have other roles in its source: subject and object, cause and effect."""
+    """Find claims whose words have other roles than in their source: subject and object, cause and effect."""
     codes = spoken_in(claim, " ".join(sentences[:2]))
     own = _stems(_tokens(claim, codes[0]))
     if len(codes) != 1 or not own:
@@ -69,19 +69,19 @@ def is_in_order(claim: str, sentence: str) -> bool:
 
 
 def _is_crossed(claim: str, sentence: str, code: str) -> bool:
-    """Whether a claim has the sides of `after`, `because` or `but not` the other way round than a sentence."""
+    """Whether a claim swaps the two sides of `after`, `because` or `but not` relative to a sentence."""
     for phrases in _RELATIONS:
         mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
         first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
         # A word of both sides may be the place: `The scanner is installed in the mill before the roof is replaced`.
-        least = 1 if len(phrases) == 1 else max(len(mine[0] & first), 1)  # `but not` has its subject in front
+        least = 1 if len(phrases) == 1 else max(len(mine[0] & first), 1)  # for `but not`, the subject comes first
         if len(mine[0] & last) >= least and len(mine[1] & first) > len(mine[1] & last):
             return True
     return False
 
 
 def _related(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of the earlier and of the later event; none if the text does not say."""
+    """Return the words of the earlier and of the later event; none if the text does not state an order."""
     found = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
     for number, match in found:
         if match:
@@ -123,13 +123,13 @@ def _sole(tokens: Sequence[_Token]) -> dict[str, int]:
 
 
 def _is_flipped(claim: str, sentence: str, codes: tuple[str, ...]) -> bool:
-    """Whether one has `more` and the other `less`, so that the compared things have to change places."""
+    """Whether one says `more` and the other `less`, in which case the compared things have to be swapped."""
     sides = ((sides_of(each, claim, codes), sides_of(each, sentence, codes)) for each in SUBJECTS[:3])
     return any(mine and theirs and not mine & theirs for mine, theirs in sides)
 
 
 def _swap(claim: str, sentence: str, code: str, *, is_whole: bool) -> tuple[str, str] | None:
-    """Find two words that have changed places around unchanged ones, each after the other's preposition."""
+    """Find two words that were swapped around unchanged ones, each now after the other's preposition."""
     mine, theirs = _tokens(claim, code), _tokens(sentence, code)
     there, here = _sole(theirs), _sole(mine)
     for front, back in combinations([stem for stem in here if stem in there], 2):
@@ -161,7 +161,7 @@ def _is_swap(
     moved = ((front, their_back), (back, their_front))
     if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):
         return False
-    length = None if code in _FIXED_PREPOSITIONS else 1  # each follows the same preposition
+    length = None if code in _FIXED_PREPOSITIONS else 1  # both follow the same preposition
     pairs = ((front, their_front), (back, their_back))
     return all(one.marker[:length] == other.marker[:length] for one, other in pairs)
 

@@ -1,4 +1,4 @@
-"""Whether a claim agrees with the sentence nearest to it: direction, duty, extent, plan, and word for word."""
+"""Whether a claim agrees with the nearest sentence: in direction, duty, extent, plan, and word for word."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,21 +24,21 @@ _NAME: Final = re.compile(r"\b[^\W\d_a-zß-ÿ]\w+(?: [^\W\d_a-zß-ÿ][\w’'-]+)
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-zß-ÿ,] )[^\W\d_a-zß-ÿ][\w’'-]{2,}")
 _RANGE: Final = re.compile(r"\d\D{0,12}\b(?:to|and|bis|und|à|et|a|y|e|en|tot) \d|\d ?[-–] ?\d")
 _RELATED: Final = 0.35
-"""Minimum share of a claim's words in a sentence, if both are about the same thing."""
+"""Minimum share of a claim's words in a sentence about the same thing."""
 _SAME: Final = 0.65
 """The same, for texts that differ only in a figure, or in a negation of the claim."""
 _COPIED: Final = 0.9
 """The same, for a claim that may deny what it copies, and has no other new word."""
 _LEAST_REST: Final = 3
-"""Minimum words of a claim, besides a name, that its source says of another name."""
+"""Minimum words of a claim, not counting a name, that its source says about another name."""
 _ALL, _PART = 0, 1
-"""Places in the list of extents."""
+"""Positions in the list of extents."""
 _MAY: Final = 1
-"""Place in the list of modal verbs."""
+"""Position in the list of modal verbs."""
 
 
 def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]) -> Iterator[Objection]:
-    """Yield what the sentence nearest to a claim says differently."""
+    """Yield what the nearest sentence says differently from a claim."""
     own = content(claim)
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
@@ -67,7 +67,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
 
 
 def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
-    """Find up for down, and more for less."""
+    """Find `up` in place of `down`, and `more` in place of `less`."""
     clause, codes = _clause_of(content(claim), nearest), spoken_in(claim, nearest)
     is_copied = is_repeated and not phrase_in("denials", claim)
     is_moved = not is_in_order(claim, nearest)  # if A has more than B, B has less

@@ -29,12 +29,12 @@ _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
 _MOST_PAIRED: Final = 8
 """Maximum figures that are combined in pairs; with more, any figure would arise by chance."""
 _MOST_REPEATED: Final = 60
-"""Maximum cells of a table from which everything possible is computed."""
+"""Maximum cells of a table for which all possible computations are made."""
 _STEM: Final = 5
 _EITHER: Final = frozenset({2, 3})
-"""Places in the list of extremes of words for either end of a column."""
+"""Positions, in the list of extremes, of words for either end of a column."""
 _ALL, _NONE = 0, 2
-"""Places in the list of extents."""
+"""Positions in the list of extents."""
 BOUND: Final = 20
 """Number of characters before a figure in which `exceeds` or `less than` makes it a bound."""
 _CLAUSES: Final = re.compile(r"[,;:](?!\d)")
@@ -120,7 +120,7 @@ def _extreme_of(claim: str, table: ResultTable) -> bool | None:
         frozenset(n for n, words in enumerate(period_words("speed")) if words.search(claim)),
     )
     if len(speeds) == 1 and (times := frozenset(filter(table.is_duration, columns or table.columns))):
-        sides, columns = frozenset(1 - side for side in speeds), times  # who is fastest takes least time
+        sides, columns = frozenset(1 - side for side in speeds), times  # the fastest takes the least time
     if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
     there = table.in_scope(claim, "").intersection(table.body)
@@ -135,7 +135,7 @@ def _extreme_of(claim: str, table: ResultTable) -> bool | None:
 
 
 def _runs_against(claim: str, table: ResultTable) -> bool:
-    """Whether figures that a claim compares in time differ the other way round: in any row."""
+    """Whether figures that a claim compares in time differ in the opposite direction, in any row."""
     rows = table.named_rows(claim)
     is_of_all = _counts_rows(claim, table) or sides_of("extent", claim) == frozenset({_ALL})
     parts = [frozenset({row}) for row in table.body] if is_of_all and not rows else []
@@ -223,7 +223,7 @@ def _fails_in_rows(claim: str, table: ResultTable) -> bool:
 
 
 def _miscounts_rows(claim: str, table: ResultTable) -> bool:
-    """Whether a claim states a wrong number of rows with a label: `Three orchards grow Discovery`."""
+    """Whether a claim states a wrong number of rows that have a label: `Three orchards grow Discovery`."""
     counts = [each for each in quantities(claim) if not each.is_year]
     rows, subjects = table.named_rows(claim), ("amount", "direction", "extremes", "order")
     is_plain = len(counts) == 1 and _counts_rows_of(counts[0], table) and not table.key_rows(claim)
@@ -260,7 +260,7 @@ def _is_of_other_year(claim: str, table: ResultTable) -> bool:
 
 
 def _counts_rows_of(figure: Quantity, table: ResultTable) -> bool:
-    """Whether a figure precedes the title of labels, so that it counts what these name."""
+    """Whether a figure precedes the title of a label column, and therefore counts what its labels name."""
     noun, titles = plain(figure.noun), {stem for column in table.labels for stem in table.stems(column)}
     return any(noun.startswith(stem) for stem in titles if len(stem) > 2)
 

@@ -1,4 +1,4 @@
-"""Words of a text for the sides of a subject, months and negations."""
+"""Words of a text that mark the sides of a subject, months and negations."""
 
 import json
 import re
@@ -28,7 +28,7 @@ SUBJECTS: Final = ("direction", "amount", "order", "modality", "extent", "extrem
 
 
 def sentences_of(text: str) -> list[str]:
-    """Split a text into sentences, which neither `Dr.` nor `30. September` ends."""
+    """Split a text into sentences; `Dr.` and `30. September` do not end one."""
     held = not_ended().sub(lambda match: f"{match[0][:-1]}{_FULL_STOP}", text)
     return [part.replace(_FULL_STOP, ".") for part in _SENTENCE_END.split(held) if part.strip()]
 
@@ -37,7 +37,7 @@ def sentences_of(text: str) -> list[str]:
 def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the sides of a subject that a text mentions: for `direction`, 0 is up, 1 is down and 2 unchanged."""
     if subject == "direction" and _PRECIPITATION.search(text):
-        text = _FALLS.sub(" ", text)  # rain that falls need not be less
+        text = _FALLS.sub(" ", text)  # falling rain does not mean a decrease
     spoken = (languages()[code].sides[subject] for code in codes or spoken_in(text))
     return frozenset(side for sides in spoken for side, pattern in enumerate(sides) if pattern.search(text))
 
@@ -58,7 +58,7 @@ def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
 
 
 def without_months(text: str) -> str:
-    """Keep the day and year of dates in figures, as beside the name of a month."""
+    """Keep only the day and year of numeric dates, as next to the name of a month."""
     return _NUMERIC_DATE.sub(lambda date: " ".join(_parts(date)[::2]), text)
 
 
@@ -77,7 +77,7 @@ def _parts(date: re.Match[str]) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=4096)
 def is_negated(text: str) -> bool:
-    """Whether a text denies: it has a word that negates, or `without`, but not both."""
+    """Whether a text denies something: it has a negation or `without`, but not both."""
     negation, without = (bool(words.search(text)) for words in _negations())
     return negation != without
 
@@ -90,7 +90,7 @@ def clauses_of(text: str) -> list[str]:
 
 @cache
 def each_time() -> re.Pattern[str]:
-    """Match how often or how long something is: `every three months` is no extent."""
+    """Match how often or how long something happens: `every three months` is no extent."""
     spans = "|".join(words for unit in ("time", "calendar") for words in units()[unit].values())
     return re.compile(rf"\w+ (?:les |los |las )?(?:\w+ )?(?:{spans}|night|nacht|noche|notte)(?!\w)", re.IGNORECASE)
 

@@ -31,7 +31,7 @@ def _explained(provider: str) -> Generator[None]:
     try:
         yield
     except Exception as error:
-        # The vendors' clients raise a bare exception if the credential chain ends without any.
+        # The vendors' clients raise a bare exception if the credential chain yields no credentials.
         if type(error).__module__.partition(".")[0] not in _CREDENTIALS and type(error) is not RuntimeError:
             raise
         message = f"{provider}: no credentials could be had: {redacted(str(error))}"

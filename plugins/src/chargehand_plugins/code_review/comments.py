@@ -22,7 +22,7 @@ _NAMES: Final = {
 class PastComment:
     path: str
     line: int
-    """0 if the export has none."""
+    """The line; 0 if the export has none."""
     author: str
     date: str
     text: str

@@ -5,7 +5,7 @@ from typing import Literal
 from chargehand.contracts import Artifact, Contract, Issue
 
 SecondLook = Literal["whole", "part", "none"]
-"""Whether the second look was completed, and of all findings."""
+"""Whether the second look was completed, and covered all findings."""
 
 
 class FoundIssue(Contract):
@@ -16,7 +16,7 @@ class FoundIssue(Contract):
 
 
 class CodeReviewRequest(Contract):
-    """Check findings against the change that they are about, and write the review."""
+    """A request to check findings against the change that they concern, and to write the review."""
 
     documents: tuple[str, ...]
     found: tuple[FoundIssue, ...]

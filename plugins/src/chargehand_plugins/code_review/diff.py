@@ -57,7 +57,7 @@ def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
 
 
 def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Line]:
-    """Read as many lines as the hunk's header states, so that lines that look like headers stay lines."""
+    """Read as many lines as the hunk's header states; lines that look like headers then remain lines."""
     while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
         mark, text = line[:1] or " ", line[1:].rstrip("\r")[:_LONGEST_LINE]
         match mark:

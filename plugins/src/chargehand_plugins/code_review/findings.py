@@ -14,11 +14,11 @@ from chargehand_plugins.code_review.diff import ChangedFile
 
 NOT_CONFIRMED: Final = "not confirmed by the second look"
 _BEFORE_IDS: Final = re.compile(r"\d+|lines?|issues?|findings?", re.IGNORECASE)
-"""Words of a place; after others, such as `refuted`, an id confirms nothing."""
+"""Words that may precede an id; after others, such as `refuted`, an id confirms nothing."""
 _NEAR_LINES: Final = 3
 """Maximum distance of lines that reviewers may name for the same problem."""
 _ALIKE: Final = 0.3
-"""Minimum share of common words of two messages about the same problem."""
+"""Minimum share of words that two messages about the same problem have in common."""
 _WORD: Final = re.compile(r"\w{3,}")
 _ID: Final = re.compile(r"[\w–-]+(?:\.[\w–-]+)*")
 
@@ -28,10 +28,10 @@ class Reported:
     """A problem with all findings that report it."""
 
     issue: Issue
-    """The most confident of them, with the second look's confidence."""
+    """The most confident finding, with the confidence of the second look."""
     findings: tuple[FoundIssue, ...]
     fingerprint: str
-    """Stable while the line's text is unchanged, wherever it moves."""
+    """Stays the same while the line's text is unchanged, even if the line moves."""
 
     @property
     def reviewers(self) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ class Reported:
 
     @property
     def more(self) -> tuple[FoundIssue, ...]:
-        """Findings that say something else: all but the one of each other reviewer with most words of it in common."""
+        """The findings that say something else: of each other reviewer, all but the one with most words in common."""
         first, *others = self.findings
         alike = {
             one.id: share
@@ -66,7 +66,7 @@ class Sifted:
 def sift(request: CodeReviewRequest, files: Sequence[ChangedFile], dismissed: Collection[str]) -> Sifted:
     """Decide which findings are reported, without those whose fingerprints people have dismissed.
 
-    Of duplicate entries of the second look, the less confident counts.
+    If the second look has duplicate entries, the less confident one counts.
     """
     added, threshold = {file.path: file.added for file in files}, request.threshold
     meant = [(look, _meant(look, request.found)) for look in request.confirmed]
@@ -144,7 +144,7 @@ def _reported(group: Sequence[FoundIssue], added: Mapping[str, Mapping[int, str]
 
 
 def _is_of(group: Sequence[FoundIssue], one: FoundIssue) -> bool:
-    """Whether a finding belongs to a problem: on its line, or nearby by a reviewer without a finding there."""
+    """Whether a finding belongs to a problem: on its line, or nearby if its reviewer has none on that line."""
     first = group[0].issue
     if first.file != one.issue.file or abs(first.line - one.issue.line) > _NEAR_LINES:
         return False

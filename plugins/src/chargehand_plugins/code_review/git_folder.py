@@ -13,7 +13,7 @@ _PROCESS: Final = f"{__package__}.repository"
 _STARTING_SECONDS: Final = 60
 _PROCESSOR_SECONDS: Final = 20
 _SECONDS: Final = 60
-"""On a busy machine."""
+"""Maximum wall-clock seconds, on a busy machine."""
 
 
 class RepositoryError(Exception):
@@ -51,7 +51,7 @@ class RepositoryReader:
                 self._is_started = False
                 raise RepositoryError("it takes more time or memory to read than a repository may") from error
             except BaseException:
-                # A late answer would be taken for that of the next question.
+                # Otherwise, a late answer would be taken for the answer to the next question.
                 await self.close()
                 raise
         if problem := answer.get("problem"):

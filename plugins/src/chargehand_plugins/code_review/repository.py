@@ -34,7 +34,7 @@ _MAIN_BRANCHES: Final = (b"refs/heads/main", b"refs/heads/master")
 _NOTES: Final = Ref(b"refs/notes/commits")
 _LONGEST_NOTE: Final = 2_000
 _LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999, since commits may state any time."""
+"""The last second of the year 9999, since commits may state any time."""
 
 
 class Repository:
@@ -129,7 +129,7 @@ class Repository:
             current = parent
 
     def _parent(self, commit: Commit) -> Commit | None:
-        # The first commit has none, nor has the last one of a shallow clone.
+        # The first commit has no parent, and neither has the last one of a shallow clone.
         return self._commit(commit.parents[0]) if commit.parents and commit.parents[0] in self._store else None
 
     def _commit(self, sha: ObjectID) -> Commit:
@@ -186,7 +186,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         return {"problem": str(error)}
     except MemoryError:
         return {"problem": "it takes more memory to read than a repository may"}
-    except Exception as error:  # noqa: BLE001 - hostile objects raise whatever the library did not expect
+    except Exception as error:  # noqa: BLE001 - hostile objects may raise anything
         return {"problem": f"it is broken ({type(error).__name__})"}
 
 

@@ -67,7 +67,7 @@ class CodecServerSettings:
 
 @asynccontextmanager
 async def serving(settings: CodecServerSettings) -> AsyncGenerator[str]:
-    """Serve while the context is entered; returns the server's address, without the token.
+    """Serve while the context is entered; yield the server's address, without the token.
 
     Raises:
         ProtectionSettingsError: the port is taken, or the certificate is invalid.

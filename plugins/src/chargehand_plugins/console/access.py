@@ -32,7 +32,7 @@ class Access:
         """Used links and signed-out cookies."""
 
     def is_token(self, presented: str) -> bool:
-        """Return whether this is the token, in constant time."""
+        """Return whether a text is the token, comparing in constant time."""
         return hmac.compare_digest(presented.encode(), self._token)
 
     def make_link_code(self) -> str:
@@ -85,7 +85,7 @@ class Access:
 
 
 class Rates:
-    """A token bucket per client: a burst of one minute, then the rate."""
+    """One token bucket per client: a burst of one minute's requests, then the rate."""
 
     def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
         self._per_minute = per_minute

@@ -32,7 +32,7 @@ class AgentView:
     """An agent with its subtask, or a supervisor with the agents of its session, as far as its work is read."""
 
     record: SubtaskRecord | None
-    """Its subtask, unless it is the session's supervisor."""
+    """The agent's subtask; None for the session's supervisor."""
     attempts: Sequence[Projection]
     below: "tuple[AgentView, ...]"
 
@@ -48,13 +48,13 @@ class AgentView:
         return " · ".join([count(spent.turns, "turn"), dollars(spent.cost_usd)]) if spent.turns else ""
 
     def steps(self, *, running: bool) -> list[Draft]:
-        """List its turns and tool calls that are running, or are over, newest last."""
+        """List its running turns and tool calls, or those that are over, newest last."""
         steps = [step for attempt in self.attempts for step in attempt.scope.calls]
         return [step for step in steps if (step.state == "running") == running]
 
 
 def supervisor_view(session: Projection, status: Status) -> AgentView:
-    """Show a session by its status."""
+    """Build the view of a session's supervisor from the session's status."""
     return AgentView(None, [session], tuple(_subtask(each, session, status.calls) for each in status.subtasks))
 
 
@@ -93,7 +93,7 @@ def step_tone(step: Draft) -> Tone:
 
 
 def step_facts(step: Draft) -> list[str]:
-    """Describe how a turn or a tool call went, and what it cost."""
+    """Describe the outcome and the cost of a turn or a tool call."""
     began = step.started_at or step.scheduled_at
     facts = [
         "" if step.state in _TONES else step.state.replace("_", " "),

@@ -106,7 +106,7 @@ class ArtifactList(BaseModel):
 
 
 def _offer(method: str, path: str, **described: Any) -> Callable[[Handle], Handle]:
-    """Add an operation that has the name of its handler, and its docstring as the summary."""
+    """Add an operation named after its handler, whose docstring is the summary."""
 
     def add(handle: Handle) -> Handle:
         name = re.sub("_(.)", lambda found: found[1].upper(), handle.__name__)
@@ -168,7 +168,7 @@ async def list_sessions(call: Call) -> Response:
 
 @_offer("GET", "/spend", returns=SpendList)
 async def get_spend(call: Call) -> Response:
-    """Add up what the sessions of the last month cost, by search attributes."""
+    """Add up the cost of the last month's sessions, using search attributes."""
     rows, total = await spend_rows(call.backend)
     return answer(SpendList(rows=rows, total=total))
 
@@ -207,7 +207,7 @@ _STREAM: Final = {
 
 @_offer("GET", "/conversations/{session}/events", **_STREAM)
 async def follow_conversation(call: Call) -> Response:
-    """Follow a conversation, as a session."""
+    """Follow a conversation, in the same way as a session."""
     return await follow_session(call)
 
 
@@ -227,7 +227,7 @@ async def follow_session(call: Call) -> Response:
 
 @_offer("GET", "/sessions/{session}/artifacts", returns=ArtifactList)
 async def list_artifacts(call: Call) -> Response:
-    """List the files that agents made."""
+    """List the files created by agents."""
     return answer(ArtifactList(artifacts=list((await finished(call)).artifacts)))
 
 

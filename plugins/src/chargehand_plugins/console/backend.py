@@ -22,7 +22,7 @@ from chargehand.wire import WorkflowType
 MOST_SEARCHED: Final = 5_000
 _LISTED_WITHIN: Final = timedelta(seconds=10)
 _MOST_WITHOUT_GOAL: Final = 200
-"""Maximum sessions without a goal, which a worker has yet to write, that are read again."""
+"""Maximum sessions that are read again because their goal, which a worker writes, is still missing."""
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
 """The tenant of requests that set none."""
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
@@ -41,8 +41,8 @@ class CrewChoice:
 class KnownSessions:
     """Goals and ids of the newest sessions, for word search.
 
-    The server's list has no word search. Results are read again from the server, so that a
-    session is shown in its current state, and a deleted one is not; a newly started console knows none.
+    The server's list has no word search. Results are read again from the server, which means that a session is shown in
+    its current state, and a deleted one is not shown; a newly started console knows none.
     """
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class Backend:
     """The installation served by a console."""
 
     connect: Callable[[], Chargehand]
-    """Returns the client; another one once the embedded server has been restarted."""
+    """Returns the client, which is a new one after the embedded server has been restarted."""
     artifacts: str | None
     """Location of documents and artifacts; None if the workers' is unknown."""
     no_artifacts: str = "It is unknown where the workers keep files."
-    """Why it is unknown, and the remedy."""
+    """Why the location of artifacts is unknown, and the remedy."""
     encryption: Encryption | None = None
     crews: tuple[CrewChoice, ...] = ()
     """Crews offered by forms."""

@@ -39,7 +39,7 @@ async def _show(request: Request) -> Response:
 
 
 def _state(request: Request, link: DecisionLink, status: Status, problem: Problem | None = None) -> Response:
-    """Show the forms of an open wait, or else how it was decided."""
+    """Show the forms of an open wait, or how it was decided."""
     if wait := _wait(status, link):
         return _page(request, status, wait, problem)
     made = [each for each in status.decisions if each.wait == link.wait and each.at >= link.since]

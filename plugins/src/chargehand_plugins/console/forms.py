@@ -20,14 +20,14 @@ from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.words import words
 
 _LONG: Final = 200
-"""Characters; longer texts get a larger field."""
+"""In characters; longer texts get a larger field."""
 _LONG_ARGUMENT: Final = 160
 """Characters; longer values are folded and get a larger field."""
 _ARGUMENT: Final = "arguments."
 _EMPTY_ROWS: Final = 3
 _ROW: Final = "rows."
 _SAYS_WHICH: Final = ("decision", "call", "subtask")
-"""Hidden fields that tell apart the forms of one action."""
+"""Hidden fields that distinguish the forms of one action."""
 _NOT_KEPT: Final = ("csrf", "token")
 _lxml: Final = cast("Any", lxml.html)
 """It has no types."""
@@ -90,7 +90,7 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
 
 
 def refill(html: str, action: str, form: FormData) -> str:
-    """Fill the form that was refused with what was typed into it, and open what it is folded into."""
+    """Fill a refused form with what was typed into it, and unfold everything that contains it."""
     page = _lxml.document_fromstring(html)
     for each in page.forms:
         hidden = {field.name: field.value for field in each.inputs if field.get("type") == "hidden"}

@@ -18,7 +18,7 @@ from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.views import Page, SessionView, key_of, view_session
 
 _PAUSE_SECONDS: Final = 0.5
-"""Minimum interval between readings of the session; after this time without events, its past is read."""
+"""Minimum interval between readings of the session; its past is read after this time without events."""
 _BEAT_SECONDS: Final = 5
 """Interval of keep-alives and of checks for retries and missing workers."""
 

@@ -112,7 +112,7 @@ def session_id_of(request: Request) -> str:
 
 
 def path_for_routes(raw: bytes) -> str:
-    """Unquote a path, except that escaped slashes, as in session ids, do not separate segments."""
+    """Unquote a path while keeping escaped slashes, as in session ids, from separating segments."""
     return unquote(raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00"))
 
 

@@ -81,7 +81,7 @@ def _page(request: Request, template: str, problem: Problem | str | None = None,
 
 
 def error_page(request: Request, problem: Problem, form: FormData = _NO_FORM) -> Response:
-    """Respond with a page describing the problem, from which the form can be sent again; ask strangers to sign in."""
+    """Respond with a page that describes the problem and can send the form again; ask strangers to sign in."""
     if problem.status is HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", _SEE_OTHER)
     heading = problem.status.phrase
@@ -139,7 +139,7 @@ async def enter_token(request: Request) -> Response:
 
 
 def _enter(request: Request) -> Response:
-    # A page instead of a redirect, on which browsers send no strict cookie after a link from elsewhere.
+    # A page and not a redirect: after a link from elsewhere, browsers send no strict cookie on a redirect.
     response = _page(request, "entered.html")
     response.set_cookie(
         request.app.state.cookie,
@@ -307,7 +307,7 @@ async def report(request: Request) -> Response:
 
 
 async def report_file(request: Request) -> Response:
-    """Download the report as the self-contained page of the command line."""
+    """Download the report as the same self-contained page as on the command line."""
     html = await asyncio.to_thread(report_page, *await _read_report(request))
     return HTMLResponse(html, headers={"Content-Disposition": 'attachment; filename="report.html"'})
 
@@ -344,7 +344,7 @@ async def sessions(request: Request) -> Response:
     if len(found) == PAGE:
         older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
     note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
-    states = {standing(each).words: each for each in STATES}  # some are Temporal's words for Chargehand's states
+    states = {standing(each).words: each for each in STATES}  # some states of Chargehand have Temporal's names
     values = {"typed": search, "sessions": found, "states": states, "note": note, "older": older}
     return _page(request, "sessions.html", problem, here="sessions", **values)
 

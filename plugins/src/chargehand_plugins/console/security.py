@@ -1,7 +1,7 @@
 """The guard of all routes: hosts, origins, sign-in, rates, sizes and headers.
 
-The API accepts a bearer token and no cookie, so that no page can use it through a browser. Pages accept a cookie and no
-token; changes must come from a page of the same origin, with a form token.
+The API accepts a bearer token but no cookie, so no page can use it through a browser. Pages accept a cookie but no
+token; changes must come from a page of the same origin and include a form token.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ Refuse = Callable[[Request, Problem, FormData], Response]
 
 
 class Guard:
-    """Admits requests, refusing others before they reach a route."""
+    """Admits requests; refuses unacceptable ones before they reach a route."""
 
     def __init__(
         self, app: ASGIApp, settings: ConsoleSettings, access: Access, origins: frozenset[str], refuse: Refuse
@@ -192,7 +192,7 @@ class _BoundedStream:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        if self._has_all:  # what follows can only be a disconnect
+        if self._has_all:  # only a disconnect can follow
             return await self._receive()
         now = asyncio.get_running_loop().time()
         try:

@@ -82,7 +82,7 @@ async def _read_ahead(backend: Backend) -> None:
 
 def _listen(settings: ConsoleSettings) -> socket.socket:
     if settings.port is None:
-        with suppress(OSError):  # it is taken, as by another console
+        with suppress(OSError):  # it is taken, for example by another console
             return listen(settings.host, _USUAL_PORT)
     port = settings.port or 0
     try:

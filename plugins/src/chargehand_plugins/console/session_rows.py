@@ -80,7 +80,7 @@ def _time(text: str) -> datetime:
 
 
 def row_facts(summary: SessionSummary) -> list[str]:
-    """List the facts in a session's row besides its goal, state and start."""
+    """List the facts in a session's row other than its goal, state and start."""
     facts = [
         words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
         summary.failure.cause if summary.failure else STOP_REMEDIES.get(summary.stop_reason, ""),

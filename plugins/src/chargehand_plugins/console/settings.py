@@ -25,10 +25,10 @@ class ConsoleSettings:
     public_url: str | None = None
     """The address for browsers, if different from the listening one, as behind a proxy."""
     requests_per_minute: int = 600
-    """Per client: a token or a signed-in browser."""
+    """Maximum requests per minute of a client, which is a token or a signed-in browser."""
     starts_per_minute: int = 60
     most_body_bytes: int = 200_000_000
-    """Per request with documents; 2 MB without."""
+    """Maximum size of a request with documents; without documents, 2 MB."""
     idle_seconds: float = 30
     """Maximum silence of a client during a request."""
     most_streams: int = 100

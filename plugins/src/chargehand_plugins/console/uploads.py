@@ -24,7 +24,7 @@ _MOST_FIELDS: Final = 2_000
 """Enough for each row of the longest plan."""
 _MOST_FIELD_BYTES: Final = 1_000_000
 _MOST_SINGLE_FILES: Final = 50
-"""More are stored as one folder, since every turn lists the names of documents."""
+"""Maximum single documents; more become one folder, since every turn lists the names of documents."""
 _PIECE_BYTES: Final = 1 << 20
 
 

@@ -44,7 +44,7 @@ class SessionView:
     """Everything shown on a session's page."""
 
     status: Status
-    """Its plan is absent, unless it awaits approval."""
+    """The session's status, without its plan unless that awaits approval."""
     facts: tuple[str, ...] = ()
     since: datetime | None = None
     """When its work began; absent if it is over."""
@@ -139,7 +139,7 @@ async def _of_running(backend: Backend, session: Session, work: Projection, web_
     asked = backend.connect().client.get_workflow_handle(session.id)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            # `work` has the children's spend, for which `Session.status` would read their histories.
+            # `work` has the children's spend; `Session.status` would have to read their histories for it.
             with translated(session.id):
                 status = await asked.query(Messages.status.name, result_type=Status)
     except (NotReachable, ServerRefused, TimeoutError):

@@ -40,7 +40,7 @@ def judge(task: JudgeTask) -> JudgeAnswer:
 
 
 def compress(task: CompressTask) -> CompressAnswer:
-    """Keep whole sentences and lines from the beginning, as many as fit."""
+    """Keep as many whole sentences and lines from the beginning as fit."""
     pieces: list[str] = _PIECE.findall(task.content.strip())
     lengths = accumulate(len(piece.split()) for piece in pieces)
     kept = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]

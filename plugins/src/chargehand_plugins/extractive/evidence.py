@@ -1,6 +1,6 @@
-"""Evidence: passages quoted word for word, best first.
+"""Evidence: passages quoted verbatim, best first.
 
-A passage with every telling word of a question that needs no judgement counts as the documents' answer.
+If a question needs no judgement, a passage with every significant word of it counts as the documents' answer.
 """
 
 import re
@@ -26,14 +26,14 @@ _CONFIDENCE: Final = 30
 _QUOTED_CONFIDENCE: Final = 60
 _PASSAGES: Final = 3
 _COVERED: Final = 0.3
-"""Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
+"""Weighted share of a question's words that a passage must contain to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods|json|jsonl|ndjson)#")
 _DATE: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 
 
 class _Found(BaseModel):
-    """A search's statement about its results; a web search makes none and is trusted."""
+    """What a search states about its results; a web search states nothing and is trusted."""
 
     coverage: list[float] = []
     words_found_nowhere: list[str] = []
@@ -131,7 +131,7 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
 
 
 def _has_figure(question: str, text: str, language: str) -> bool:
-    """Whether a text has what a question counts, a number if it asks how much, and words like `most` or `in total`."""
+    """Whether a text has what a question counts, a number for `how much`, and words like `most` or `in total`."""
     asked = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # asks for a meaning
     held = lexicon.read_tokens(text, language)
     marks, said = (

@@ -15,10 +15,10 @@ from chargehand_plugins.extractive.periods import DAY, read_calendar
 _T = TypeVar("_T")
 _NUMBER: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*")
 _AMOUNT: Final = re.compile(r"[-+]?\d[\d.,'’\s]*\s?[^\W\d]{0,3}")
-"""Such as `4.200 h`, which is left as a text."""
+"""An amount such as `4.200 h`, which remains a text."""
 _AGAIN: Final = re.compile(r"(.+)_\d+")
 _COUNTED: Final = re.compile(r"^(?:number|no\.?)[_ ]of[_ ]", re.IGNORECASE)
-"""The beginning of a title such as `number of guests`, which is no number of a guest."""
+"""The beginning of a title such as `number of guests`, which is not a guest's number."""
 _YES, _NO = (frozenset(listed.split()) for listed in ("yes ja oui si sí true y x", "no nein non false n"))
 
 
@@ -28,7 +28,7 @@ class Field:
     def __init__(self, column: Column, table: Table, language: str) -> None:
         self.column, self.name, self.label = column, column.name, column.title or column.name
         self._table, self._file = table, tuple(token.stem for token in _names_of(table, language))
-        again = _AGAIN.fullmatch(self.label)  # DuckDB numbers a title that occurs twice
+        again = _AGAIN.fullmatch(self.label)  # DuckDB numbers titles that occur twice
         plain = again[1] if again and again[1] in {each.title for each in table.columns} else self.label
         tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", _COUNTED.sub("", plain)), language)
         self.words = tuple(token.word for token in tokens)
@@ -39,7 +39,7 @@ class Field:
         """The words that name it: all except its unit, unless there are no others."""
         self.stems = tuple(token.stem for token in self.title)
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
-        """The event of its dates, such as `joined`; empty if it is only a date."""
+        """The event to which its dates belong, such as `joined`; empty if it is only a date."""
         calendar = read_calendar(column)
         is_plain = calendar and calendar.length < DAY and calendar.moments == frozenset(column.examples)
         is_coded = is_plain and column.distinct == table.rows and not self.has("time_words")  # `2026-01` is a number
@@ -59,12 +59,12 @@ class Field:
         self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
 
     def has(self, *names: str) -> bool:
-        """Whether a word of its title is one of those of a name; `no-shows` have no number."""
+        """Whether a word of the title is in one of these word lists; a title like `no-shows` has no number."""
         words = self.words[self.words[:1] == ("no",) and len(self.words) > 1 :]
         return any(lexicon.matches(name, word) for name in names for word in words)
 
     def has_names_of(self, token: Token) -> bool:
-        """Whether its numbers name what a word counts, as those of a column `flat` name flats."""
+        """Whether its numbers are the names of what a word counts: in a column `flat`, they name flats."""
         is_whole = self.column.type == "BIGINT" and not self.units and len(self.title) == 1
         word = self.title[0].word if is_whole and self.stems == (token.stem,) else token.word
         return token.word != word and token.word.startswith(word)
@@ -76,7 +76,7 @@ class Field:
 
     @cached_property
     def _is_settled(self) -> bool:
-        """Whether rows state if they are paid, so that `pay` may mean only some of them."""
+        """Whether rows state whether they are paid, in which case `pay` may mean only some of them."""
         values = " ".join(chain.from_iterable(each.examples for each in self._table.columns if each.type == "VARCHAR"))
         return any(lexicon.matches("settled", token.word) for token in lexicon.read_tokens(values, ""))
 
@@ -142,7 +142,7 @@ class Fields:
         self._rows = (*self.names, *chain(*(each.title for each in (*keys, *days)), *of_things))
         """Names of its rows: the words of the table's name, the titles of its keys, and the owner of an `age`."""
         self.is_series = self.is_dated and not (self.key and not self.key.is_time)
-        """Whether the rows are a time series, so that levels in them do not add up."""
+        """Whether the rows are a time series, in which levels do not add up."""
 
     @cached_property
     def titles(self) -> Mapping[tuple[str, ...], Sequence[Field]]:
@@ -154,7 +154,7 @@ class Fields:
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
-        """List the words for values in questions; for a flag, its title's."""
+        """List the words with which questions name values; for a flag, those of its title."""
         found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()

@@ -62,7 +62,7 @@ def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
 
 
 def _read_row(line: str) -> _Row:
-    """Read a row of a query's result, whose name may contain the column separator."""
+    """Read a row of a query's result; the row's name may contain the column separator."""
     name, value, *counts, doubt, other = line.rsplit(" | ", 6)
     return _Row(name, _number(value), *map(int, counts), doubt=doubt == "True", other=_number(other))
 

@@ -27,10 +27,10 @@ _TOKEN: Final = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}:\d{2}(?!\w)|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»-–/&")
-"""Marks without meaning for a question. Any other mark is a token like a word."""
+"""Marks that mean nothing in a question. All other marks are tokens, like words."""
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _AGGREGATE: Final = re.compile(r"\b([Gg]esamt|[Dd]urchschnitts)(?=[a-zß-ÿ]{4})")
-"""First parts of German compounds that describe an event of the second."""
+"""First parts of German compounds whose second part they aggregate."""
 _PARTICIPLE_DE: Final = re.compile(r"^ge(\w{4,}?)(?:e?t|en)$")
 _INFINITIVE: Final = re.compile(r"(?<=\w{4})en$")
 _SHORTEST_PART: Final = 5
@@ -42,7 +42,7 @@ class Token(NamedTuple):
 
     text: str
     word: str
-    """In lower case, without accents."""
+    """The word in lower case, without accents."""
     stem: str
 
 
@@ -67,7 +67,7 @@ def matches(name: str, word: str) -> bool:
 
 @cache
 def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
-    """List patterns of words for having something, and for its name."""
+    """List pairs of patterns: words for having something, and words for its name."""
     tables = data()["tables"]
     same = [[each, each] for each in tables["same"]] if name != "distant" else []
     named = ([tables.get(part, part) for part in pair] for pair in [*tables.get(name, ()), *same])
@@ -84,7 +84,7 @@ def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
 def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> int | None:
     """Distance of a word from one of a name: 0 if equal, 1 if it begins or ends it, None otherwise.
 
-    So are parts of compounds, and those that begin with the table's name; words of the same stem are `DISTANT`.
+    1 also applies to parts of compounds, and to those that begin with the table's name; same stems are `DISTANT`.
     """
     said, words = token.word, tuple(name.word for name in named)
     same = [name.word for name in named if name.stem == token.stem]
@@ -102,7 +102,7 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
-    """List what the words at a token may ask for, and where they end; only the longest."""
+    """List what the words from a token on may ask for, and where they end; only the longest match."""
     for end in range(min(at + _LONGEST_PHRASE, len(tokens)), at, -1):
         if found := _marks(" ".join(token.word for token in tokens[at:end]), language):
             yield from ((mark, end) for mark in found)
@@ -132,7 +132,7 @@ def is_grammar(word: str, language: str) -> bool:
 
 
 def is_silent(word: str, language: str) -> bool:
-    """Whether passages need not have a word, because it is about the form of a question, or only says that it costs."""
+    """Whether passages can lack a word: it concerns only the form of a question, or that something costs."""
     return is_grammar(word, language) or word in empty_words(language) or matches("paying", word)
 
 

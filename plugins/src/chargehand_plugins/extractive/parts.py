@@ -14,7 +14,7 @@ UNREAD: Final = "unread"
 """Marks a restriction that is not understood."""
 _MARKS: Final = (*lexicon.OPENERS, *lexicon.AGGREGATES, "per", "and", "or", "distinct")
 _NEAR: Final = 3
-"""How many words may come between a number and the column that it compares."""
+"""Maximum number of words between a number and the column that it compares."""
 _LONGEST_PHRASE: Final = 12
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     period: Period | None = None
     condition: Condition | None = None
     field: Field | None = None
-    """The column whose title of several words this is."""
+    """The column to whose title of several words the tokens belong."""
 
     @property
     def is_word(self) -> bool:
@@ -105,7 +105,7 @@ class _Reader:
             yield Part(self._tokens[at:end], mark="" if held else UNREAD, condition=held)
 
     def _compared(self, at: int, end: int, against: Field | None) -> Field | None:
-        """Find the column named near a comparison, first after it, or else the only one."""
+        """Find the column named near a comparison: after it, before it, or else the only candidate."""
         after, before = self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]
         fields = [each for each in self._fields.all if each is not against]
         if any(each.is_unread and each.cost(token) == 0 for each in fields for token in after):
@@ -136,7 +136,7 @@ class _Reader:
                 yield Part(self._tokens[at:end], condition=Condition(field, sql, none))
 
     def _values_at(self, at: int) -> Iterator[Part]:
-        """Read the longest value that exactly one column has."""
+        """Read the longest value that occurs in exactly one column."""
         found, end = self._longest(at, self._fields.values)
         token = self._tokens[at]
         if not found:  # `offen` for the value `open`

@@ -26,7 +26,7 @@ _FORMATS: Final = {(0, DAY): "%Y-%m-%d", (0, _MONTHLY): "%Y-%m", (0, YEARLY): "%
 """Positions and lengths of the parts of a date."""
 _RANGES: Final = {"from": {"to", "until"}, "since": {"to", "until"}, "between": {"and"}, "": {"to", "until"}}
 _MOST_TOKENS: Final = 6
-"""Phrases for one moment, such as `the 7th of March of 2024`."""
+"""Maximum tokens of a phrase for one moment, such as `the 7th of March of 2024`."""
 
 
 class Period(NamedTuple):
@@ -132,14 +132,14 @@ class Calendar(NamedTuple):
     moments: frozenset[str] = frozenset()
     """All known moments."""
     is_series: bool = False
-    """Whether rows are a time series by it, unlike a property such as the year `built`."""
+    """Whether it makes the rows a time series, unlike a property such as the year `built`."""
 
     @property
     def text(self) -> str:
         return self.part(0, self.length)
 
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
-        """Convert a period to SQL; None if the table does not cover it. `name` are the words of the table's name."""
+        """Convert a period to SQL; None if the table does not cover it. `name` has the words of the table's name."""
         first, last, side = period
         if self.length == _YEARLESS and period.has_year:
             if first[:4] != last[:4] or first[:4] not in name:
@@ -155,7 +155,7 @@ class Calendar(NamedTuple):
         return f"strftime({self.date}, '{_FORMATS.get((start, length), '%m')}')"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
-        """Whether there are no rows of a month of a period."""
+        """Whether some month of a period has no rows."""
         years = [f"{year}-" for year in range(int(first[:4]), int(last[:4]) + 1)] if first[3:4].isdigit() else [""]
         months = [f"{year}{month:02}" for year in years for month in range(1, 13)]
         held = {moment[start:] for moment in self.moments}
@@ -199,7 +199,7 @@ def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, 
     """List the formats in which all texts are moments, given the names of months."""
     numbered = [_LETTERS.sub(lambda found: names.get(found[0], ""), text) for text in texts]
     plain = [re.sub(r"\D+", "-", text).strip("-") for text in numbered]
-    # A month has no other words, and a number alone is not one.
+    # A month is written without other words, and a number alone is not a month.
     are_months = all(_LETTERS.sub("", text) != text or len(text) == _MONTHLY for text in texts)
     are_months &= all(word in names for text in texts for word in _LETTERS.findall(text))
     found: list[tuple[str, list[str]]] = []

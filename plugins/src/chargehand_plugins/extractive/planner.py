@@ -1,4 +1,4 @@
-"""A plan by rules: one subtask a question, figures to the tables and everything else to the documents."""
+"""A plan by rules: one subtask per question; figures go to tables, all else to the documents."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class _Step(NamedTuple):
     question: str
     query: Query | None = None
     after: int | None = None
-    """Position of the step whose answer this question refers to."""
+    """Position of the step to whose answer this question refers."""
 
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:

@@ -24,14 +24,14 @@ class Group(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A question as a query."""
+    """A question in the form of a query."""
 
     fields: Fields
     shape: str
     """`one` value, a `list` of names, a value `per` group, or the group with the `most` or the `least`."""
     function: str
-    """The aggregate of the rows: `count`, `distinct`, `share`, `rate` or a function of SQL; `any_value` leaves
-    doubt where the rows have several."""
+    """The aggregate of the rows: `count`, `distinct`, `share`, `rate` or a function of SQL; `any_value` leaves the
+    result in doubt if the rows have several values."""
     measure: Field | None
     group: Group | None
     conditions: tuple[Condition, ...]

@@ -90,7 +90,7 @@ class _Reading:
         self._is_total, self._aggregate = "sum" in aggregates, next(iter(ranked), "")
         openers = {lexicon.OPENERS[mark] for mark in self.marks if mark in lexicon.OPENERS}
         if {"which", "count"} <= openers:
-            # `what is the average number of …` asks for the average, and `what is the number of …` counts.
+            # `what is the average number of …` asks for the average, but `what is the number of …` asks for a count.
             openers.remove("count" if aggregates else "which")
         if "list" in openers or self._aggregate == "share":
             openers &= {"list"}
@@ -128,7 +128,7 @@ class _Reading:
 
     def _limits(self, at: int, part: Part) -> bool:
         """Whether a part restricts a question in an unknown way, as `from` before what is not an origin."""
-        if part.is_word and not part.field:  # a `no` that negates nothing, unless it is that of an `order_no`
+        if part.is_word and not part.field:  # a `no` that negates nothing, unless it belongs to an `order_no`
             return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
         said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
@@ -181,9 +181,9 @@ class _Reading:
         return sum(filter(None, costs)) + is_other
 
     def _cost(self, token: Token, spoken_of: Sequence[Field], group: Group | None) -> float | None:
-        """Distance of a word from what a query is about; None if unrelated."""
+        """Distance of a word from the subject of a query; None if unrelated."""
         costs = [field.cost(token) for field in spoken_of]
-        # The name of the table does not say that what the rows have a status for has happened to all of them.
+        # If rows have a status, the table's name does not imply that it applies to all of them.
         is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
         costs += [] if is_open else [self.fields.cost_of_rows(token)]
         is_bounded = any(part.period or (part.condition and not part.condition.is_value) for part in self.parts)
@@ -199,7 +199,7 @@ class _Reading:
             return []
         names = frozenset(name.stem for name in self.fields.names)
         if not self.fields.is_dated and not period.side and period.text in names:
-            return []  # all of a sheet `2024`
+            return []  # a sheet `2024` belongs to that year as a whole
         sql = calendar and calendar.condition(period, names)
         if not (self._dated_by and calendar and sql):
             return None
@@ -266,13 +266,13 @@ class _Reading:
                 is_other |= not (is_many or (is_much and (self._is_amount or self.fields.language == "fr")))
             # The names in a column are as close as the rows of another table.
             return None if is_other else min(costs) + (not measure.is_number) + measure.is_cut(tokens)
-        # The cost of things that are amounts themselves, as in `the largest invoice`.
+        # For the cost of things that are themselves amounts, as in `the largest invoice`.
         rows = [token.word for token in self.words if self.fields.cost_of_rows(token) is not None]
         is_paid = any(measure.has("amounts") or lexicon.matches("payments", word) for word in rows)
         return _SUPPOSED if is_paid and measure is self.fields.amount else None
 
     def _sense(self, measure: Field | None, group: Group | None) -> tuple[str, str] | None:
-        """Look up the shape and the function by what is asked for."""
+        """Look up the shape and the function that the question asks for."""
         aggregate, kind = self._direction(measure), self._kind(measure)
         by = "none" if group is None else "period" if group.is_period else "column"
         by = "key" if group and group.field is self.fields.key else by
@@ -317,7 +317,7 @@ class _Reading:
             if shape == "list" and group and self._compares_parts(group.field):
                 return False
             is_dated = self.fields.is_dated or self._opener != "times" or self._per is not None
-            key = self.fields.key if self._opener == "times" else None  # rows that are vehicles are no times
+            key = self.fields.key if self._opener == "times" else None  # rows that are vehicles are not times
             is_dated &= not (key and any(key.cost(token) == 0 for token in self.words))
             return is_dated and (is_often or shape not in {"most", "least"})
         if self._per is not None and group:
@@ -348,12 +348,12 @@ class _Reading:
 
     @property
     def _ranking(self) -> Sequence[Token]:
-        """The words for an extreme."""
+        """The words of the superlative."""
         return next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
 
     @property
     def _ranked_token(self) -> Token | None:
-        """The content word after a word for an extreme."""
+        """The content word after the superlative."""
         return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Read the documentation: `docs`."""
+"""The verb `docs`, which shows the documentation."""
 
 import re
 from collections.abc import Container, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Facts of tenants, one file each, in the directory or bucket shared by workers and commands.
 
-A file is named by the call that recorded the fact and is created once, however often the call is attempted. A fact
-that is forgotten leaves an empty file, so that a late attempt cannot restore it.
+A file is named after the call that recorded the fact and is created once, however often the call is attempted. A
+forgotten fact leaves an empty file, so that a late attempt cannot restore it.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Fact(Contract):
     session: str
     agent: str
     reads: tuple[Capability, ...] = ()
-    """Kinds of text that its agent read or was given, unaffected by confirmation."""
+    """Kinds of text that its agent read or received, unaffected by confirmation."""
     supersedes: str = left_out("")
     """Id of the fact that it replaces."""
     confirmed_at: datetime | None = left_out(None)
@@ -63,7 +63,7 @@ class Fact(Contract):
 
 
 def is_outranked(newer: Fact, older: Fact) -> bool:
-    """Whether a fact cannot replace another because it has a lower standing."""
+    """Return whether a fact cannot replace another one because it has a lower standing."""
     return newer.standing < older.standing
 
 

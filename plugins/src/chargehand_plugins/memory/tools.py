@@ -58,7 +58,7 @@ class Remember:
         ),
     )
     capabilities = frozenset[Capability]()
-    """It reads nothing, and its records stay with the tenant."""
+    """It reads nothing, and what it records stays with the tenant."""
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         text, source, replaced = (
@@ -102,7 +102,7 @@ class RecallFacts:
         parameters=object_schema(query={"type": "string", "description": "A few words; empty for the newest facts."}),
     )
     capabilities = frozenset[Capability]({"reads_private", "reads_untrusted"})
-    """Readers of a fact take over its kinds of text, which may be any."""
+    """Readers of a fact take on its kinds of text, which can be any."""
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         query = arguments.get("query")
@@ -114,7 +114,7 @@ class RecallFacts:
 
 
 def search(facts: Sequence[Fact], query: str) -> list[Fact]:
-    """Return the facts with all words of a query, or else with any; all facts for an empty query."""
+    """Return the facts with all words of a query, or else those with any; all facts for an empty query."""
     language = language_of(query)
     wanted = {stem(word, language) for word in content_words(query)}
     found = [(fact, wanted & {stem(word, language) for word in words(f"{fact.text} {fact.source}")}) for fact in facts]

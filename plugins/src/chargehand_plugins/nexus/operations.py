@@ -86,7 +86,7 @@ service_handler(service=SessionService)(SessionOperations)
 
 
 async def _refuse_another(asked: ForSession[SessionRequest]) -> None:
-    """Refuse the id of a workflow with another request, to which a start would attach."""
+    """Refuse the id of a workflow with another request, since a start would attach to that workflow."""
     try:
         await refuse_another(nexus.client(), asked.session, asked.message)
     except InvalidInput as error:

@@ -63,7 +63,7 @@ class SessionService:
     """The operations on sessions."""
 
     run: nexusrpc.Operation[ForSession[SessionRequest], Report]
-    """Start a session, or attach to the running one of this id, and wait for its report; cancellation cancels the
+    """Start a session, or attach to the running one with this id, and wait for its report; cancellation cancels the
     session."""
     result: nexusrpc.Operation[OneSession, Report]
     """Return the report of a session that has ended."""

@@ -59,7 +59,7 @@ class Mail:
             yield smtp
 
     def problem(self) -> str:
-        """Connect, sign in and name the sender; return why the server refuses that, or an empty text."""
+        """Connect, sign in and name the sender; return why the server refuses, or an empty text."""
         try:
             with self.connection() as smtp:
                 status, _ = smtp.mail(self.sender)
@@ -76,7 +76,7 @@ class Mail:
 @dataclass(frozen=True)
 class Text:
     title: str
-    """Our own words only, since it becomes a header, and Slack reads marks in it."""
+    """Contains only our own words, since it becomes a header, and Slack interprets marks in it."""
     lines: tuple[str, ...]
     link: str
     """The decision link; empty if there is none or nothing is left to decide."""
@@ -140,7 +140,7 @@ def text_of(about: WaitNotice, link: str) -> Text:
 
 
 def _shown(text: str) -> str:
-    """Show each character, and break addresses: Slack and mail gateways fetch them before a person decides."""
+    """Escape each character, and break addresses: Slack and mail gateways fetch them before people decide."""
     return _ADDRESS.sub(r"\g<0> ", exact_text(" ".join(text.split())))
 
 

@@ -41,7 +41,7 @@ Attributes = dict[str, str | int | float | bool]
 
 
 class AttemptIds(RandomIdGenerator):
-    """Generates deterministic span ids for attempts of activities, and random ones for other spans."""
+    """Generates deterministic span ids for activity attempts, and random ones for other spans."""
 
     def generate_span_id(self) -> int:
         return _NEXT_ID.get() or super().generate_span_id()
@@ -107,7 +107,7 @@ def set_error(span: Span, kind: str) -> None:
 
 
 def error_type(error: BaseException) -> str:
-    """Return an error's type, from the fixed vocabulary if it is ours."""
+    """Return an error's type; for our own errors, it is from the fixed vocabulary."""
     if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
         return "cancelled"
     return (isinstance(error, ApplicationError) and error.type) or type(error).__name__
@@ -203,5 +203,5 @@ def _usage(result: TurnResult) -> Attributes:
 
 
 def root_session(workflow_id: str) -> str:
-    """Return the root session's id; ids below it begin with `<session>/<run>/`."""
+    """Return the root session's id; ids of its descendants begin with `<session>/<run>/`."""
     return _BELOW.sub("", workflow_id)

@@ -1,6 +1,6 @@
-"""Propagation of the trace of a program that starts a session, to which the session's spans belong.
+"""Propagation of the trace of a program that starts a session; the session's spans become part of it.
 
-It uses the header of Temporal's OpenTelemetry plugin, without the caller's baggage, which histories would keep.
+It uses the header of Temporal's OpenTelemetry plugin, but without the caller's baggage, which histories would store.
 """
 
 import re

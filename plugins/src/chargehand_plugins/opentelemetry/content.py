@@ -1,7 +1,7 @@
 """Content of model and tool calls as span attributes, for operators who enable it.
 
-Keys are redacted, long texts truncated, and only the latest messages of long conversations kept. Imported by workers
-that trace only.
+Keys are redacted, long texts truncated, and only the latest messages of long conversations kept. Imported only by
+workers that trace.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -64,7 +64,7 @@ class _Statuses(logging.Handler):
 
 
 def try_export() -> str:
-    """Send an empty export; return why the receiver does not take it, or an empty text."""
+    """Send an empty export; return why the receiver does not accept it, or an empty text."""
     statuses = _Statuses()
     logger = logging.getLogger(OTLPSpanExporter.__module__)
     logger.addHandler(statuses)
@@ -86,7 +86,7 @@ def try_export() -> str:
 def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTelemetryPlugin:
     """Start exporting this process's spans, and return the tracer for clients.
 
-    OpenTelemetry reads the other settings, already validated, by itself.
+    OpenTelemetry reads the other settings, which are already validated, itself.
     """
     resource = Resource.create({"service.version": version("chargehand")})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):

@@ -1,4 +1,4 @@
-"""The OpenTelemetry settings that a worker validates; the library reads these and all others by itself."""
+"""The OpenTelemetry settings that a worker validates; the library itself reads these and all others."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class TracingSettings(PartSettings):
     """Address of an OTLP/HTTP receiver, without `/v1/traces`; `http://localhost:4318` if only the
     exporter is set."""
     otel_traces_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    """The full address including the path, instead."""
+    """The full address including the path; replaces the address without it."""
     otel_service_name: str = Field(default="", validation_alias="OTEL_SERVICE_NAME")
     """The service name of spans; `chargehand` by default."""
     otel_headers: SecretStr | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
@@ -54,8 +54,8 @@ class TracingSettings(PartSettings):
     otel_schedule_delay: str = Field(default="", validation_alias="OTEL_BSP_SCHEDULE_DELAY")
     """Milliseconds between two exports; 1,000 by default. A killed worker loses the spans that ended in between."""
     otel_content: str = Field(default="", validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
-    """`SPAN_ONLY` puts prompts, replies, and arguments and results of tools into spans, without what looks like a key;
-    `NO_CONTENT` by default."""
+    """`SPAN_ONLY` puts prompts, replies, and arguments and results of tools into spans, without anything that looks
+    like a key; `NO_CONTENT` by default."""
     otel_disabled: str = Field(default="", validation_alias="OTEL_SDK_DISABLED")
     """`true` disables OpenTelemetry."""
 

@@ -1,8 +1,7 @@
 """The spans of workflows, which contain those of their activities.
 
-There is one per run of a session or subtask, and one for the planning of a session. Each has the same id
-in every replay, and is exported at its end by the worker on which it ends. Imported only by
-workers that trace.
+There is one per run of a session or subtask, and one for the planning of a session. Each has the same id in every
+replay, and the worker on which it ends exports it. Imported only by workers that trace.
 """
 
 import asyncio
@@ -103,7 +102,7 @@ class TracedWorkflow(WorkflowInboundInterceptor):
         super().init(_TracedCalls(outbound, self._run))
 
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
-        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions and is part of none
+        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions and belongs to none
             with attached_context(self._run.own):
                 return await super().execute_workflow(input)
         span = trace.get_tracer(SCOPE).start_span(*_begun(input))
@@ -126,7 +125,7 @@ class TracedWorkflow(WorkflowInboundInterceptor):
 
 
 class _TracedCalls(WorkflowOutboundInterceptor):
-    """Parents everything that a run starts to its span, whichever message handler starts it."""
+    """Makes a run's span the parent of everything that the run starts, from any message handler."""
 
     def __init__(self, next: WorkflowOutboundInterceptor, run: _Run) -> None:  # noqa: A002  # the SDK's own name
         super().__init__(next)

@@ -56,14 +56,14 @@ class Cleaning:
     kept: int
     """Files that are kept."""
     before: datetime
-    """Only files last stored or used before this time are deleted."""
+    """Only files last stored or used before this time can be deleted."""
 
 
 async def clean_folders(client: Client, folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleaning:
     """Find old files that no workflow of the client's namespace needs; delete them if requested.
 
-    A file may be needed as long as a workflow exists that was started before it was last stored or used, since only
-    such a workflow can refer to it. So everything younger than the namespace's oldest workflow is kept.
+    A file can be needed as long as a workflow exists that was started before the file was last stored or used, since
+    only such a workflow can refer to it. So everything younger than the namespace's oldest workflow is kept.
     """
     before = min(before.astimezone(UTC), datetime.now(UTC) - _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
@@ -94,7 +94,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _delete(path: Path, limit: float) -> bool:
-    """Delete a file unless it is being stored again: storing renews its time, or finds it deleted."""
+    """Delete a file unless it is being stored again: storing renews its time, or notices the deletion."""
     aside = path.with_name(f".{path.name}.{time.monotonic_ns()}")
     path.rename(aside)
     if aside.stat().st_mtime >= limit:

@@ -1,4 +1,4 @@
-"""Make projects, and write and check crews: `init`, `crew new`, `crew check` and `crew show`."""
+"""Create projects, and write and check crews: `init`, `crew new`, `crew check` and `crew show`."""
 
 import asyncio
 import json

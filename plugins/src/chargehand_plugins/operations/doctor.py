@@ -91,7 +91,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
         findings.bad(str(error), Exit.UNREACHABLE)
         return findings.worst
     except WrongSettings:
-        return findings.worst  # the worker's settings, which were checked above
+        return findings.worst  # the worker's settings, which have been checked above
     findings.good(connection.describe())
     check_database(connection, findings)
     try:
@@ -196,7 +196,7 @@ async def _check_search_attributes(connection: Connection, findings: Findings) -
 
 
 async def _answers(client: Client, queue: str) -> bool:
-    """Query some sessions of a queue, which only a worker can answer; True if there are none."""
+    """Query some sessions of a queue, which only a worker can answer; return True if there are none."""
 
     async def answers(workflow_id: str) -> bool | None:
         try:
@@ -280,7 +280,7 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
 
 
 async def _reported(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
-    """List workflows that the server reports as failing, however many are running."""
+    """List workflows that the server reports as failing, regardless of how many are running."""
     reported = f"{ours} AND {REPORTED_PROBLEMS} IS NOT NULL"
     try:
         return [each async for each in list_executions(client, reported, _MAX_CHECKED)]
@@ -296,7 +296,7 @@ async def _describe_all(
     async def one(run: tuple[str, str]) -> DescribeWorkflowExecutionResponse | None:
         with UnlessGone():
             return await describe(client, *run)
-        return None  # it has ended and is no longer retained
+        return None  # it has ended and its history is no longer retained
 
     runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
     described = await gather_few(_CONCURRENCY, one, runs)

@@ -1,4 +1,4 @@
-"""The part of `doctor` that writes where a worker would write, and searches as an agent would."""
+"""The part of `doctor` that writes wherever a worker would write, and searches as an agent would."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ from worker.composition import encryption
 from worker.settings import Settings
 
 _PROBE: Final = b"Written by `chargehand doctor`."
-"""The same at each run, so that one copy is kept."""
+"""The same in each run, so that only one copy is stored."""
 _SEARCH_SECONDS: Final = 10
 
 
@@ -40,12 +40,12 @@ async def examine(settings: Settings, _: object) -> Sequence[Choice]:
     return [
         Choice(name, str(place), f"{setting}; a trial write {'failed' if problem else 'succeeded'}", problem)
         for (name, place, setting, _), problem in zip(named, problems, strict=True)
-        if problem or place is not settings.state_dir  # which `doctor` lists anyway
+        if problem or place is not settings.state_dir  # which `doctor` lists in any case
     ]
 
 
 async def try_search(settings: Settings, choice: Choice) -> Choice:
-    """Search once as an agent would, if that leaves the installation."""
+    """Search once as an agent would, if searches leave the installation."""
     async with AsyncExitStack() as closing:
         library = document_library(settings, artifact_store(settings, encryption(settings)))
         backend = search_backend().builder(settings, choice.adapter)(settings, library, closing)
@@ -56,7 +56,7 @@ async def try_search(settings: Settings, choice: Choice) -> Choice:
                 await backend.search("chargehand", 1, ())
         except TimeoutError:
             return replace(choice, problem=f"no answer within {_SEARCH_SECONDS} s; check its address and the network")
-        except Exception as error:  # noqa: BLE001  # whatever a plug-in's service raises is a finding
+        except Exception as error:  # noqa: BLE001  # any exception of a plug-in's service is a finding
             told = getattr(error, "message", repr(error))
             return replace(choice, problem=f"{told}; check its address, its key and the network")
     return replace(choice, why=f"{choice.why}; a trial search succeeded")
@@ -73,7 +73,7 @@ def _problem(settings: Settings, setting: str, write: Callable[[Settings], None]
 
 
 def _write_state(settings: Settings) -> None:
-    """Write to the folder, or to the one in which a worker would create it."""
+    """Write to the folder, or to its nearest existing parent, in which a worker would create it."""
     folder = settings.state_dir.absolute()
     while not folder.exists():
         folder = folder.parent
@@ -93,7 +93,7 @@ def _write_payload(settings: Settings) -> None:
 
 
 def _write_health_file(settings: Settings) -> None:
-    """Write beside the file, which a running worker may be touching."""
+    """Write next to the file, which a running worker may be touching."""
     path = settings.health_file or Path()
     if path.is_dir():
         raise SettingsError("it is a folder; name a file in it")

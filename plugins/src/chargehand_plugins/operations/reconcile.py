@@ -43,9 +43,9 @@ class Reconciled:
     charges: Sequence[Charge]
     """Charges since the backup."""
     lost: Sequence[Charge] = field(default=())
-    """Charges that no history has and no session has booked."""
+    """Charges that are in no history and not booked by any session."""
     decisions: Sequence[Decision] = field(default=())
-    """People's decisions since the backup that no history has."""
+    """People's decisions since the backup that are in no history."""
 
     def as_json(self) -> dict[str, Any]:
         calls = [
@@ -63,7 +63,7 @@ class Reconciled:
 
 
 async def report(connection: Connection, since: datetime, *, repair: bool, as_json: bool) -> Exit:
-    """Print the findings; return a failure if some are not in the database."""
+    """Print the findings; return a failure if some are missing from the database."""
     client, record = connection.chargehand.client, await asyncio.to_thread(_open_record, connection.location)
     found = await reconcile_record(client, record, since)
     if repair:
@@ -100,7 +100,7 @@ async def reconcile_record(client: Client, record: Record, since: datetime) -> l
 
 
 async def repair_books(chargehand: Chargehand, record: Record, found: Reconciled) -> None:
-    """Send a running session its lost charges; it ignores those already booked."""
+    """Send a running session its lost charges; it ignores those that are already booked."""
     if found.state != RUNNING:
         return
     telling = [each for each in found.lost if await asyncio.to_thread(record.begin_telling, each)]

@@ -92,7 +92,7 @@ async def replay_file(location: Location, file: Path, *, namespace: str | None, 
 async def histories_of_tree(
     client: Client, workflow_id: str, run_id: str | None = None, missing: Callable[[str], object] = lambda _: None
 ) -> AsyncGenerator[WorkflowHistory]:
-    """Fetch the histories of a workflow and everything below it, one at a time, since all may be large.
+    """Fetch the histories of a workflow and its descendants, one at a time, since all together may be large.
 
     `missing` is called with the id of a child whose history is no longer retained.
     """

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @verb(app)
 async def setup(connection: Connection) -> Exit:
-    """Register the search attributes by which sessions are found: once for each namespace."""
+    """Register the search attributes by which sessions are found; needed once per namespace."""
     from chargehand_plugins.operations.setup import prepare
 
     await connection.open(worker=False)
@@ -88,7 +88,7 @@ async def reconcile(
     ] = False,
     as_json: AsJson = False,
 ) -> Exit:
-    """List what sessions did and paid since a restored backup. Exits with 1 if some of it is not known."""
+    """List what sessions did and paid since a restored backup. Exits with 1 if some of it is missing."""
     from chargehand_cli.verbs.sessions import read_moment
     from chargehand_plugins.operations.reconcile import report
 

@@ -1,4 +1,4 @@
-"""Run the worker program's own checks, since commands neither contain workflows nor open documents."""
+"""Run the worker program's own checks, since commands do not load workflows or open documents."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
             output, errors = await process.communicate()
     except BaseException as error:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its children may hold its pipes open
+            os.killpg(process.pid, signal.SIGKILL)  # its children may keep its pipes open
         await process.wait()
         if not isinstance(error, TimeoutError):
             raise

@@ -98,7 +98,7 @@ def _set_directions(document: "Document") -> None:
 
 
 def _is_leftward(text: str) -> bool:
-    """Whether a text is right-to-left, judged by its first letter."""
+    """Return whether a text is right-to-left, judging by its first letter."""
     letters = (bidirectional(character) for character in text)
     return next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L"
 
@@ -155,7 +155,7 @@ def _add_sources(document: "Document", report: Report) -> None:
 
 
 class _Markdown:
-    """Writes Markdown into a document. Links are written as their text, as nothing here can check them."""
+    """Writes Markdown into a document. Links are written as their text, since they cannot be checked here."""
 
     def __init__(self, document: "Document") -> None:
         self._document = document

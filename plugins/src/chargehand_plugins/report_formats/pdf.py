@@ -40,7 +40,7 @@ def pdf(page: str, *_: object) -> bytes:
     # WeasyPrint supports neither variables in drawings nor automatic text direction.
     plain = _VARIABLE.sub(lambda match: colours.get(match[1], match[0]), page)
     plain = _AUTO.sub(lambda match: f'dir="{_direction(_TAG.sub("", match[1]))}"', plain)
-    # Half a megabyte of PNG can expand to a gigabyte. Above twice this many pixels, only the picture's name is shown.
+    # Half a megabyte of PNG can expand to a gigabyte. Above twice this many pixels, only the picture's name appears.
     cast("Any", import_module("PIL.Image")).MAX_IMAGE_PIXELS = _MOST_PIXELS
     fetcher = urls.URLFetcher(allowed_protocols=["data"])
     return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf(pdf_tags=True))

@@ -25,7 +25,7 @@ _REASON_CHARACTERS: Final = 300
 
 
 async def route(session: Session) -> Plan | None:
-    """Route the request to agents by the crew's routes and adopt that plan; None if it has to be planned.
+    """Route the request to agents by the crew's routes and adopt that plan; None if it must be planned.
 
     Takes at most one model turn. Unused routes are recorded with the reason.
     """
@@ -97,7 +97,7 @@ async def _by_model(session: Session) -> Plan | None:
 
 
 def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
-    """Adopt the routes, or else only the first; None if that is unusable too."""
+    """Adopt the routes, or else only the first one; None if that is also unusable."""
     for count in range(min(len(drafts), _MOST_ROUTES), 0, -1):
         kept = drafts[:count]
         try:
@@ -125,7 +125,7 @@ def _by_fallback(session: Session, reason: str) -> Plan | None:
 
 
 def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
-    """Adopt a plan with its routes; if it is invalid here, use the fallback, or else have the request planned."""
+    """Adopt a plan with its routes; if it is invalid here, use the fallback, or else plan the request."""
     try:
         adopted = session.progress.adopt(validate(session, plan))
     except InvalidPlan as error:
@@ -139,7 +139,7 @@ def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
 
 
 async def _age_of(queue: str) -> timedelta | None:
-    """Read the age of a queue's oldest task; None if unknown."""
+    """Return the age of a queue's oldest task; None if unknown."""
     reading = workflow.execute_activity_method(
         BacklogActivities.read_backlog,
         BacklogRequest(queue=queue),

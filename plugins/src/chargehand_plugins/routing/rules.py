@@ -12,7 +12,7 @@ _ANSWER: Final = "Answer the user's request."
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern matches a whole text, ignoring case; `*` is any text. Linear in the text."""
+    """Return whether a pattern matches a whole text, ignoring case; `*` is any text. Linear in the text."""
     return _fits(pattern, text.casefold())
 
 
@@ -74,5 +74,5 @@ def _plan(subtasks: tuple[Subtask, ...], strategy: Strategy | None) -> Plan:
 
 
 def _instruction(words: str, goal: str) -> str:
-    """Include the request for agents that do not see it, as far as there is room."""
+    """Include the request for agents that do not see it, if there is room."""
     return f"{words}\n\nThe request: {goal}"[:LONGEST_INSTRUCTION]

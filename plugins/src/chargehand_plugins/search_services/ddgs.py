@@ -23,8 +23,8 @@ _PROBLEMS: Final = {
 class DdgsSearch:
     """Searches the web; raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
 
-    Engines that refuse automated searches look like empty results, which the agent is told. `addresses` are
-    alternative addresses of engines by the library's names.
+    Engines that refuse automated searches seem to return empty results, and the agent is warned of this. `addresses`
+    are alternative addresses of engines by the library's names.
     """
 
     name = "ddgs"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from activities.processes import limits
 
 _MEMORY_BYTES: Final = 2 << 30
-"""Address space, of which the library's HTTP client reserves much and uses little."""
+"""Address space; the library's HTTP client reserves much of it and uses little."""
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     except RatelimitException:
         return {"problem": "rate"}
     except DDGSException as error:
-        # The library does not signal an empty result otherwise.
+        # The library has no other way to signal an empty result.
         return {"hits": []} if str(error) == "No results found." else {"problem": "failed"}
     most = question["characters"]
     return {

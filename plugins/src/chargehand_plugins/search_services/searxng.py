@@ -34,7 +34,7 @@ class SearxngSearch:
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
         query = query[:QUERY_CHARACTERS]
         answer = await self._engine.ask(_Answer, self._url, params={"q": query, "format": "json"})
-        # Calculators and converters are listed too, without an address.
+        # Results of calculators and converters are also listed, without an address.
         hits = [hit for hit in answer.results if hit.url][:limit]
         score = max([0.0, *(hit.score for hit in hits)])
         silent = ", ".join(sorted({engine[0] for engine in answer.unresponsive_engines if engine and engine[0]}))

@@ -1,4 +1,4 @@
-"""Read a skill: a folder with a `SKILL.md`, whose front matter states its purpose, and further text files."""
+"""Skills on disk: a folder with a `SKILL.md`, whose front matter states its purpose, and more text files."""
 
 import hashlib
 import json
@@ -24,11 +24,11 @@ _MOST_SKILL_BYTES: Final = 1_000_000
 _MOST_FRONT_CHARACTERS: Final = 10_000
 _PREFIX: Final = "skill_"
 _LONGEST_NAME: Final = 40 - len(_PREFIX)
-"""Maximum length that fits into a tool's name."""
+"""Maximum length that still fits into a tool's name."""
 
 
 class _Front(BaseModel):
-    """What the format asks for; its further fields say nothing that code decides by."""
+    """Fields that the format requires; further fields have no effect."""
 
     name: Annotated[
         str,
@@ -60,7 +60,7 @@ class Skill:
         return f"{_PREFIX}{self.name}"
 
     def content(self) -> bytes:
-        """Serialise all files as one artifact with the skill's name, so that no other artifact passes for it."""
+        """Serialise all files as an artifact with the skill's name, so that no other artifact passes for it."""
         return json.dumps({"skill": self.name, "files": dict(self.files)}, sort_keys=True).encode()
 
     @property
@@ -107,7 +107,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the text files in the folder itself, without links and hidden files."""
+    """Yield the text files in the folder itself, skipping links and hidden files."""
     root, total, found = folder.resolve(), 0, 0
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)

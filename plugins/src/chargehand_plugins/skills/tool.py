@@ -1,4 +1,4 @@
-"""The tool with which an agent reads a skill, in the version of its session's start."""
+"""The tool with which an agent reads a skill, in the version from its session's start."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def _skills(folders: Sequence[Path]) -> Iterator[Skill]:
 
 class ReadSkill:
     capabilities = frozenset[Capability]()
-    """It is the operator's own text, like a crew file."""
+    """A skill is the operator's own text, like a crew file."""
 
     def __init__(self, skill: Skill, kept: Artifacts) -> None:
         self._skill = skill

@@ -1,7 +1,7 @@
 """The lines of a tape: JSON objects, one per line, the first of which states the version.
 
-A request is identified by its meaning for a person, never by the prompt's words: prompts change
-while tapes stay, and parallel subtasks ask in any order.
+A request is identified by its meaning for a person, never by the wording of the prompt: prompts change
+while tapes stay the same, and parallel subtasks send requests in any order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.tape.format import Taped, TapedPrompt, TurnAsked, Use
 
 _SUBJECTS: Final = ("instruction", "template", "question", "goal")
-"""Fields of tasks that state a turn's subject, most specific first."""
+"""Fields of tasks that state a turn's subject, from the most specific one."""
 _ATTEMPTS: Final = ("rejected", "problems", "attempts")
 _OUTCOMES: Final = ("inputs", "items", "outcomes", "candidates")
 
@@ -28,7 +28,7 @@ class TapedReply(Taped):
     answer: dict[str, JsonValue] | None = None
     """The reply, if it is a JSON object."""
     text: str = ""
-    """The reply, if it is not."""
+    """The reply, if it is not a JSON object."""
     problem: str = ""
     tools: tuple[Use, ...] = ()
     model: str
@@ -49,7 +49,7 @@ class ToolAsked(Taped):
 
 
 class TapedAnswer(Taped):
-    """A tool's answer. A tape contains no files, so a tool's artifacts are not on it."""
+    """A tool's answer. A tape contains no files, and therefore no tool's artifacts."""
 
     ok: bool = True
     output: dict[str, JsonValue] = {}
@@ -57,7 +57,7 @@ class TapedAnswer(Taped):
 
 
 class WorkerFacts(Taped):
-    """Settings of the recording worker that affect what a session may do."""
+    """Settings of the recording worker that affect what a session can do."""
 
     models: dict[Tier, ModelCard]
     tools: dict[str, tuple[Capability, ...]]
@@ -65,7 +65,7 @@ class WorkerFacts(Taped):
     absent: tuple[str, ...] = ()
     """Tools named by crews that agents did not get."""
     uses_tools: bool = False
-    """Whether tools are called in a replay, instead of answered from the tape."""
+    """Whether tools are called during a replay, instead of being answered from the tape."""
     counts_input: bool = False
     """Whether the models' provider counts prompts before the call."""
 

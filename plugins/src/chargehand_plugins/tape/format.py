@@ -1,4 +1,4 @@
-"""Version, bounds and turns of a tape's file, for workers and for commands without one."""
+"""Version, size limits and turns of a tape's file, for workers and for commands without a worker."""
 
 from typing import Final, Literal
 
@@ -36,7 +36,7 @@ class TurnAsked(Taped):
     about: str
     """The instruction, the question or the goal."""
     attempt: int = 0
-    """Earlier attempts at the same decision, such as rejected plans."""
+    """Number of earlier attempts at the same decision, such as rejected plans."""
     of: tuple[str, ...] = ()
     """Ids of the outcomes that the task is based on."""
     round: int = 0

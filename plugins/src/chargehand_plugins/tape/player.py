@@ -42,16 +42,16 @@ class NotOnTape(Exception):  # noqa: N818  # it is raised as a statement of fact
 
 @dataclass
 class Tape:
-    """The content of a tape, and what was already replayed."""
+    """The content of a tape, and what has already been replayed."""
 
     facts: WorkerFacts
     lines: tuple[Line, ...]
     _replayed: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """The entry that each step got, so that a repeated attempt gets the same one."""
+    """The entry returned for each step, so that a repeated attempt gets the same one."""
     _next: defaultdict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
 
     def entry(self, asked: _Asked, step: str) -> Line:
-        """Return the entry for a request: the first for the first requesting step, and so on.
+        """Return the entry for a request: the first one for the first step with that request, and so on.
 
         Raises:
             NotOnTape: there is none.

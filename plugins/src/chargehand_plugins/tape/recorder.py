@@ -61,7 +61,7 @@ class TapeFile:
         os.close(self._descriptor)
 
     def keep(self, line: Line) -> None:
-        """Append a redacted line; a tape that is full or cannot be written ends there."""
+        """Append a redacted line; recording ends if the tape is full or cannot be written."""
         if self._is_full:
             return
         text = redact(line, self._secrets).model_dump_json(exclude_defaults=True)
@@ -80,7 +80,7 @@ class TapeFile:
 
 
 def redact(line: Line, secrets: Sequence[str] = ()) -> Line:
-    """Remove secrets and lookalikes from all texts of a line."""
+    """Remove secrets, and texts that look like them, from a line."""
     clean = partial(without_keys, secrets=secrets)
     written = line.model_dump(mode="json", exclude_defaults=True)
     return Line.model_validate(map_texts(written, lambda text: clean(hide(text)), clean))

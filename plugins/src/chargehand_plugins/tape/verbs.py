@@ -1,4 +1,4 @@
-"""The verb `tape`: record a session, replay one, and show what its models read."""
+"""The verb `tape`: record a session, replay one, and show what its models received."""
 
 import hashlib
 import json

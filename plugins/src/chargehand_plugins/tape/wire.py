@@ -1,4 +1,4 @@
-"""What a session's models read and replied, from its tape."""
+"""What the models of a session read and replied, from its tape."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from chargehand_plugins.tape.format import MOST_BYTES, TapedPrompt, TurnAsked
 
 
 class _Line(BaseModel):
-    """The displayed parts of a tape's line; `contracts.py` has the others."""
+    """The parts of a tape's line that are shown; `contracts.py` has the others."""
 
     turn: TurnAsked | None = None
     prompt: TapedPrompt | None = None

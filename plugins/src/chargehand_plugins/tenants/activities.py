@@ -59,7 +59,7 @@ class Ledgers:
         return facts.model_copy(update={"weight": weight, "admission": await self._open(request, facts)})
 
     async def announce_limits(self, client: Client) -> None:
-        """Send the file's limits to running ledgers, for sessions that already wait, and have them recount.
+        """Send the file's limits to running ledgers, for sessions that already wait, and make them recount.
 
         Workers are started after a restore, when a ledger has lost the spend since the backup.
 
@@ -169,7 +169,7 @@ class _Sessions:
     async def end_of(self, entry: Entry) -> EndedSession | None:
         """Return the spend of an ended session, its whole budget if unknown; None while any part runs.
 
-        A session without a place has spent nothing of the tenant's, since anyone with access can send a request.
+        A session without a place has not spent any of the tenant's budget, since anyone with access can send a request.
         """
         found = await self._find(entry.session)
         if not await self._took_place(entry, found):
@@ -180,7 +180,7 @@ class _Sessions:
         with UnlessGone():
             steps = found and (await read_trace(self.client, entry.session)).steps
         if steps is None:
-            return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
+            return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history has been deleted
         if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
             return None
         # The history of a terminated workflow does not distinguish a running call from an unstarted one.
@@ -218,7 +218,7 @@ class _Sessions:
         return sum((each.usage.cost_usd for each in charges if each.scheduled_at >= midnight), Decimal(0))
 
     def _budget(self, place: PlaceTaken) -> Decimal:
-        """Read the budget of a session, which people may have raised."""
+        """Return the budget of a session, which people may have raised."""
         decided = (each.content.get("budget_usd") for each in self.record.decisions(place.session))
         return max([place.usd, *(Decimal(str(usd)) for usd in decided if usd is not None)])
 
@@ -228,7 +228,7 @@ class _Sessions:
         return None
 
     async def _took_place(self, entry: Entry, found: WorkflowExecutionInfo | None) -> bool:
-        """Whether the run known to the ledger opened a session of this tenant."""
+        """Return whether the run known to the ledger opened a session of this tenant."""
         tenant = found and decode_typed_search_attributes(found.search_attributes).get(TENANT)
         if tenant and tenant != self.tenant:
             return False

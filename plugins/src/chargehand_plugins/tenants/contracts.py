@@ -20,18 +20,18 @@ class Entry(Contract):
     """A session in a ledger; see `ledger.py`."""
 
     key: str
-    """The run that opened the session, since an id may be reused."""
+    """The run that opened the session, since an id can be reused."""
     session: str
     usd: Dollars
     """Its budget."""
     priority: int
     since: datetime
-    """When it requested admission or, once running, when it was admitted."""
+    """When it requested admission or, if running, when it was admitted."""
     number: int = left_out(1)
-    """Number of the request that waits for admission."""
+    """Number of the request that is waiting for admission."""
     token: str = left_out("")
     is_idle: bool = left_out(False)
-    """Whether it is an idle conversation, which runs without taking a place."""
+    """Whether it is an idle conversation, which runs without occupying a place."""
 
     @property
     def sender(self) -> str:
@@ -40,7 +40,7 @@ class Entry(Contract):
 
 
 class EndedQuery(Contract):
-    """Find sessions that ended without telling their ledger, as by termination or timeout."""
+    """Finds sessions that ended without notifying their ledger, for instance by termination or timeout."""
 
     tenant: Name
     sessions: tuple[Entry, ...]
@@ -57,7 +57,7 @@ class EndedSessions(Contract):
 
 
 class CountQuery(Contract):
-    """Count a tenant's spend on a day and its running sessions, from the record and histories."""
+    """Counts a tenant's spend on a day and its running sessions, from the record and histories."""
 
     tenant: Name
     day: date

@@ -1,7 +1,7 @@
 """The ledger of a tenant, pure: running and waiting sessions, and their spend per day.
 
-At every moment, today's spend of ended sessions plus the budgets of running ones is at most the dollars per
-day. The budget of a session that runs past midnight counts on both days, since it may be spent on either.
+At any moment, today's spend of ended sessions plus the budgets of running ones is at most the dollars per
+day. The budget of a session that runs past midnight counts on both days, since it can be spent on either.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ class TenantLedger(Carried):
         return sorted(self.queue.values(), key=lambda entry: entry.priority)
 
     def begin_day(self, today: date) -> None:
-        """Start another day; the clock never goes back."""
+        """Begin another day; the clock never goes back."""
         if today > self.day:
             self.day, self.spent = today, Decimal(0)
 
@@ -66,11 +66,11 @@ class TenantLedger(Carried):
     def ask(self, entry: Entry) -> str:
         """Queue a session unless it already runs or waits; return why it is refused, or an empty text.
 
-        Its id belongs to one open run: an earlier run of the same id has ended and may have spent its whole budget.
+        Its id belongs to one open run: an earlier run with the same id has ended and may have spent its whole budget.
         """
         for entries in (self.running, self.queue):
             if known := entries.get(entry.key):
-                # It only waits for the reply to its latest request.
+                # It waits only for the reply to its latest request.
                 entries[entry.key] = known.model_copy(update={"number": entry.number, "token": entry.token})
                 return ""
         if earlier := self._keys.get(entry.session):
@@ -93,7 +93,7 @@ class TenantLedger(Carried):
         return entry
 
     def refuse(self) -> list[tuple[Entry, str]]:
-        """Remove sessions that cannot start today in any case; return them with reasons."""
+        """Remove sessions that cannot possibly start today; return them with reasons."""
         refused = [(entry, problem) for entry in self.waiting if (problem := self._problem(entry.usd))]
         for entry, _ in refused:
             self._remove(entry.key)
@@ -116,12 +116,12 @@ class TenantLedger(Carried):
         return ""
 
     def idle(self, key: str, *, is_idle: bool) -> None:
-        """Free the place of an idle conversation, or take it again immediately, since a person is waiting."""
+        """Free the place of an idle conversation, or take it again immediately, because a person is waiting."""
         if entry := self.running.get(key):
             self.running[key] = entry.model_copy(update={"is_idle": is_idle})
 
     def leave(self, key: str, spent: Decimal) -> None:
-        """End a session: its spend counts, and the rest of its budget is freed. Without a place, it has none."""
+        """End a session: count its spend, and free the rest of its budget. Without a place, it has no spend."""
         if key in self.running:
             self.spent += spent
         self._remove(key)
@@ -143,7 +143,7 @@ class TenantLedger(Carried):
             self._keys[entry.session] = entry.key
 
     def next_change(self, now: datetime) -> datetime:
-        """Return when time alone may admit a session or start another day."""
+        """Return the next time at which a session can be admitted or a day begins without any message."""
         midnight = datetime.combine(self.day + timedelta(days=1), datetime.min.time(), now.tzinfo)
         if self.queue and not self._is_slow_enough(now):
             return min(midnight, self.begun[0] + _MINUTE)

@@ -28,7 +28,7 @@ class TenantLimits(TypedByPeople):
     sessions_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000)] | None = None
     """Maximum session starts per minute; further ones wait in order (1 to 1,000)."""
     usd_per_day: Annotated[Dollars, Field(gt=0)] | None = None
-    """US dollars that its sessions may spend on models on one day in UTC. A running session counts with its budget."""
+    """US dollars that its sessions may spend on models per UTC day. A running session counts with its whole budget."""
     weight: Annotated[float, Field(ge=0.001, le=1_000, allow_inf_nan=False)] = 1.0
     """The tenant's weight in a backlog, relative to other tenants (0.001 to 1,000)."""
 
@@ -66,7 +66,7 @@ class TenantUsage(Contract):
     spent_usd: Dollars = Decimal(0)
     """Spend of ended sessions."""
     reserved_usd: Dollars = Decimal(0)
-    """The budgets of the sessions that run."""
+    """The total budget of running sessions."""
 
 
 async def tenant_usage(chargehand: Chargehand) -> tuple[TenantUsage, ...]:

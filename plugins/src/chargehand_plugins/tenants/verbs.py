@@ -18,7 +18,7 @@ app = typer.Typer()
 
 @verb(app)
 async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
-    """List the tenants with limits: what runs, what waits, and the dollars of the day."""
+    """List the tenants with limits: running and waiting sessions, and the dollars of the day."""
     from chargehand_plugins.tenants.limits import tenant_usage
 
     await connection.open(worker=False)

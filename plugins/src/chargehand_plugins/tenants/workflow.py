@@ -44,12 +44,12 @@ class TenantWorkflow:
         self._ledger = state or TenantLedger(day=workflow.now().date(), limits=request.limits)
         self._mailbox = Mailbox(address=workflow.info().workflow_id)
         self._messages: list[tuple[str, Callable[[], None]]] = []
-        """Received but unapplied messages in order, with their session's key."""
+        """Received messages that have not been applied, in order, with their session's key."""
         self._counted_at: datetime | None = None
         self._answers: list[tuple[Entry, str]] = []
         """Unsent answers, each with a refusal reason."""
         self._looked_at: datetime | None = None
-        """When running sessions were last checked, or others started to wait; None while none waits."""
+        """When running sessions were last checked, or others began to wait; None while none waits."""
         self._look_after = _FIRST_LOOK
 
     @workflow.run
@@ -97,7 +97,7 @@ class TenantWorkflow:
         self._ledger.is_doubtful = True
 
     def _take(self, envelope: Envelope, body: AdmissionRequest | Idling | Leaving) -> None:
-        """Apply a session's message about its own place; ignore any other."""
+        """Apply a session's message about its own place; ignore all others."""
         place = self._ledger.place(body.key)
         if place is not None and place.session != envelope.sender:
             return
@@ -133,7 +133,7 @@ class TenantWorkflow:
         self._ledger.begin_day(workflow.now().date())
         named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
         asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
-        self._ledger.is_doubtful = False  # one that arrives meanwhile triggers another recount
+        self._ledger.is_doubtful = False  # one that arrives in the meantime triggers another recount
         count = await workflow.execute_activity_method(
             TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
         )
@@ -168,7 +168,7 @@ class TenantWorkflow:
             await self._look(unknown)
 
     async def _wait(self) -> None:
-        """Wait for a message or for a change by time."""
+        """Wait for a message, or for the next change by time."""
         now = workflow.now()
         until = min(self._ledger.next_change(now), self._counts_at())
         if not (self._ledger.queue and self._ledger.running):

@@ -1,9 +1,9 @@
-"""The testing kit: run a tool or a session with a scripted model, and stand in for the client.
+"""The testing kit: run a tool or a session with a scripted model, or replace the client with a stand-in.
 
     run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
     assert run.report.answer == "…"
 
-`StandInChargehand` is the client's API without a server, with sessions that end as you say:
+`StandInChargehand` is the client's API without a server, with sessions that end as you specify:
 
     chargehand = StandInChargehand(report_of("Three months."))
     await code_under_test(chargehand)

@@ -95,7 +95,7 @@ def _asked(call: ModelCall) -> Asked:
 
 
 def _problem(call: ModelCall, reply: Reply | None, sent: ModelReply) -> str:
-    """Explain why a reply does not fit its turn; empty if it does or is not meant to."""
+    """Explain why a reply does not fit its turn; empty if it fits or is not meant to."""
     if reply is None:
         return "is missing; write"
     if reply.text:

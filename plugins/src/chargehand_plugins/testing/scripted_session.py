@@ -1,4 +1,4 @@
-"""Run tools, crews and sessions in your own tests, without a server and without a provider."""
+"""Run tools, crews and sessions in your own tests, without a server or provider."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,7 +18,7 @@ from chargehand_plugins.testing.scripts import Script, ScriptedConversation, Scr
 
 _WORKER: Final = "chargehand_worker"
 CONTEXT: Final = ToolContext(session="session-1", agent="agent", idempotency_key="key-1")
-"""The context of a tool that a test runs on its own."""
+"""The tool context for a test that runs a tool on its own."""
 
 
 async def run_tool(
@@ -52,7 +52,7 @@ class Means(TypedDict, total=False):
     answers: Mapping[str, ToolAnswer]
     """Answers of other tools by name, which are then not called."""
     approve: Callable[[PendingCall], bool] | None
-    """Decides about tool calls that wait for a person; without it they are denied when their time is up."""
+    """Decides about tool calls that wait for a person; without it, they are denied when their time is up."""
     state: str | PathLike[str] | None
     """A folder for the worker's files, shared with later sessions; by default they are deleted."""
     session: str
@@ -62,7 +62,7 @@ class Means(TypedDict, total=False):
 async def run_session(request: SessionRequest, script: Script, **means: Unpack[Means]) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
-    Its clock stands still while tools run, and skips every wait.
+    Its clock stops while tools run, and skips every wait.
 
     Args:
         request: the session's request.
@@ -84,7 +84,7 @@ async def run_conversation(
 ) -> ScriptedConversation:
     """Run a conversation like `run_session`: each message is sent once the previous one is answered.
 
-    It is closed when the last is answered and no job runs. Raises like `run_session`, and `ValueError` for a
+    It is closed when the last one is answered and no job is running. Raises like `run_session`, and `ValueError` for a
     message that is refused.
     """
     return await _in_memory().run_conversation(request, messages, script, means)

@@ -1,4 +1,4 @@
-"""Scripts of a model: replies that a test gives instead of a provider.
+"""Scripts of a model: replies that a test supplies in place of a provider.
 
     script = (
         Script()
@@ -69,7 +69,7 @@ class Line:
     replies: tuple[Reply, ...]
 
     def matches(self, asked: Asked) -> bool:
-        """Whether it applies to this turn."""
+        """Return whether it applies to this turn."""
         return asked.kind == self.kind and self.words in asked.instruction and self.agent in {"", asked.agent}
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
 class Script:
     """The replies of a model; every method returns an extended script. Later lines override earlier ones.
 
-    Of several replies in a line, the first is for the first turn, and so on; the last is for all further turns.
+    If a line has several replies, the first is for the first turn, and so on; the last is for all further turns.
     """
 
     lines: tuple[Line, ...] = ()
@@ -113,7 +113,7 @@ class Script:
         return self.on("work", *replies, words=words, agent=agent)
 
     def converse(self, words: str, *replies: Reply, agent: str = "") -> Self:
-        """Answer messages of a conversation with these words, a reply each round."""
+        """Answer messages of a conversation with these words, one reply per round."""
         return self.on("converse", *replies, words=words, agent=agent)
 
     def report(self, text: str, *, confidence: int = 90, gaps: tuple[str, ...] = ()) -> Self:
@@ -125,7 +125,7 @@ class Script:
         return self.on("output", Reply({"data": data, "missing": list(missing)}))
 
     def reply(self, asked: Asked, given: Counter[tuple[int, str, str]]) -> Reply | None:
-        """Choose the reply to a turn; None if there is none. `given` counts the earlier ones."""
+        """Choose the reply to a turn; None if there is none. `given` counts the earlier replies."""
         default = _DEFAULTS.get(asked.kind)
         for number, line in reversed([*enumerate(self.lines)]):
             if line.matches(asked) and line.replies:
@@ -208,7 +208,7 @@ def issue(
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedTurns:
-    """What was done with a script."""
+    """The turns and tool calls of a script."""
 
     turns: tuple[Asked, ...]
     """The model's turns in order; `prompt` is the complete prompt."""
@@ -227,7 +227,7 @@ class ScriptedRun(ScriptedTurns):
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedConversation(ScriptedTurns):
-    """A conversation that was held with a script."""
+    """A conversation with a scripted model."""
 
     replies: tuple[ConversationReply, ...]
     """The replies to the messages, in order."""

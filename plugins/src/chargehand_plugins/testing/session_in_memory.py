@@ -61,7 +61,7 @@ class _WatchedTool(WrappedTool):
 
     @property
     def spec(self) -> ToolSpec:
-        # Here a call ends with its function, so its lookup need not wait.
+        # Here a call ends with its function, so its lookup does not have to wait.
         return self.tool.spec.model_copy(update={"settles_within_seconds": 0.0})
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
@@ -78,7 +78,7 @@ class _Person:
     session: str
     approve: Callable[[PendingCall], bool] | None
     messages: Sequence[ConversationMessage] = ()
-    """To say, each once the one before is answered."""
+    """Messages to send, each once the previous one is answered."""
     replies: list[ConversationReply] = field(default_factory=list[ConversationReply])
     _decided: set[str] = field(default_factory=set[str])
     _said: int = 0
@@ -100,7 +100,7 @@ class _Person:
         return False
 
     def converse(self, server: Server) -> bool:
-        """Decide about a call, or say what comes next, and close in the end; False while something is awaited."""
+        """Decide about a call, or send the next message, and finally close; False while something is pending."""
         if self.decide(server):
             return True
         if self._said > len(self.replies):
@@ -134,7 +134,7 @@ async def run_session(request: SessionRequest, script: Script, means: Means) -> 
 async def run_conversation(
     request: ConversationRequest, messages: Sequence[str], script: Script, means: Means
 ) -> ScriptedConversation:
-    """Hold a conversation to its end; see `chargehand_plugins.testing.run_conversation`."""
+    """Run a conversation to its end; see `chargehand_plugins.testing.run_conversation`."""
     person = _Person(
         means.get("session", CONTEXT.session),
         means.get("approve"),

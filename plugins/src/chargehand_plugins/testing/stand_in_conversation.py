@@ -29,7 +29,7 @@ _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 class Talk:
     request: ConversationRequest
     replies: Sequence[str]
-    """One reply per message; the last is for all further ones."""
+    """One reply per message; the last one is for all further messages."""
     lines: list[TranscriptLine] = field(default_factory=list[TranscriptLine])
     sent: list[tuple[str, TypedByPeople | None]] = field(default_factory=list[tuple[str, TypedByPeople | None]])
     is_over: bool = False

@@ -24,7 +24,7 @@ from chargehand.wire import ActivityType, WorkflowType
 from worker.parts import WorkerParts
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
-"""The rest of the separator between passages in a truncated quotation."""
+"""The remainder of the separator between passages in a truncated quotation."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
     """Check that the words of a quotation appear, in order, at a place such as `handbook.md#L10-L14`.
 
-    White space, hyphens, ligatures and the form of quotation marks are ignored. Between parts that `[…]` or line
-    ends separate, other words are allowed.
+    White space, hyphens, ligatures and the form of quotation marks are ignored. Other words are allowed between parts
+    separated by `[…]` or line ends.
     """
     documents = document.catalog.documents
     named = parse_reference(place, [entry.name for entry in documents])

@@ -1,7 +1,7 @@
 """The activity that notifies a webhook of an end or a wait, signed according to Standard Webhooks.
 
-Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as that
-of a web page is. At the end, no text of users, documents or models is sent; of a wait, what is asked.
+Requests name the address, so only hosts that the operator allows are called, and a host's address is checked like that
+of a web page. A notice of an end contains no text of users, documents or models; one of a wait contains the question.
 """
 
 import asyncio
@@ -156,7 +156,7 @@ class WebhookActivities:
 
 
 async def await_turn(notice: WebhookNotice) -> None:
-    """Raise as long as an earlier message is being sent, so that it goes first."""
+    """Raise an error while an earlier message is still being sent, so that it goes first."""
     if not notice.after:
         return
     with suppress(SessionNotFound), translated(notice.after):
@@ -213,7 +213,7 @@ async def _status(
 
 
 def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Build the headers that prove origin and time of a message."""
+    """Build the headers that prove the origin and time of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
     return {

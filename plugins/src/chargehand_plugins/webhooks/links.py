@@ -1,4 +1,4 @@
-"""Links by which one decision can be made without signing in: signed, bound to one wait of a session, and expiring."""
+"""Links for making one decision without signing in: signed, bound to one wait of a session, and expiring."""
 
 import base64
 import hashlib
@@ -42,7 +42,7 @@ class Links:
         return f"{self.url.rstrip('/')}/decide/{body}.{self._signature(body)}"
 
     def read(self, token: str, now: datetime) -> DecisionLink | None:
-        """Return what the last part of a link allows; None if it is not ours, or has expired."""
+        """Return the permission in the last part of a link; None if the link is not ours or has expired."""
         body, _, signature = token.partition(".")
         if not self.key or not hmac.compare_digest(self._signature(body).encode(), signature.encode()):
             return None
@@ -57,4 +57,4 @@ class Links:
 
 
 NO_LINKS: Final = Links("")
-"""Links of an installation without console."""
+"""Links of an installation without a console."""

@@ -13,8 +13,8 @@ class WebhookSettings(PartSettings):
     """The settings of webhooks."""
 
     webhook_hosts: frozenset[Host] = frozenset()
-    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
-    which may be internal and without TLS."""
+    """Hosts that requests' webhook addresses may name, as a JSON list: `name` for https at a public address, or
+    `name:port`, which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
     """Signs webhook messages: `whsec_` and base64, or any text of 24 characters or more."""
 
@@ -34,7 +34,7 @@ class WebhookSettings(PartSettings):
 
 
 def links_of(settings: Settings) -> Links:
-    """Build the decision links' factory."""
+    """Build the object that creates decision links."""
     own = settings_of(settings, WebhookSettings)
     return Links(own.decision_url, secret(own.decision_key).encode())
 

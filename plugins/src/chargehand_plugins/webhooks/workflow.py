@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
 
 _TIMEOUT: Final = timedelta(seconds=30)
 _LOST_AFTER: Final = timedelta(seconds=2)
-"""Short time without heartbeat or workflow task progress after which a worker is lost, since people wait."""
+"""Short time without heartbeat or workflow task progress after which a worker is lost, as people wait."""
 _SOON: Final = timedelta(minutes=10)
 _AT_FIRST: Final = RetryPolicy(
     initial_interval=timedelta(seconds=0.1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=2)
@@ -83,7 +83,7 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
 async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
     """Notify the request's webhook and the operator's channels of a wait, and the immediate ones of its end.
 
-    Only the webhook is notified when a conversation waits for its user. Of the messages to a channel that became due
+    Only the webhook is notified when a conversation waits for its user. If several messages to a channel became due
     while no worker ran, only the last is sent; those that a channel has not accepted when the wait ends are withdrawn.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
@@ -140,7 +140,7 @@ def _id(session: Session, name: str) -> str:
 
 
 async def _start(notice: WebhookNotice) -> list[_Sending]:
-    """Start sending a notice; empty if an earlier run did, before a reset."""
+    """Start sending a notice; return an empty text if an earlier run did, before a reset."""
     with suppress(WorkflowAlreadyStartedError):
         return [
             await workflow.start_child_workflow(

@@ -29,7 +29,7 @@ def reserve(item: str, pieces: int, context: ToolContext) -> str:
         pieces: How many.
     """
     reservation = f"R-{context.idempotency_key[:8]}"
-    # The same call twice, as after a crash, is one line: the key is that of the call.
+    # A call repeated after a crash adds no second line, since its key is the same.
     book = Path("reservations.csv")
     known = book.read_text(encoding="utf-8") if book.exists() else ""
     if reservation not in known:

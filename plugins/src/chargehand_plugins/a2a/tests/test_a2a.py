@@ -40,7 +40,7 @@ MEANT = "The latest one."
 async def call(
     console: OpenConsole, method: str, headers: Mapping[str, str] | None = None, /, **parameters: object
 ) -> dict[str, Any]:
-    """Call the agent as a client without the library does."""
+    """Call the agent as a client that does not use the library would."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     return (await console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0", **(headers or {})})).json()
 
@@ -59,7 +59,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
         .work(MEANT, answer("It is known."))
         .work("patience", Held(answer("Late.")))
     )
-    # On a server of its own, since all sessions are listed.
+    # Uses its own server, since all sessions are listed.
     async with local_server() as client, open_console(client, tmp_path, script) as console:
         environment, url = console.environment, console.running.url
         async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
@@ -95,7 +95,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
                 with pytest.raises(TaskNotFoundError):
                     await agent.cancel_task(a2a.CancelTaskRequest(id=unknown))
             listed = partial(agent.list_tasks, a2a.ListTasksRequest(status=a2a.TASK_STATE_CANCELED))
-            await eventually(listed, lambda found: found.total_size == 1)  # lists follow within moments
+            await eventually(listed, lambda found: found.total_size == 1)  # lists are updated a moment later
             one = await agent.list_tasks(a2a.ListTasksRequest(page_size=1))
             rest = await agent.list_tasks(a2a.ListTasksRequest(page_token=one.next_page_token, include_artifacts=True))
             own = await agent.list_tasks(a2a.ListTasksRequest(context_id=asks.id))
@@ -261,14 +261,14 @@ class Desk:
     client: Client
 
     async def start(self, headers: dict[str, str]) -> str:
-        """Start a session by the API, as a program of a caller's does."""
+        """Start a session through the API, as a caller's program does."""
         request = SessionRequest(goal="What is known?", review="never")
         body = request.model_dump(mode="json", exclude_unset=True)
         answered = await self.console.api.post("/api/v1/sessions", json=body, headers=headers)
         return answered.json()["session"]
 
     async def send(self, headers: dict[str, str]) -> str:
-        """Start a session by A2A."""
+        """Start a session through A2A."""
         message = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "What is known?"}]}
         parameters = {"message": message, "configuration": {"returnImmediately": True}}
         return (await call(self.console, "SendMessage", headers, **parameters))["result"]["task"]["id"]

@@ -10,7 +10,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def session(*agents: str, side_by_side: float = 1, turns: int = 2) -> Report:
-    """Report a session whose subtasks took a minute each."""
+    """Build the report of a session whose subtasks each took a minute."""
     records = tuple(
         SubtaskRecord(id=f"T{number}", agent=agent, instruction="Do it.", attempts=1, usage=Usage(turns=turns))
         for number, agent in enumerate(agents)

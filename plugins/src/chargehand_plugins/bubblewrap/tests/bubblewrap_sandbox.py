@@ -1,7 +1,7 @@
-"""The bubblewrap sandbox for tests of its inside, which prove its refusal where it cannot be used.
+"""The bubblewrap sandbox for tests that run inside it; where it is unusable, they check that it is refused.
 
-It cannot where it is not installed, or where the host allows no user namespaces;
-`test_it_holds_wherever_the_host_can_hold_it` keeps that from hiding a fault.
+It is unusable where it is not installed, or where the host allows no user namespaces;
+`test_it_holds_wherever_the_host_can_hold_it` keeps that from masking a defect.
 """
 
 import functools
@@ -26,14 +26,14 @@ Test = Callable[..., Awaitable[None]]
 
 @functools.cache
 def can_hold() -> bool:
-    """Whether this host has bubblewrap and lets it make namespaces, asked without any code of ours."""
+    """Whether this host has bubblewrap and lets it create namespaces, checked without any of our code."""
     bwrap = shutil.which("bwrap")
     tried = [bwrap or "", "--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "true"]
     return bwrap is not None and subprocess.run(tried, check=False, capture_output=True).returncode == 0
 
 
 def inside(test: Test, needs: str = "bwrap") -> Test:
-    """Run a test where the sandbox, and a program inside it, can be used; elsewhere prove that it is refused."""
+    """Run a test if the sandbox and the program it needs are usable; otherwise check that they are refused."""
 
     @functools.wraps(test)
     async def run(*arguments: object, **named: object) -> None:

@@ -1,4 +1,4 @@
-"""Bubblewrap for real: what programs can do in it, and its refusal where it cannot hold."""
+"""The real bubblewrap: what programs can do in it, and its refusal where it cannot contain them."""
 
 import asyncio
 import os
@@ -192,7 +192,7 @@ async def test_figures_come_back(tmp_path: Path) -> None:
     folder = tmp_path / "matplotlib"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    # As much of it as is used: the real one is not in the sandbox.
+    # Only the part that is used: the real one is not in the sandbox.
     (folder / "pyplot.py").write_text(
         "class Figure:\n    def savefig(self, path):\n        open(path, 'wb').write(b'picture')\n"
         "def get_fignums(): return [1]\ndef figure(number): return Figure()\n"

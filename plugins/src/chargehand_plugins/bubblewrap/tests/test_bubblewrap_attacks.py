@@ -1,4 +1,4 @@
-"""Attacks on bubblewrap from inside: on the host, the network, and what the sandbox may use up."""
+"""Attacks from inside bubblewrap: on the host, the network and the sandbox's own limits."""
 
 import asyncio
 import resource

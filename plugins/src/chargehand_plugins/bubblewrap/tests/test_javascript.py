@@ -1,6 +1,6 @@
-"""JavaScript in bubblewrap, for real.
+"""JavaScript in the real bubblewrap.
 
-Where bubblewrap or Node cannot be used, every test of the inside proves instead that JavaScript is not offered.
+Where bubblewrap or Node is unusable, each test that runs inside it checks instead that JavaScript is not offered.
 """
 
 import functools
@@ -28,7 +28,7 @@ async def test_it_is_not_offered_where_it_escapes(monkeypatch: pytest.MonkeyPatc
     """A Node that could reach the host is left out, and Python stays."""
     probe = tmp_path / "probe.cjs"
     probe.write_text("console.log(JSON.stringify(['open sockets']))")
-    monkeypatch.setitem(self_test._PROBES, "javascript", probe)  # pyright: ignore[reportPrivateUsage]  # the file that is tried
+    monkeypatch.setitem(self_test._PROBES, "javascript", probe)  # pyright: ignore[reportPrivateUsage]  # the probe file
     runner = BubblewrapRunner()
 
     await require_tight(runner)

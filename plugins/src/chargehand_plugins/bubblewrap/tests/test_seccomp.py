@@ -1,4 +1,4 @@
-"""What the filter of system calls decides, worked out as the kernel would."""
+"""Decisions of the system call filter, evaluated as the kernel would."""
 
 import struct
 
@@ -14,7 +14,7 @@ NEEDED = {"x86_64": (0, 1, 3, 9, 231, 202, 59, 257, 318, 53), "aarch64": (63, 64
 
 
 def decide(program: bytes, machine: int, number: int, first_argument: int = 0) -> int:
-    """Run the filter on one call, by the rules of classic BPF."""
+    """Run the filter on one call as classic BPF specifies."""
     data = struct.pack("<IIQ6Q", number, machine, 0, first_argument, 0, 0, 0, 0, 0)
     accumulator, at = 0, 0
     while True:
@@ -25,7 +25,7 @@ def decide(program: bytes, machine: int, number: int, first_argument: int = 0) -
                 (accumulator,) = struct.unpack_from("<I", data, value)
             case 0x15:  # jump if equal
                 at += if_true if accumulator == value else if_false
-            case 0x35:  # jump if not less
+            case 0x35:  # jump if greater or equal
                 at += if_true if accumulator >= value else if_false
             case 0x45:  # jump if a bit is set
                 at += if_true if accumulator & value else if_false
@@ -58,7 +58,7 @@ def test_what_programs_need_is_allowed_and_nothing_by_another_name(machine: str)
     assert {decide(program, own, number) for number in NEEDED[machine]} == {ALLOWED}
     assert [decide(program, own, clone, flags) for flags in (CLONE_THREAD | 0x100, 17, 0x10000000)] == [
         ALLOWED,
-        REFUSED,  # SIGCHLD: what fork asks for
+        REFUSED,  # SIGCHLD, which fork passes
         REFUSED,  # CLONE_NEWUSER
     ]
     assert decide(program, own, 435) == NOT_THERE

@@ -1,4 +1,4 @@
-"""With a caller key, only who has it changes a session, whatever the server lets through."""
+"""With a caller key, only its holder can change a session, whatever the server lets through."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ OTHER = "the key that takes its place, 32 or more"
 
 
 class Mistaken(CallerKey):
-    """Signs for another session or other arguments than those that are sent."""
+    """Signs a different session or different arguments from those that are sent."""
 
     def __init__(self, **other: Any) -> None:
         super().__init__(KEY)

@@ -1,4 +1,4 @@
-"""What agents get drawn of a session's tables."""
+"""Charts that agents can have drawn from a session's tables."""
 
 import base64
 import io
@@ -106,7 +106,7 @@ def test_every_kind_draws(draw: Callable[..., dict[str, Any]], kind: str, column
     first, again = (draw(columns, kind=kind, form="svg") for _ in range(2))
 
     assert b"</svg>" in base64.b64decode(first["image"])
-    assert first == again  # an attempt that is made again keeps no second file
+    assert first == again  # a repeated attempt stores no second file
     assert (len(first["rows"]) <= 50, first["has_unknown_letters"]) == (True, False)
 
 

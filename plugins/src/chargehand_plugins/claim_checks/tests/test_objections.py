@@ -21,15 +21,15 @@ from workflows.rules.output_figures import claims_without_source
 
 CASES: Final = Path(__file__).with_name("claims")
 PAIRS: Final = yaml.safe_load(Path(__file__).with_name("pairs.yaml").read_text(encoding="utf-8"))
-"""Claims with sources that say otherwise, or say it in another way, and statements with their denials."""
+"""Claims with sources that contradict or rephrase them, and statements with their denials."""
 FILES: Final = first_fast(sorted(CASES.glob("*.yaml")), 6)
 _LAST: Final = frozenset({"twentyfourth", "twentyfifth", "twentysixth", "twentyseventh", "twentyeighth"})
 PORTS: Final = ("Bremen", "Hamburg", "Kiel", "Lübeck", "Rostock")
 _SHOWN: Final = frozenset({"supported", "computed"})
 PAGE: Final = Source(ref="https://example.org/a", url="https://example.org/a", quote="A page.")
-_FIGURES = st.integers(11, 99)  # larger ones may be each other, rounded
+_FIGURES = st.integers(11, 99)  # larger ones could be roundings of each other
 NUMBER_FORMS = {"English": (",", "."), "German": (".", ","), "French": (" ", ","), "Swiss": ("’", ".")}
-"""The mark of thousands, and that of decimals."""
+"""The thousands separator and the decimal separator."""
 _LETTERS = [f"{one}{other}" for one in "bcdfghklmnprstvwz" for other in "aeiou"]
 _NAMES = [f"{one.title()}{other}n" for one in _LETTERS for other in _LETTERS]
 _TABLE = "\n".join(f"Port{row} | {1000 + row} | {5000 + row} | {9000 - row}" for row in range(195))
@@ -59,9 +59,9 @@ HOSTILE: Final[dict[str, tuple[str, list[str], str]]] = {
 
 
 def _checked(claim: str, group: dict[str, Any]) -> list[CheckedClaim]:
-    """Check a claim as a report cites it: behind its sentence, by all of its sources together."""
+    """Check a claim as a report cites it: after its sentence, against all of its sources together."""
     said, results, titles = (group.get(key, []) for key in ("said", "results", "titles"))
-    if len(titles) <= 1:  # of one source, else each of its own
+    if len(titles) <= 1:  # a single source; otherwise each passage has its own
         said = ["\n[…]\n".join(said)] if said else []
     titles = titles or [""]
     words = [Source(ref=f"{n}.md#L1", title=titles[n], quote=quote) for n, quote in enumerate(said)]
@@ -72,7 +72,7 @@ def _checked(claim: str, group: dict[str, Any]) -> list[CheckedClaim]:
 
 
 def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> bool:
-    """Whether a judge has a claim shown as verified who finds it in its evidence, and objections right or wrong."""
+    """Whether a claim is verified by a judge who finds it in its evidence and accepts or rejects objections."""
     judged = (each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts)) for each in checked)
     return all(claim.verification in _SHOWN for claim in judged)
 

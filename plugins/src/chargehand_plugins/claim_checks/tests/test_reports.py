@@ -1,4 +1,4 @@
-"""What a report makes of invented claims over a quotation that is true, whatever wrote it and whatever a judge says."""
+"""How a report treats invented claims that cite a true quotation, whatever wrote it and whatever a judge says."""
 
 import pytest
 from pydantic import JsonValue

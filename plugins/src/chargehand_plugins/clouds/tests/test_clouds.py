@@ -1,4 +1,4 @@
-"""Models bought from a cloud, by the vendors' own clients, at a server on loopback."""
+"""Models from cloud providers through the vendors' own clients, against a loopback server."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -27,7 +27,7 @@ class _Token:
 
 
 def _google(*, project_id: str) -> tuple[_Token, str]:
-    """Stand in for a login at Google, which has no address of its own to be told."""
+    """Stand in for the Google login, whose address cannot be configured."""
     return _Token(), project_id
 
 
@@ -41,7 +41,7 @@ Serve = Callable[..., AbstractAsyncContextManager[tuple[ScriptedProvider, Models
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Have the vendors' clients call a server on loopback; yield it, our adapter over them, and a call."""
+    """Point the vendors' clients at a loopback server; yield the server, our adapter over them and a call."""
 
     @asynccontextmanager
     async def served(
@@ -62,7 +62,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 
 def _environment(cloud: str, url: str, *, signed: bool) -> dict[str, str]:
-    """Write what a vendor's client reads; without a signature, none of its credentials can be found."""
+    """Return the environment of a vendor's client; unless `signed`, the client finds no credentials."""
     nowhere = ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "GOOGLE_APPLICATION_CREDENTIALS")
     keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": TOKEN}
     return (keys if signed else dict.fromkeys(nowhere, "/no/such/file")) | {

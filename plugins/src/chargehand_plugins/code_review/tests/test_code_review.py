@@ -30,13 +30,13 @@ def _documents_are_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def found(*said: tuple[int, str], below: int = 0) -> Reply:
-    """Find something wrong in lines of the file, which stand so many lines further down."""
+    """Report problems in lines of the file, each shifted down by `below` lines."""
     at = partial(issue, severity="critical", file="load.py", suggestion="Use int().", confidence=95)
     return answer("", issues=tuple(at(text, line=line + below) for line, text in said))
 
 
 def reviews(below: int = 0) -> Script:
-    """Have four reviewers read the change and find something, and the second look confirm what two of them say."""
+    """Have four reviewers read the change and report problems, and the second look confirm those of two."""
     script = Script().work("", answer("Nothing.", confidence=95))
     read = [use("read_diff", file=file, first=0) for file in ("", "load.py")]
     for agent, said in SAID.items():
@@ -45,7 +45,7 @@ def reviews(below: int = 0) -> Script:
 
 
 def repository(folder: Path, after: str = AFTER) -> Path:
-    """Make a repository of two commits, whose configuration and hooks would be noticed if anything looked at them."""
+    """Make a repository of two commits whose configuration and hooks leave a trace if anything uses them."""
     folder.mkdir()
     repo = porcelain.init(str(folder))
     for text, message in ((BEFORE, b"Read numbers with int, since eval runs programs"), (after, b"Accept terms, too")):

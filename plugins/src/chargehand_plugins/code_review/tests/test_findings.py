@@ -1,4 +1,4 @@
-"""What becomes of each finding: confirmed by itself or not at all, merged, reported, and counted if it is left out."""
+"""Handling of each finding: confirmed individually or not at all, merged, reported, and counted if left out."""
 
 import json
 from collections import Counter
@@ -194,7 +194,7 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def reviews(each: int, text: str = "") -> Script:
-    """Have every reviewer find something in so many lines."""
+    """Have every reviewer report problems in `each` lines."""
     script = Script().work("", answer("Nothing."))
     for position, agent in enumerate(REVIEWERS):
         first = position * each + 1

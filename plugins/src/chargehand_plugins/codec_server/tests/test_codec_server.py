@@ -52,7 +52,7 @@ async def url(storage: Storage) -> AsyncIterator[str]:
 async def _ask(
     url: str, payloads: list[Payload] | bytes, headers: dict[str, str], method: str = "POST"
 ) -> tuple[int, dict[str, str], Any]:
-    """Ask as a browser or a command would; status, headers and body."""
+    """Send a request as a browser or a command would; return the status, headers and body."""
     body = payloads if isinstance(payloads, bytes) else json_format.MessageToJson(Payloads(payloads=payloads)).encode()
     request = urllib.request.Request(
         url, body if method == "POST" else None, {"Content-Type": "application/json", **headers}, method=method
@@ -189,7 +189,7 @@ async def test_a_taken_port_is_said(url: str) -> None:
 
 
 async def _temporal(client: Client, *arguments: str) -> tuple[int | None, str]:
-    """Run Temporal's own command line on a server."""
+    """Run Temporal's own CLI against a server."""
     process = await asyncio.create_subprocess_exec(
         *(temporal_program(), *arguments, "--address", client.service_client.config.target_host),
         stdin=asyncio.subprocess.DEVNULL,

@@ -32,7 +32,7 @@ class OpenConsole:
 
     @asynccontextmanager
     async def browser(self, **options: Any) -> AsyncGenerator[AsyncClient]:
-        """Open a browser that is signed in, and sends what its pages send with their forms."""
+        """Open a signed-in browser that sends the `Origin` header, as the forms on its pages do."""
         url = self.running.url
         async with AsyncClient(base_url=url, headers={"Origin": url}, timeout=90, trust_env=False, **options) as opened:
             assert (await opened.get(self.running.sign_in_link())).status_code == 200
@@ -68,7 +68,7 @@ async def open_console(
 
 
 def bare_headings(page: str) -> list[str]:
-    """List the headings of cards with nothing to read below them, up to the next one or the end of the card."""
+    """List card headings with no text before the next heading or the end of the card."""
     shown = re.sub(
         r"<section [^>]*hidden>.*?</section>|<details data-open=\"timeline.*?</details>", "", page, flags=re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""Loaded by Schemathesis: what fits its schema is refused by a rule that no schema can state, and by nothing else."""
+"""A check for Schemathesis: input that fits its schema is refused only by rules that no schema can express."""
 
 from typing import Any, Final
 
@@ -7,13 +7,13 @@ from schemathesis import Case, CheckContext, Response
 
 RULES: Final = (
     "is above this installation's ceiling",
-    "must be less than or equal to",  # a duration that is typed as text
+    "must be less than or equal to",  # a duration given as text
     "must be greater than 0 seconds",
     "and allowed with no other",
     "give at least one of max_turns, budget_usd and deadline",  # all of them null
     "is not a cursor",
-    "must be printable",  # as Unicode has it
-    "The query is invalid",  # a field that it does not have
+    "must be printable",  # as defined by Unicode
+    "The query is invalid",  # an unknown field
     "is a conversation, which has a transcript and no report",
     "there is no crew",
     "there is no agent",

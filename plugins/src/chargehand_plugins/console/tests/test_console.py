@@ -1,4 +1,4 @@
-"""The console: of one tenant, by a decision link, and in words of one catalogue."""
+"""The console: for one tenant, through a decision link, and with its texts from one catalogue."""
 
 import hashlib
 import re
@@ -36,7 +36,7 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
     """What is started runs for the console's tenant, whatever keys others have used, and a request for another is
     refused; sessions of others are neither listed, nor counted, nor found by their id, to be read or to be stopped."""
     async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
-        taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # by the same key, at a console of all tenants
+        taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # for the same key on a console of all tenants
         others = await console.environment.chargehand.start(
             SessionRequest(goal="What is theirs?", tenant="other"), session_id=taken
         )
@@ -120,7 +120,7 @@ TYPED: Final = "Much more & <stranger> than a field takes. " * 600
 
 
 def filled(form: Any) -> dict[str, str]:
-    """Fill a form with what is refused, every field with something else than it has."""
+    """Fill every field of a form with a new value that is refused."""
     for number, field in enumerate(form.inputs):
         if field.get("type") == "checkbox":
             field.checked = not field.checked
@@ -229,7 +229,7 @@ async def test_a_long_plan_is_edited_by_its_form(client: Client, tmp_path: Path)
 
 
 def hidden(page: str) -> dict[str, str]:
-    """Read the hidden fields of the first form of a page that has any but that of signing out."""
+    """Return the hidden form fields `csrf` and `key` of a page, if it has them."""
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
     return {name: fields[name] for name in ("csrf", "key") if name in fields}
 

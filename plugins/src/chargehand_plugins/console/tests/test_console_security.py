@@ -1,4 +1,4 @@
-"""Who may talk to the console: programs with the token, and its own pages in browsers that are signed in."""
+"""Who can use the console: programs with the token, and its own pages in signed-in browsers."""
 
 import asyncio
 import os
@@ -66,13 +66,13 @@ async def browser(console: OpenConsole) -> AsyncIterator[AsyncClient]:
 
 @pytest.fixture
 async def stranger(console: OpenConsole) -> AsyncIterator[AsyncClient]:
-    """Another person who reaches the console."""
+    """A client that can reach the console and is not signed in."""
     async with AsyncClient(base_url=console.running.url, trust_env=False) as opened:
         yield opened
 
 
 def everything(session: str = "any", number: str = "1") -> list[tuple[str, str]]:
-    """Every way to ask for something."""
+    """List the method and path of every request that the console serves."""
     of_api = [(each.method, f"/api/v1{each.path}") for each in OPERATIONS]
     of_pages = [(method, each.path) for each in PAGES for method in sorted(each.methods or ()) if method != "HEAD"]
     filled = {"{session}": session, "{number}": number, "{action}": "finish_now"}
@@ -169,7 +169,7 @@ async def test_every_answer_is_guarded(browser: AsyncClient) -> None:
 
 
 async def refusal(answering: Awaitable[Response]) -> int:
-    """Return the status of a refusal; in the middle of a large body, the answer can be lost."""
+    """Return the status of a refusal; 413 if the response is lost while a large body is being sent."""
     try:
         return (await answering).status_code
     except TransportError:

@@ -1,4 +1,4 @@
-"""The law of equal figures: what each view says was spent is what the provider has charged."""
+"""The law of equal figures: each view shows as spent what the provider has charged."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ View = Callable[[], Awaitable[Figures]]
 
 
 class Books:
-    """A provider that answers one call at a time, when it is told to, and notes what it has charged."""
+    """A provider that answers one call at a time on request, and records what it has charged."""
 
     def __init__(self) -> None:
         self.waiting: list[asyncio.Event] = []
@@ -61,7 +61,7 @@ class Books:
         return Held(SCRIPT(call), self.waiting[-1])
 
     def answer_one(self, moments: random.Random) -> None:
-        """Answer any of the calls that wait."""
+        """Answer a randomly chosen waiting call."""
         self.waiting.pop(moments.randrange(len(self.waiting))).set()
 
 
@@ -141,7 +141,7 @@ async def _open_views(
     terminal = FiguresOnTerminal(write=lambda _: None)
     monkeypatch.setattr(live_session, "choose_progress", partial(FiguresOnTerminal.chosen, terminal))
     connection = await _connect(console)
-    # Each is open before the first answer: what a page or a command needs to start is not the age of its figures.
+    # All are open before the first answer, so that the startup time of a page or command does not count as delay.
     async with console.browser() as browser:
         views = _Views(console, session, browser, terminal)
         showing = live_session.follow(connection, session.id, quiet=False)
@@ -231,7 +231,7 @@ async def test_every_view_says_what_the_provider_has_charged(
 
 
 async def _await_equal(view: View, figures: Figures, latest_seconds: float) -> str:
-    """Wait until a view says these figures; return what it says instead if it is late."""
+    """Wait until a view shows these figures; if it is late, return what it shows instead."""
 
     async def says() -> Figures | None:
         with suppress(NotReachable):  # the server has lost a query whose worker evicted the session

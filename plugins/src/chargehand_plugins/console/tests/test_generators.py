@@ -1,4 +1,4 @@
-"""What generators of tests and of clients make of the HTTP API by its OpenAPI document."""
+"""Test and client generators applied to the OpenAPI document of the HTTP API."""
 
 import asyncio
 import json
@@ -37,8 +37,8 @@ phases.coverage.enabled = false
 include-operation-id = ["decidePlan", "conversationDecideCall", "conversationRaiseLimits"]
 phases.coverage.enabled = false
 """
-"""Each start that is accepted takes a session to its end, and each of its fields has several values to try. The
-subtasks of a plan are covered as edits of it, and what is said of calls and limits in the operations of sessions."""
+"""Excludes starts, since each accepted one runs a session to its end and has many field values to try. Plan subtasks
+are covered as plan edits; decisions about calls and limits, by the operations of sessions."""
 
 
 @pytest.mark.timeout(600)
@@ -54,7 +54,7 @@ async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str, drawn: 
     config = tmp_path / "schemathesis.toml"
     config.write_text(settings)
     often = 10**6
-    # A server of its own: the keys that are tried are always the same, and name sessions of an earlier run.
+    # A separate server: the same keys are tried in each run, and would name sessions of an earlier one.
     async with (
         local_server() as client,
         open_console(client, tmp_path, SCRIPT, requests_per_minute=often, starts_per_minute=often) as console,
@@ -75,7 +75,7 @@ async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str, drawn: 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a client that openapi-python-client has generated, without a word about what it left out."""
+    """The folder of a client that openapi-python-client generated without reporting an omission."""
     folder = tmp_path_factory.mktemp("client")
     (folder / "openapi.json").write_text(json.dumps(DOCUMENT))
     generated = subprocess.run(

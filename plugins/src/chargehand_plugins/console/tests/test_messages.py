@@ -51,7 +51,7 @@ def test_the_http_api_offers_it(row: Row) -> None:
         described.pop("$defs", None)
         assert body["content"]["application/json"]["schema"] == {"$ref": REFERENCE.format(model=row.takes.__name__)}
         written = to_json(DOCUMENT["components"]["schemas"][row.takes.__name__]).decode()
-        assert from_json(written.replace("-Input", "")) == described  # a plan is written otherwise than it is read
+        assert from_json(written.replace("-Input", "")) == described  # the input and output schemas of a plan differ
 
 
 @EVERY_UPDATE

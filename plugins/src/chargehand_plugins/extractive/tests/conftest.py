@@ -8,7 +8,7 @@ from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 
 HarnessOf = Callable[[str], Awaitable[Harness]]
-"""Opens the harness over a folder of documents, by its name."""
+"""Opens the harness over the named folder of documents."""
 
 
 @pytest.fixture(scope="session")

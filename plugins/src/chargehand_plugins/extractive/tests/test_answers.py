@@ -111,7 +111,7 @@ def test_a_request_is_cut_between_its_questions(ferries: Harness) -> None:
 
 
 def outcome(name: str, confidence: int) -> InputOutcome:
-    """An answer of some confidence."""
+    """Build an outcome with this confidence."""
     return InputOutcome(
         id=name, agent="reader", instruction="Quote: x", outcome=Success(content="Yes. It is.", confidence=confidence)
     )

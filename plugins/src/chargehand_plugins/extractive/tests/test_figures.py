@@ -1,4 +1,4 @@
-"""Figures: every word of the question counts, in one way, or there is none."""
+"""Figures: every word of the question must count in exactly one way, or no figure is given."""
 
 import calendar
 import re
@@ -31,13 +31,13 @@ LIMITS = {
     "es": ("sin", "excepto", "salvo", "nunca"),
 }
 ROUND = ("= –", "= 0", "= false")
-"""How a condition ends that is turned round."""
+"""Endings of negated conditions."""
 BOUNDS = ("before", "after", "until", "since", "vor", "nach", "bis", "seit")
 STATED = [question for question in read_questions() if question.kind == "figure"]
 
 
 def catalog(*tables: str) -> Catalog:
-    """One table of the same monthly income for each name."""
+    """Build a catalogue with one table of the same monthly income per name."""
     columns = (
         Column(name="month", type="VARCHAR", examples=tuple(f"2024-{month:02}" for month in range(1, 13)), distinct=12),
         Column(name="shop", type="VARCHAR", examples=("Harbour", "Market"), distinct=2),
@@ -47,7 +47,7 @@ def catalog(*tables: str) -> Catalog:
 
 
 def months_of(text: str) -> frozenset[str]:
-    """The months that a column of one text has."""
+    """Return the months in a column that holds one text."""
     held = read_calendar(Column(name="when", type="VARCHAR", examples=(text,), distinct=1))
     return held.moments if held else frozenset()
 
@@ -110,7 +110,7 @@ async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: 
     for at in range(1, len(words)):
         for limit in limits[at % parts :: parts]:
             if limit == "no" and (words[at] in {"more", "less"} or words[at - 1].startswith(("order", "invoice"))):
-                continue  # another comparison, and the number of a row
+                continue  # forms another comparison, or is the number of a row
             figure = read_query(" ".join([*words[:at], limit, *words[at:]]), tables)
             held = [condition.text for condition in figure.conditions] if figure else [limit]
             assert any(limit in text.split() or "≠" in text or text.endswith(ROUND) for text in held), (limit, at)
@@ -217,7 +217,7 @@ def test_states_and_prices_are_never_added_up() -> None:
 
 
 def clubs(members: tuple[str, ...], fee: str = "fee_eur") -> Catalog:
-    """One row for each club, with its members as texts."""
+    """Build a catalogue with one row per club and its members as text."""
     columns = (
         Column(name="club", type="VARCHAR", examples=("Chess", "Judo", "Rowing"), distinct=3),
         Column(name="joined", type="VARCHAR", examples=("May 2023", "June 2024", "March 2024"), distinct=3),

@@ -87,7 +87,7 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
 
 
 def _explained(tool: _Tool) -> _Tool:
-    """Turn errors into results that the assistant can read; it does not see others."""
+    """Convert errors into results that the assistant can read; it sees no other errors."""
 
     @wraps(tool)
     async def wrapped(*args: object, **given: object) -> object:

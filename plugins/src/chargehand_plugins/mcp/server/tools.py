@@ -63,7 +63,7 @@ NEXT: Final = {
     "awaiting_message": "say or close",
     "paused": "raise_limits or finish_now",
 }
-"""What a session in a state waits for."""
+"""What a session waits for in each state."""
 RESULT: Final = "session_result"
 
 
@@ -73,7 +73,7 @@ class Position(Status):
     shown: str
     """The state, or how it ended, in words."""
     next_tools: str
-    """The tools that take it further; empty if it needs nothing."""
+    """The tools that advance it; empty if it needs nothing."""
 
 
 class Listed(BaseModel):
@@ -157,7 +157,7 @@ class SessionTools:
         return _shortened(report_markdown(await found.result()))
 
     async def list_sessions(self, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> list[Listed]:
-        """List the latest sessions, those of other callers included."""
+        """List the latest sessions, including those of other callers."""
         await self._open()
         found = self._connection.chargehand.list(limit)
         return [
@@ -331,7 +331,7 @@ def allowed_path(document: str, folders: Sequence[Path]) -> Path:
     """Resolve an assistant's path to a file or folder that it may pass to sessions.
 
     Raises:
-        UploadRefused: it is outside the folders, hidden, or does not exist, without distinguishing these.
+        UploadRefused: it is outside the folders, hidden, or does not exist; these are not distinguished.
     """
     if not folders:
         raise UploadRefused("documents: none are allowed; start the server with `chargehand mcp --docs FOLDER`.")

@@ -1,4 +1,4 @@
-"""MCP servers of the official library on loopback, over streamable HTTP, behind a check of who calls."""
+"""MCP servers of the official library over streamable HTTP on loopback, with an authorization check."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TOKEN = "canary-token-0815"
 Check = Callable[[str, str], Response | None]
-"""Answers a request by its path and its authorization, or leaves it to the server."""
+"""Answers a request given its path and authorization, or returns None to leave it to the server."""
 
 
 @dataclass
@@ -26,11 +26,11 @@ class HttpServer:
 
     url: str = ""
     redirect: str = ""
-    """Where requests are sent instead of being answered."""
+    """Where requests are redirected instead of being answered."""
     issuer: str = ""
-    """Where it says that tokens are given, if they are given by OAuth."""
+    """The authorization server that it advertises, if tokens are issued through OAuth."""
     statuses: list[int] = field(default_factory=list[int])
-    """What the next requests are answered with; 0 leaves one to the server."""
+    """Statuses of the next responses; 0 leaves a request to the server."""
     authorizations: list[str] = field(default_factory=list[str])
 
     def check(self, path: str, authorization: str) -> Response | None:
@@ -45,7 +45,7 @@ class HttpServer:
 
 @contextmanager
 def serve_weather(*, json_response: bool = False) -> Generator[HttpServer]:
-    """Serve a tool and a resource to those who have the token."""
+    """Serve a tool and resources to clients that have the token."""
     from mcp.server.mcpserver import MCPServer
 
     state, mcp = HttpServer(), MCPServer("weather")

@@ -1,6 +1,6 @@
-"""An MCP server of one file, for what no honest server does; speaks the protocol by hand, so that it starts fast.
+"""A single-file MCP server that does what no honest server does; it speaks the protocol by hand to start fast.
 
-Arguments: seconds until it answers, and a file that notes its starts.
+Arguments: seconds until it answers, and a file in which it records its starts.
 """
 
 import json

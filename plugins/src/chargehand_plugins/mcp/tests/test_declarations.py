@@ -1,4 +1,4 @@
-"""MCP servers in crew files: what is accepted, how each mistake is told, and what a worker without the plug-in says."""
+"""MCP servers in crew files: what is accepted, how mistakes are reported, and errors of workers without the plug-in."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack

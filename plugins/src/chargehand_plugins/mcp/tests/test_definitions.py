@@ -1,4 +1,4 @@
-"""What servers say of their tools: whatever it is, it becomes something bounded that every provider takes."""
+"""Tool definitions from servers: whatever they contain, the result is bounded and every provider takes it."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What a server asks in the middle of a call is a question of the session to a person, whose answer goes back to it."""
+"""A question that a server asks during a call becomes a session's question to a person, and the answer goes back."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Shop:
 
 @contextmanager
 def shop() -> Generator[Shop]:
-    """Serve a tool that asks two questions, one after the other, before it says anything."""
+    """Serve a tool that asks two questions in turn before it returns anything."""
     from mcp.server.mcpserver import Context, MCPServer
 
     served, mcp = Shop(), MCPServer("shop")

@@ -30,7 +30,7 @@ def served() -> Iterator[HttpServer]:
 
 @pytest.fixture
 def remote(served: HttpServer) -> HttpServer:
-    """A server that does nothing unusual yet, and that nothing has reached."""
+    """A server that does nothing unusual and has received no requests yet."""
     served.redirect = served.issuer = ""
     served.authorizations.clear()
     return served
@@ -152,7 +152,7 @@ async def test_a_server_that_is_not_there_is_found_when_it_comes(remote: HttpSer
 
 
 class _Issuer(LoopbackHandler):
-    """Gives the token to the declared client, and notes who asked."""
+    """Issues the token to the declared client and records who asked."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
     status: ClassVar[int] = 200

@@ -45,7 +45,7 @@ class Desk:
     server: MCPServer
     opened: SessionEnvironment
     arguments: tuple[str, ...]
-    """Of the command that serves the same."""
+    """Arguments of the command that starts an equivalent server."""
     progress: list[str] = field(default_factory=list[str])
 
     async def call(self, tool: str, **arguments: Any) -> CallToolResult:
@@ -53,7 +53,7 @@ class Desk:
             return await assistant.call_tool(tool, arguments, progress_callback=self._note)
 
     async def use(self, tool: str, **arguments: Any) -> str:
-        """Call a tool; what it refuses begins with `Error`."""
+        """Call a tool and return its text; a refusal begins with `Error`."""
         return text_of(await self.call(tool, **arguments))
 
     async def status(self, session: str, seconds: int = 60) -> dict[str, Any]:

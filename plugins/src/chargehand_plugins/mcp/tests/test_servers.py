@@ -1,4 +1,4 @@
-"""MCP servers by stdio, started for real: one that does what no honest server does."""
+"""MCP servers over stdio, started for real: one that does what no honest server does."""
 
 import asyncio
 import json
@@ -197,7 +197,7 @@ def test_what_is_read_is_validated_within_50_milliseconds(block: bytes, content_
             CheckedResult.model_validate(read.result, by_name=False)
         return time.thread_time() - began
 
-    # The garbage of the tests before may be collected in any one of them.
+    # Garbage from earlier tests may be collected during any of these.
     assert min(validate() for _ in range(5)) < 0.05
     assert 1_000 < most < 30_000
 

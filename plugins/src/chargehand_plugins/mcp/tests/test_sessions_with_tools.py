@@ -1,4 +1,4 @@
-"""Sessions whose agents use MCP servers: that of the how-to, one that repeats its credential, and one with pictures."""
+"""Sessions whose agents use MCP servers: the how-to's, one that repeats its credential, and one with pictures."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ PLACE = "Anna's house"
 async def worker(
     client: Client, folder: Path, crew: str, respond: ScriptedModel, tools: Sequence[Tool[..., Any]] = (), **chosen: Any
 ) -> AsyncGenerator[Chargehand]:
-    """Run a worker with a crew file, these tools and settings, as `worker_main` composes it but for its model."""
+    """Run a worker as `worker_main` composes it but for its model, with this crew file, tools and settings."""
     crews = folder / "crews"
     crews.mkdir()
     (crews / "own.toml").write_text(crew)

@@ -36,7 +36,7 @@ REMOTE = ("crm_whoami", "crm_fails")
 
 
 def every_form() -> list[bytes]:
-    """Write the credential in all the ways in which it was given away."""
+    """Return the credential in every form in which the tools leak it."""
     alone, with_name = CANARY.encode(), f"user:{CANARY}".encode()
     encoded = [base64.b64encode(alone).decode().rstrip("="), base64.b64encode(with_name).decode()[8:-2]]
     return [each.encode() for each in ("canary-7f3a", quote(CANARY, safe=""), *encoded)]
@@ -44,7 +44,7 @@ def every_form() -> list[bytes]:
 
 @tool(capabilities=[], credentials=["crm"])
 def whoami(context: ToolContext) -> dict[str, Any]:
-    """Give the credential away in every way."""
+    """Leak the credential in every form."""
     value = context.credentials["crm"]
     logging.getLogger("own").warning("signed in with %s by %r", value, context)
     basic = base64.b64encode(f"user:{value}".encode()).decode()
@@ -53,13 +53,13 @@ def whoami(context: ToolContext) -> dict[str, Any]:
 
 @tool(capabilities=[], credentials=["crm"])
 async def refuses(context: ToolContext) -> str:
-    """Give it away in a message for the model."""
+    """Leak the credential in a message for the model."""
     raise ToolError(f"The service knows no {context.credentials['crm']}")
 
 
 @tool(capabilities=[], credentials=["crm"])
 async def breaks(context: ToolContext) -> str:
-    """Give it away in a fault."""
+    """Leak the credential in an exception."""
     raise RuntimeError(f"401 for {context.credentials['crm']}") from ValueError(context.credentials["crm"])
 
 
@@ -71,7 +71,7 @@ class Crm:
 
 @contextmanager
 def crm() -> Generator[Crm]:
-    """Serve tools that repeat the header by which they were called, to those who have one."""
+    """Serve tools that repeat the headers of their call, to callers that send an authorization."""
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError as Refusal
 
@@ -84,7 +84,7 @@ def crm() -> Generator[Crm]:
 
     @mcp.tool()
     def fails(context: Context) -> str:
-        """Fail for who calls."""
+        """Fail with the caller's headers."""
         raise Refusal(f"No {context.headers}")
 
     def check(_: str, authorization: str) -> Response | None:
@@ -120,7 +120,7 @@ def listing_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def logged() -> Generator[Callable[[], str]]:
-    """Keep all that is logged at DEBUG, as workers write it."""
+    """Capture everything logged at DEBUG in the workers' formats."""
     root, stream = logging.getLogger(), io.StringIO()
     level, handlers = root.level, [logging.StreamHandler(stream), logging.StreamHandler(stream)]
     for handler, formatter in zip(handlers, (TextFormatter, JsonFormatter), strict=True):
@@ -196,7 +196,7 @@ async def test_a_session_needs_the_credentials_of_its_tools(client: Client, tmp_
 
 
 def sealed_request(tenant: str = "acme", name: str = "crm") -> SessionRequest:
-    """Ask for a tenant, with a credential that is sealed for these."""
+    """Build a request of tenant `acme` with a credential sealed for this tenant and name."""
     [sealed] = seal_credentials({name: CANARY}, tenant=tenant, keys=credential_keys(KEYS)).values()
     return SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials={"crm": sealed})
 

@@ -57,7 +57,7 @@ _MESSAGE_CHARACTERS: Final = 1_000
 _FORM_BYTES: Final = 4_000
 _HINT_CHARACTERS: Final = 1_500
 _UNANSWERED: Final = {"Server returned an error response", "Session terminated"}
-"""Errors that the library makes of an HTTP status, where the server has said nothing."""
+"""Errors that the library derives from an HTTP status, for which the server has said nothing."""
 _RELAY: Final = Path(__file__).with_name("relay.py")
 
 
@@ -66,7 +66,7 @@ class ServerUnusable(Exception):  # noqa: N818  # reads as a statement of fact
 
 
 class Connection:
-    """A connection that a dedicated task enters and leaves, as the library requires."""
+    """A connection that is entered and left by a dedicated task, as the library requires."""
 
     def __init__(
         self, declared: McpDeclaration, environment: Mapping[str, str], credentials: Mapping[str, str] | None = None
@@ -120,7 +120,7 @@ class Connection:
             async with asyncio.timeout(self._declared.start_seconds):
                 capabilities = self._client.server_capabilities
                 if not self._declared.tools and not (capabilities and capabilities.tools):
-                    return []  # a server with resources only
+                    return []  # a server that only has resources
                 for _ in range(_MOST_PAGES):
                     page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                     listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
@@ -134,9 +134,9 @@ class Connection:
     async def call_answering(
         self, tool: str, arguments: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any] | None]
     ) -> tuple[types.CallToolResult, Elicitation | None]:
-        """Call a tool once with a person's answers; also return further questions of the server.
+        """Call a tool once with a person's answers; also return further questions from the server.
 
-        Only one call may use such a connection, since a server does not state for which it asks. Raises like `call`.
+        Only one call can use such a connection, since a server does not say for which call it asks. Raises like `call`.
         """
         self._answers = answers
         return await self.call(tool, arguments), self._asked
@@ -310,9 +310,9 @@ class _Tokens:
 
 
 class _SharedToken(Auth):
-    """Sends the requests of all calls with one token.
+    """Sends the requests of all calls with a single token.
 
-    The library's flow holds a lock until its request is answered, so it only gets the token.
+    The library's flow holds a lock until its request is answered, so it is only used to get the token.
     """
 
     def __init__(self, declared: OAuthClient, url: str, environment: Mapping[str, str]) -> None:
@@ -331,7 +331,7 @@ class _SharedToken(Auth):
         return f"Bearer {tokens.access_token}" if tokens and self._provider.context.is_token_valid() else ""
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
-        """Send with the token that is there; without one, or if it is refused, send with a new one."""
+        """Send with the current token; if there is none or it is refused, send with a new one."""
         if sent := self._authorization():
             request.headers["authorization"] = sent
             response = yield request
@@ -361,7 +361,7 @@ def values_check(content_type: str) -> Callable[[bytes], None]:
 
 
 def _reason(error: BaseException | None) -> str:
-    """Describe an error in our own words, since a server's may contain anything."""
+    """Describe an error in our own words, since a server's words may contain anything."""
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     if isinstance(error, ServerUnusable):

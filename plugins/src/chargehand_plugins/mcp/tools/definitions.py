@@ -22,7 +22,7 @@ MOST_SPEC_BYTES: Final = 8_000
 """Maximum size of a tool's description for the model, which is in every prompt of its agent."""
 _DESCRIPTION_CHARACTERS: Final = 1_500
 _WORDS_CHARACTERS: Final = 300
-"""Maximum of an argument's description, and of a schema given as text."""
+"""Maximum length of an argument's description, and of a schema given as text."""
 _DEEPEST: Final = 6
 _MOST_PARTS: Final = 200
 _PLAIN_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null"})
@@ -170,7 +170,7 @@ class _Translation:
         written: dict[str, JsonValue] = {"description": words} if (words := _words(given)) else {}
         kinds = _list(given.get("type"))
         if options := _list(given.get("anyOf") or given.get("oneOf")) or kinds:
-            # Types one at a time, each with the whole schema.
+            # One type at a time, each with the whole schema.
             inner = ({**given, "type": kind} for kind in kinds) if options is kinds else options
             return {**written, "anyOf": [self.translate(option, deepest - 1) for option in inner]}
         match given.get("type"):

@@ -1,10 +1,10 @@
-"""A program that runs an MCP server and ends it with the worker, however the worker ends.
+"""A program that runs an MCP server and ends it with the worker, regardless of how the worker ends.
 
-It copies data between the two. When its standard input ends, which happens even if the worker
-is killed, it ends the server and every process below it. An overlong line also ends the server, since the
-SDK would buffer it in memory. Uses the standard library only.
+It copies data between the two. When its standard input ends, which happens even if the worker is killed, it ends the
+server and every process below it. An overlong line also ends the server, since the SDK would hold it in memory. Uses
+only the standard library.
 
-Arguments: the most bytes of a line, then the server's command.
+Arguments: the maximum bytes of a line, then the server's command.
 """
 
 import ctypes
@@ -118,7 +118,7 @@ def _copy(source: int, target: int, most_bytes: int) -> None:
 
 
 def _kill_below() -> None:
-    """End the server's orphans, and processes that they start meanwhile."""
+    """End the server's orphans, and the processes that they start in the meantime."""
     while children := _children():
         for child in children:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A managed MCP server: restarted after it ended, and held to its approved descriptions."""
+"""A managed MCP server, which is restarted after it ends, and held to its approved descriptions."""
 
 import asyncio
 import logging

@@ -46,7 +46,7 @@ class McpTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The approved description; until there is one, room is reserved for it in its agent's prompts."""
+        """The approved description; until there is one, space for it is reserved in its agent's prompts."""
         declared, definition = self._server.declared, self._server.definition(self._tool)
         return ToolSpec(
             name=self._name,

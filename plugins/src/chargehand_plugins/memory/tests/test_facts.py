@@ -1,4 +1,4 @@
-"""The store of facts: what stays with its tenant, what is recorded once, and what is gone once it is forgotten."""
+"""The store of facts: a fact stays with its tenant, is recorded once, and is gone once it is forgotten."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ UNTRUSTED: tuple[Capability, ...] = ("reads_untrusted",)
 
 
 def fact(id_: str, text: str = "", *, reads: tuple[Capability, ...] = (), day: int = 0, supersedes: str = "") -> Fact:
-    """Make a fact; its text is a sentence of its own unless one is given."""
+    """Make a fact, whose text is a distinct sentence unless one is given."""
     return Fact(
         id=id_,
         text=text or f"The quay number {id_} is free.",

@@ -1,4 +1,4 @@
-"""Sessions that record facts and find them, and the verbs by which people look after them."""
+"""Sessions that record and find facts, and the verbs with which people manage them."""
 
 import asyncio
 import json

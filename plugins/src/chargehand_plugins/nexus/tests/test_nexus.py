@@ -1,4 +1,4 @@
-"""Sessions by Nexus: a workflow of another namespace starts, steers and reads them, by every message of the table."""
+"""Sessions over Nexus: another namespace's workflow starts, steers and reads them by every message of the table."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -28,16 +28,16 @@ _REQUEST = SessionRequest(goal="What is there to know?", approval="plan", limits
 
 
 class _Ordered(Contract):
-    """What the caller's workflow is to do."""
+    """Input of the caller's workflow."""
 
     endpoint: str
     session: str
     held: str = ""
-    """Id of a workflow that is no session."""
+    """Id of a workflow that is not a session."""
 
 
 class _Seen(Contract):
-    """What the caller's workflow has got to know."""
+    """Result of the caller's workflow."""
 
     awaiting: Status
     raised: Status
@@ -80,7 +80,7 @@ class ClaimWorkflow:
 
 
 async def _refusal(operation: Awaitable[object]) -> str:
-    """Return why an operation is refused, with what has caused that."""
+    """Return why an operation is refused, including the cause of that error."""
     try:
         await operation
     except NexusOperationError as error:
@@ -119,7 +119,7 @@ async def elsewhere(client: Client) -> AsyncGenerator[Client]:
 
 
 async def _endpoint(opened: SessionEnvironment) -> str:
-    """Create an endpoint that leads to the sessions' worker."""
+    """Create an endpoint that targets the sessions' worker."""
     client = opened.chargehand.client
     name = f"endpoint-{uuid4().hex[:8]}"
     target = EndpointTarget.Worker(namespace=client.namespace, task_queue=opened.chargehand.task_queue)

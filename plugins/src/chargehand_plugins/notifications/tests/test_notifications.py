@@ -1,4 +1,4 @@
-"""Notifications over real HTTP and SMTP on loopback: who is told what, when, and with which link."""
+"""Notifications over real HTTP and SMTP on loopback: who is notified of what, when and by which link."""
 
 import asyncio
 import base64
@@ -51,7 +51,7 @@ LINKS = Links("https://console.example", b"a key of twenty-four bytes")
 
 @contextmanager
 def mail_server() -> Generator[tuple[str, list[str]]]:
-    """Take e-mail by SMTP, without TLS, but for a wrong password and a sender that is refused."""
+    """Accept e-mail over SMTP without TLS, except with a wrong password or from a refused sender."""
     taken: list[str] = []
 
     class Handler(socketserver.StreamRequestHandler):
@@ -76,7 +76,7 @@ def mail_server() -> Generator[tuple[str, list[str]]]:
 
 
 async def send(about: WaitNotice) -> tuple[dict[str, Any], Message, str, EmailMessage]:
-    """Tell a channel of each kind; return Slack's message, the headers and text for ntfy, and the e-mail."""
+    """Notify a channel of each kind; return Slack's message, ntfy's headers and text, and the e-mail."""
     posted: dict[str, tuple[Message, bytes]] = {}
 
     class Handler(LoopbackHandler):

@@ -1,4 +1,4 @@
-"""A trace for OpenTelemetry, what spans hold of conversations, and settings that cannot be used."""
+"""Traces for OpenTelemetry, what spans contain of conversations, and unusable settings."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ from worker import program
 
 
 def spans(trace: Trace) -> dict[str, Span]:
-    """Read the spans as a collector does: JSON by protobuf's rules, but for ids, which are hexadecimal."""
+    """Read the spans as a collector does: protobuf JSON, except that ids are hexadecimal."""
     written = json.loads(otlp(trace))
     for span in written["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         for name in ("traceId", "spanId", "parentSpanId"):
@@ -130,7 +130,7 @@ _BAD_WITH_SPANS = {
     "OTEL_BSP_SCHEDULE_DELAY": ("0", "-5", "1s"),
     "OTEL_TRACES_SAMPLER_ARG": ("", "2", "-0.1", "half"),
 }
-"""Which other programs may have; here they must be right only if spans are exported."""
+"""Variables that other programs may use too; they have to be valid only if spans are exported."""
 
 
 @pytest.mark.parametrize(

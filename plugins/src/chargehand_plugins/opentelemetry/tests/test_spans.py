@@ -54,7 +54,7 @@ run_end.MOST_EVENTS = 20
 workers.build_worker = partial(workers.build_worker, cached_workflows=0)
 sys.exit(program.main([]))
 """
-"""Replays every workflow from its start in each of its tasks, and has it continue as new early."""
+"""A worker that replays each workflow from its start in every task and continues it as new early."""
 CALLER: Final = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 BAD_TRACES: Final = (
     Payload(metadata={"encoding": b"json/plain"}, data=b'["no", "carrier"]'),
@@ -66,13 +66,13 @@ UNSAMPLED: Final = SpanContext(0xEF << 120, 0xCD << 56, is_remote=False, trace_f
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced session, and what came of it."""
+    """A traced session and what it left."""
 
     received: Received
     report: Report
     trace: Trace
     sent: list[Mapping[str, str]]
-    """The headers of what the provider was sent."""
+    """The headers of the requests sent to the provider."""
 
     @property
     def spans(self) -> list[tuple[Span, dict[str, object]]]:
@@ -85,7 +85,7 @@ class Traced:
 
 
 class Script:
-    """A plan of an agent that uses tools for long and of a nested session; one call fails, and one waits."""
+    """Plans an agent that makes many tool calls and a nested session; one call fails and one waits."""
 
     def __init__(self) -> None:
         self.held = asyncio.Event()
@@ -132,7 +132,7 @@ async def _start(client: Client, queue: str, request: SessionRequest, caller: Sp
 
 
 async def _disturb(client: Client, session: str) -> None:
-    """Send signals with the header of a trace, and no trace in it."""
+    """Send signals whose trace header contains no trace."""
     for value in BAD_TRACES:
         asked = SignalWorkflowExecutionRequest(
             namespace=client.namespace,
@@ -145,7 +145,7 @@ async def _disturb(client: Client, session: str) -> None:
 
 @pytest.fixture(scope="module")
 async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Traced]:
-    """Run a session on two workers, one after the other, that keep no workflow between two tasks."""
+    """Run a session on two successive workers that keep no workflow in memory between tasks."""
     script, folder = Script(), tmp_path_factory.mktemp("traced")
     async with ScriptedProvider(script.respond) as server:
         with receive_spans() as received:

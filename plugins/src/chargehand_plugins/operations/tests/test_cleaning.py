@@ -23,7 +23,7 @@ MONTH = timedelta(days=30)
 
 @dataclass
 class ServerWithWorkflows:
-    """A client of a server that knows workflows which were started then."""
+    """A client of a server with workflows started at these times."""
 
     started: tuple[datetime, ...]
     namespace: str = "default"

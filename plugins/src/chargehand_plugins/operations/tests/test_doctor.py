@@ -1,4 +1,4 @@
-"""What `doctor` says of sessions that do not get on, on a real server."""
+"""What `doctor` reports about stuck sessions, on a real server."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ from tests.waiting import eventually, until
 from worker.program import main
 from worker.settings import Settings
 
-_SECRET = "what the user wrote"  # nothing that doctor says may hold it
+_SECRET = "what the user wrote"  # must never appear in the output of `doctor`
 _STEP = "T1.turn-1"
 _REPORTED = f"{OPEN} AND TemporalReportedProblems IS NOT NULL"
 
@@ -82,7 +82,7 @@ class _Scripted:
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
 class _Changed:
-    """The same in a build that decides otherwise."""
+    """The same workflow in a build that takes other decisions."""
 
     @workflow.run
     async def run(self, _behaviour: str) -> None:
@@ -112,7 +112,7 @@ async def server() -> AsyncGenerator[Client]:
 
 @pytest.fixture
 async def queue(server: Client) -> AsyncGenerator[str]:
-    """A task queue of its own, on a server where nothing else runs before or afterwards."""
+    """A separate task queue, on a server where nothing else runs before or afterwards."""
     yield f"doctor-{uuid4().hex[:8]}"
     async for each in list_executions(server, OPEN):
         await server.get_workflow_handle(each.execution.workflow_id).terminate()
@@ -130,7 +130,7 @@ async def _start(client: Client, queue: str, behaviour: str) -> str:
 
 
 async def _found(client: Client, queue: str) -> tuple[Exit, Sequence[str]]:
-    """Look at the sessions as `doctor` does: how bad it is, and the lines."""
+    """Check the sessions as `doctor` does; return the worst exit code and the lines."""
     connection = Connection(LocationOptions(address=client.service_client.config.target_host, task_queue=queue))
     await connection.open()
     lines: list[str] = []
@@ -337,7 +337,7 @@ def test_a_setting_with_which_no_worker_starts_is_named(
 
 
 class Catalogue(LoopbackHandler):
-    """Knows one key, and the models whose name does not say that they are retired."""
+    """Accepts one key, and knows every model without `retired` in its name."""
 
     def reply(self) -> None:
         named = self.path.rpartition("/models/")[2]

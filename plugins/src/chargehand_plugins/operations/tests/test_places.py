@@ -1,4 +1,4 @@
-"""What `doctor` tries on real services on loopback: places, mail, spans and searches that settings name."""
+"""What `doctor` checks on real loopback services: the places, mail, spans and searches in settings."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ _PLACES = {"ARTIFACTS": "documents' store", "STORAGE": "large payloads", "HEALTH
 
 
 class Services(LoopbackHandler):
-    """Takes spans and answers searches, but to a wrong key and at a wrong path."""
+    """Accepts spans and answers searches, except with a wrong key or at a wrong path."""
 
     def reply(self) -> None:
         self.body()

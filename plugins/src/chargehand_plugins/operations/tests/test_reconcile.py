@@ -117,7 +117,7 @@ def _call(session: str, key: str) -> CallBegun:
 
 
 async def _forget(client: Client, session: str) -> None:
-    """Delete a session and what is below it, as if it had begun after the backup."""
+    """Delete a session and its descendants, as if it had begun after the backup."""
     query = f"WorkflowId STARTS_WITH '{session}'"
     forgotten = [each.execution async for each in list_executions(client, query)]
     assert len(forgotten) == 3

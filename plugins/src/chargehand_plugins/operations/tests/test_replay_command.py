@@ -1,4 +1,4 @@
-"""The commands `replay` and `crew`: sessions on the workflows of a checkout, and crews to start from."""
+"""The commands `replay` and `crew`: sessions replayed on a checkout's workflows, and starter crews."""
 
 import json
 import re
@@ -39,7 +39,7 @@ async def session(client: Client, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 def _changed_worker(folder: Path) -> str:
-    """Make a worker program whose workflows name their first activity otherwise."""
+    """Make a worker program whose workflows give their first activity a different id."""
     for part in ("worker", "workflows", "activities", "crews"):
         shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_ROOT / "worker_main.py", folder)

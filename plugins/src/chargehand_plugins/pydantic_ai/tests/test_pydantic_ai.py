@@ -1,4 +1,4 @@
-"""Models of Pydantic AI, by its clients of two vendors, at a server on loopback that speaks their wires."""
+"""Pydantic AI models: its clients for two vendors, against a loopback server that speaks their wires."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -42,7 +42,7 @@ Serve = Callable[[AsyncExitStack, str, Respond], Awaitable[tuple[ScriptedProvide
 
 @pytest.fixture
 def vendors(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Serve what the vendors' clients of Pydantic AI are sent to, and open our adapter over them."""
+    """Point Pydantic AI's clients for the vendors at a loopback server, and open our adapter over them."""
 
     async def serve(closing: AsyncExitStack, name: str, respond: Respond) -> tuple[ScriptedProvider, Model]:
         server = await closing.enter_async_context(ScriptedProvider(respond, streams=False))
@@ -107,7 +107,7 @@ FAILURES = {
     "dropped": (dropping(), (None, UNAVAILABLE, False, True)),
     "silent": (hanging(), (None, UNAVAILABLE, False, True)),
 }
-"""What a provider does; then the status, what the workflow sees, whether it is final, and whether possibly billed."""
+"""What a provider does, then the status, the error the workflow sees, whether it is final and possibly billed."""
 
 
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[2]], ids=["anthropic", "openai"])  # a client for each vendor

@@ -1,4 +1,4 @@
-"""A loopback search engine whose answers are given: asked by GET, by a form, or in JSON."""
+"""A loopback search engine with preset answers, queried by GET, by a form or in JSON."""
 
 import json
 import threading
@@ -13,18 +13,18 @@ from tests.loopback_http import LoopbackHandler, serve_http
 
 @dataclass
 class EngineServer:
-    """What the server answers, and what it was asked."""
+    """The server's answers and the requests it received."""
 
     url: str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b'{"results": []}'
     below: str = ""
-    """The key under which the results stand, if they do not stand at the top."""
+    """The key that contains the results; empty if they are at the top level."""
     results_for: Callable[[str], list[dict[str, Any]]] | None = None
-    """What is found for a query, if that is not always the same."""
+    """Returns the results for a query, if they depend on it."""
     hold: threading.Event | None = None
-    """Answers wait for it."""
+    """An event that answers wait for."""
     asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     """Method, path and parameters of each request."""
     tokens: list[str | None] = field(default_factory=list)

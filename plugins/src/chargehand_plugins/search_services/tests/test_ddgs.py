@@ -1,4 +1,4 @@
-"""`ddgs` by its real library in its real child process; and which search service a worker uses, by its settings."""
+"""`ddgs` with its real library in its real child process, and which search service a worker's settings select."""
 
 import threading
 from collections.abc import Iterator

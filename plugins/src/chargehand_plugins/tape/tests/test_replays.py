@@ -64,7 +64,7 @@ async def run(chargehand: Chargehand, request: SessionRequest = GOAL) -> Report:
 
 @dataclass(frozen=True)
 class Late:
-    """A model that lets one subtask wait for the plan's others."""
+    """A model that makes one subtask wait for the plan's others."""
 
     model: Model
     words: str
@@ -83,7 +83,7 @@ class Late:
 
 
 def scripted(closing: AsyncExitStack, tape: Path) -> TrafficWrapper:
-    """Let a scripted model and scripted tools answer, and record them."""
+    """Have a scripted model and scripted tools answer, and record their traffic."""
     tools: dict[str, Tool] = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
     models = Models(ScriptedModel(SCRIPT), scripted_cards())
     return lambda traffic: with_recorder(Settings(), tape, closing, Traffic(models, {**traffic.tools, **tools}, ()))
@@ -110,7 +110,7 @@ async def recorded(client: Client, folder: Path) -> tuple[Report, Path]:
 
 
 def said(result: Report) -> tuple[object, ...]:
-    """Return what two sessions of the same traffic agree in."""
+    """Return the parts of a report that sessions with the same traffic have in common."""
     states = [(record.id, record.state, record.usage) for record in result.subtasks]
     return result.answer, result.sources, result.gaps, result.usage, result.stop_reason, states
 

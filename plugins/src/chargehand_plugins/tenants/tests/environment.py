@@ -1,4 +1,4 @@
-"""What the plug-in adds to a worker of a test, and a server that forgets."""
+"""What the plug-in adds to a test's worker, and how to make a server forget a workflow."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -17,7 +17,7 @@ from worker.parts import WorkerParts
 
 
 def allowing(**limits: TenantLimits) -> Callable[[WorkerParts], Coroutine[Any, Any, None]]:
-    """Add the ledgers of tenants, which have these limits by their names."""
+    """Add ledgers of tenants with these limits, by tenant name."""
 
     async def add(parts: WorkerParts) -> None:
         add_ledgers(parts, Tenants(tenants=limits))
@@ -26,7 +26,7 @@ def allowing(**limits: TenantLimits) -> Callable[[WorkerParts], Coroutine[Any, A
 
 
 async def delete_workflow(client: Client, execution: WorkflowExecution) -> None:
-    """Delete a workflow, so that the server knows it as little as a restored database does."""
+    """Delete a workflow from the server, as if the database had been restored without it."""
     asked = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
     await client.workflow_service.delete_workflow_execution(asked)
 

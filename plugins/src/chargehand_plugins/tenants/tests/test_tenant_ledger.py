@@ -1,4 +1,4 @@
-"""The ledger of a tenant: its limits hold whatever its sessions do, and whatever it looks for and is told together."""
+"""The ledger of a tenant: its limits hold whatever its sessions do, and whatever it looks up and receives at once."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -152,7 +152,7 @@ async def _spent_nothing() -> Decimal:
 async def _ledger(
     client: Client, find: _Find = _find_none, spent: Callable[[], Awaitable[Decimal]] = _spent_nothing
 ) -> AsyncGenerator[_Ledger]:
-    """Run a ledger that looks for ended sessions in this way; sessions that it cannot tell are looked for at once."""
+    """Run a ledger that finds ended sessions and counts spend with these functions."""
 
     @activity.defn(name=ActivityType.FIND_ENDED)
     async def find_ended(query: EndedQuery) -> EndedSessions:

@@ -46,7 +46,7 @@ def _asking(usd: str, priority: int = 3, approval: str = "none") -> SessionReque
 async def _allowing(
     client: Client, folder: Path, held: Held, limits: TenantLimits
 ) -> AsyncGenerator[SessionEnvironment]:
-    """Run a worker that allows the tenant so much, and whose model holds the first plan."""
+    """Run a worker with these limits for the tenant, whose model holds the first plan."""
     async with open_environment(client, folder, Script().on("plan", held), parts=[allowing(acme=limits)]) as opened:
         yield opened
 
@@ -59,7 +59,7 @@ def _held() -> Held:
 async def _working(
     client: Client, folder: Path, limits: TenantLimits, usd: str = "1"
 ) -> AsyncGenerator[tuple[SessionEnvironment, Held, Session]]:
-    """Run such a worker, and begin a session of so many dollars, whose plan is being made until it is released."""
+    """Run such a worker and begin a session with this budget, which stays in planning until released."""
     held = _held()
     async with _allowing(client, folder, held, limits) as opened:
         session = await opened.start(_asking(usd), until=held)
@@ -89,7 +89,7 @@ async def _announce(opened: SessionEnvironment, folder: Path, limits: TenantLimi
 
 
 async def _running(opened: SessionEnvironment, *ids: str) -> TenantUsage:
-    """Wait until these sessions run, and return what is used then."""
+    """Wait until exactly these sessions run, and return the usage at that time."""
     return await eventually(lambda: _usage(opened), lambda usage: usage.running == ids)
 
 

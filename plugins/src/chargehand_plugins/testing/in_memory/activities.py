@@ -84,7 +84,7 @@ class RunningActivities:
                 server.resolve(execution, asked, *task.result())
 
     async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> _Ended:
-        """Make attempts without delays, as long as a server would."""
+        """Make attempts without delays, for as long as a server would."""
         function = self.activities[asked.activity_type]
         kind = next(hint for name, hint in get_type_hints(function).items() if name != "return")
         [argument] = jobs.PAYLOADS.from_payloads(list(asked.arguments), [kind])
@@ -99,7 +99,7 @@ class RunningActivities:
             try:
                 result: Contract = await environment.run(_with_heartbeats(function), argument)
                 return jobs.PAYLOADS.to_payload(result), None
-            except Exception as error:  # noqa: BLE001  # whatever it is, it is the attempt's end
+            except Exception as error:  # noqa: BLE001  # any exception is the attempt's outcome
                 told = (
                     error
                     if isinstance(error, ApplicationError)
@@ -112,7 +112,7 @@ class RunningActivities:
 
 def _with_heartbeats(function: _Activity) -> _Activity:
     async def run(argument: object) -> object:
-        heartbeat.begin().has_beaten = True  # so that its records reach the next attempt
+        heartbeat.begin().has_beaten = True  # so that the next attempt receives its records
         return await function(argument)
 
     return run
@@ -151,7 +151,7 @@ async def run_workflow(
         workflow_id: of the workflow.
         workflow_type: of the workflow.
         request: its input.
-        activities: what it and its children may call.
+        activities: those that it and its children may call.
         before_waiting: called before the clock advances; returns whether it has sent anything.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A workflow execution on the in-memory server: the SDK's workflow instance, and what it waits for."""
+"""A workflow execution on the in-memory server: the SDK's workflow instance, and what it awaits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ def _any_activity_is_valid(_: str) -> None:
 
 
 class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement of fact
-    """A workflow task failed: on a real server this session would hang (I15)."""
+    """A workflow task failed: on a real server, this session would hang (I15)."""
 
 
 def at(nanoseconds: int) -> datetime:
-    """Return the clock's time this long after the start of a simulation."""
+    """Return the clock's time at this offset from the start of a simulation."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1_000)
 
 
@@ -114,7 +114,7 @@ class Execution:
         return list(self.run(self.instance, self.activation(given, now)).commands)
 
     def ask(self, job: Job, now: int) -> WorkflowCommand:
-        """Pass a query to the instance."""
+        """Send a query to the instance."""
         (answer,) = self.activate([job], now)
         return answer
 
@@ -184,7 +184,7 @@ class Execution:
             last_completion_result=Payloads(),
             last_failure=None,
         )
-        # The SDK marks the workflow under construction on the running loop; a worker has one.
+        # The SDK marks the workflow under construction on the running loop, which exists in a worker.
         before = asyncio._get_running_loop()  # noqa: SLF001
         asyncio._set_running_loop(_LOOP)  # noqa: SLF001
         try:

@@ -95,7 +95,7 @@ class Server:
         self._later(f"update {update_id}", lambda: self._tell(self.executions[workflow_id], job))
 
     def query(self, workflow_id: str, name: str) -> Payload | None:
-        """Ask a running workflow; None if it refused to answer."""
+        """Query a running workflow; None if it refused to answer."""
         answer = self.executions[workflow_id].ask(jobs.queried(name), self.now).respond_to_query
         return answer.succeeded.response if answer.HasField("succeeded") else None
 
@@ -123,7 +123,7 @@ class Server:
     def resolve(
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
-        """Deliver an activity's result to a workflow, if it still waits for it."""
+        """Deliver an activity's result to a workflow, if it is still waiting for it."""
         if execution.activities.pop(asked.seq, None) is not None:
             self._tell(
                 execution,
@@ -145,7 +145,7 @@ class Server:
     def _latency(self, label: str) -> int:  # noqa: ARG002  # messages take time in simulations
         return 0
 
-    def _tie(self, label: str) -> int:  # noqa: ARG002  # simulations choose which of two things comes first
+    def _tie(self, label: str) -> int:  # noqa: ARG002  # simulations choose which of two events comes first
         return 0
 
     def _tell(self, execution: Execution, job: Job) -> None:

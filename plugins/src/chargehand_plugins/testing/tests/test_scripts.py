@@ -1,4 +1,4 @@
-"""A script says every kind of reply, and an error says what to write where it does not fit."""
+"""A script can express every kind of reply, and an error says what to write where it does not fit."""
 
 from collections import Counter
 from pathlib import Path

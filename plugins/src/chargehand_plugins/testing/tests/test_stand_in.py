@@ -1,4 +1,4 @@
-"""The stand-in behaves like the client that it stands for, without a server."""
+"""The stand-in behaves like the client that it replaces, without a server."""
 
 import inspect
 from typing import Any
@@ -33,7 +33,7 @@ FAILED = SessionFailed("The plan cannot be carried out.", ErrorType.INVALID_PLAN
 
 
 def _public(kind: type) -> dict[str, Any]:
-    """List the methods that a class has itself, but for those that only send a message."""
+    """List a class's own public methods, except those that only send a message."""
     return {
         name: value
         for name, value in vars(kind).items()

@@ -1,4 +1,4 @@
-"""Every quotation that a tool returns stands where it says; a false one is found out."""
+"""Every quotation that a tool returns is found where the tool says; a false one is detected."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,7 +57,7 @@ def documents(ground: Path) -> DocumentLibrary:
 
 
 async def _sources(uri: str, documents: DocumentLibrary) -> list[Source]:
-    """Everything that the tools say about these documents."""
+    """Return every source that the tools give for these documents."""
     context = ToolContext(session="s", agent="reader", idempotency_key="k", documents=(uri,))
     sources: list[Source] = []
     for query in _QUERIES:

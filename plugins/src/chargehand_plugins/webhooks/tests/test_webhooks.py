@@ -35,7 +35,7 @@ Received = tuple[dict[str, str], bytes]
 
 @contextmanager
 def receiver(*statuses: int) -> Generator[tuple[str, "SimpleQueue[Received]"]]:
-    """Take messages, answering these statuses one after another and then 204."""
+    """Receive messages, answering with these statuses in turn and then with 204."""
     left = list(statuses)
     taken: SimpleQueue[Received] = SimpleQueue()
 
